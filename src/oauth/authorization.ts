@@ -6,7 +6,7 @@ import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
 import { ProviderFault } from './provider/failure.ts';
 import { PROTOCOL_PARAMETERS } from './provider/option-types.ts';
-import { isScopes } from './tokens/access.ts';
+import { isScopes } from './plugin-options.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { LoginRequest, OnLogin } from './plugin-options.ts';
 import type { Begun, BegunLogin, LoginStates } from './login-state.ts';
@@ -22,20 +22,20 @@ interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
   readonly extra: Readonly<Record<string, string>>;
 }
 
+/** Dependencies of {@link Authorizations}. */
+interface AuthorizationsDeps {
+  readonly states: LoginStates;
+  /** Allowed redirect URIs by provider. */
+  readonly allowlists: ReadonlyMap<string, RedirectAllowlist>;
+  readonly onLogin: OnLogin | undefined;
+}
+
 /** Starts logins and links at providers. */
 export class Authorizations {
-  readonly #states: LoginStates;
-  readonly #allowlistOf: (provider: string) => RedirectAllowlist;
-  readonly #onLogin: OnLogin | undefined;
+  readonly #deps: AuthorizationsDeps;
 
-  constructor(deps: {
-    readonly states: LoginStates;
-    readonly allowlistOf: (provider: string) => RedirectAllowlist;
-    readonly onLogin: OnLogin | undefined;
-  }) {
-    this.#states = deps.states;
-    this.#allowlistOf = deps.allowlistOf;
-    this.#onLogin = deps.onLogin;
+  constructor(deps: AuthorizationsDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -46,7 +46,7 @@ export class Authorizations {
     const chosen =
       given.length > 1 || given[0] === ''
         ? undefined
-        : this.#allowlistOf(provider).choose(given[0], req.host);
+        : this.#deps.allowlists.get(provider)?.choose(given[0], req.host);
     if (chosen === undefined) throw new OAuthError('invalid_redirect_uri');
     return chosen;
   }
@@ -61,9 +61,9 @@ export class Authorizations {
     { provider, client }: ConnectedProvider,
     { scopes: fewer, extra, ...login }: AskedLogin,
   ): Promise<{ readonly url: string; readonly begun: Begun }> {
-    const wish = checked(provider, await this.#onLogin?.(provider.name, req));
+    const wish = checked(provider, await this.#deps.onLogin?.(provider.name, req));
     const scopes = wish.scopes ?? fewer;
-    const begun = this.#states.begin(req, { ...login, provider: provider.name, scopes: scopes ?? null });
+    const begun = this.#deps.states.begin(req, { ...login, provider: provider.name, scopes: scopes ?? null });
     const url = await calling(() =>
       client.authorizationUrl({
         redirectUri: login.redirectUri,

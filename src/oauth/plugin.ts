@@ -250,7 +250,7 @@ export class OAuthPlugin implements Plugin {
       const { authSecret, issuer, audience } = this.#options;
       const user = { me: Depends(BearerAuth(authSecret, { optional: true, issuer, audience })) };
       route('/{provider}/link', ['POST'], (req, { me }) => links.link(req, named(req), me), user);
-      if (links.canUnlink)
+      if (this.#options.onUnlink !== undefined)
         route('/{provider}/unlink', ['POST'], (req, { me }) => links.unlink(req, named(req), me), user);
     }
     if (connected.size > 1) {

@@ -44,9 +44,9 @@ const RETRY_MS = 60_000;
 export class Discovery {
   readonly #options: ResolvedProviderOptions;
   readonly #outbound: Pick<Outbound, 'call'>;
+  readonly #clock: Clock;
   #endpoints: Endpoints | undefined;
   #flight: Promise<Endpoints> | undefined;
-  readonly #clock: Clock;
   /** Time of the next fetch. */
   #refreshMs = Infinity;
 
@@ -122,29 +122,17 @@ function needsDiscovery({
 function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
     options.metadata === undefined
-      ? NOTHING
+      ? { sendsIssuer: false }
       : readMetadata(options.metadata, { ...options, issuer: options.issuer! });
   // the constructor of OAuthProvider refuses invalid metadata
   return join(options, metadata as Metadata, false);
 }
 
-const NOTHING: Metadata = {
-  authorizeUrl: undefined,
-  tokenUrl: undefined,
-  userinfoUrl: undefined,
-  jwksUrl: undefined,
-  endSessionUrl: undefined,
-  clientAuth: undefined,
-  sendsIssuer: false,
-};
-
 function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: boolean): Endpoints {
-  const target = (own: string | undefined, named: string | undefined): Target | undefined =>
-    own !== undefined
-      ? { url: own, isGuarded: false }
-      : named !== undefined
-        ? { url: named, isGuarded }
-        : undefined;
+  const target = (own: string | undefined, named: string | undefined): Target | undefined => {
+    const url = own ?? named;
+    return url === undefined ? undefined : { url, isGuarded: isGuarded && own === undefined };
+  };
   const authorizeUrl = options.authorizeUrl ?? metadata.authorizeUrl;
   const token = target(options.tokenUrl, metadata.tokenUrl);
   const keys = target(options.jwksUrl, metadata.jwksUrl);
@@ -170,24 +158,11 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
 }
 
 /** Metadata of a provider. */
-interface Metadata {
-  readonly authorizeUrl: string | undefined;
-  readonly tokenUrl: string | undefined;
-  readonly userinfoUrl: string | undefined;
-  readonly jwksUrl: string | undefined;
-  /** Only browsers open this page. */
-  readonly endSessionUrl: string | undefined;
+interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
   /** Client authentication at the token endpoint: the first supported of `post` and `basic`. */
-  readonly clientAuth: 'post' | 'basic' | undefined;
+  readonly clientAuth?: 'post' | 'basic' | undefined;
   /** Whether every authorization response has `iss` (RFC 9207 §3). */
   readonly sendsIssuer: boolean;
-}
-
-/** Values that a document must have. */
-interface MetadataRules {
-  readonly issuer: string;
-  readonly allowInsecure: boolean | readonly string[];
-  readonly requireSameSite: boolean;
 }
 
 const ENDPOINTS = {
@@ -201,16 +176,14 @@ const ENDPOINTS = {
 /** Returns the metadata, or why they are invalid. The issuer is compared byte for byte (RFC 8414 §3.3). */
 export function readMetadata(
   document: Readonly<Record<string, unknown>>,
-  { issuer, allowInsecure, requireSameSite }: MetadataRules,
+  {
+    issuer,
+    allowInsecure,
+    requireSameSite,
+  }: Pick<ResolvedProviderOptions, 'allowInsecure' | 'requireSameSite'> & { readonly issuer: string },
 ): Metadata | string {
   if (document['issuer'] !== issuer) return 'issuer is not the one configured';
-  const urls: Record<keyof typeof ENDPOINTS, string | undefined> = {
-    authorizeUrl: undefined,
-    tokenUrl: undefined,
-    userinfoUrl: undefined,
-    jwksUrl: undefined,
-    endSessionUrl: undefined,
-  };
+  const urls: Partial<Record<keyof typeof ENDPOINTS, string>> = {};
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];
     if (url === undefined) continue;
