@@ -5,8 +5,7 @@
 import { http } from '../../base/node-http.ts';
 import { inline, prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
-import { record, text } from './document.ts';
-import { isFile } from './schema.ts';
+import { isFile, record, text } from '../reader.ts';
 import type {
   Callback,
   DocumentedResponse,

@@ -10,8 +10,9 @@
  */
 import { prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
-import { list, record, resolve, text, unescaped } from './document.ts';
-import type { JsonObject, NamedSchema, ReadDocument } from './document.ts';
+import { impliedType, isFile, list, record, resolve, schemaName, text, unescaped } from '../reader.ts';
+import type { JsonObject } from '../reader.ts';
+import type { NamedSchema, ReadDocument } from './document.ts';
 import type { Content, Markup } from './markup.ts';
 
 /** Maximum nesting of member lists; deeper members only show their type. */
@@ -31,7 +32,6 @@ const HOLDERS = [
   'patternProperties',
   'discriminator',
 ];
-const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
 
 /** Writes the schemas of a document as HTML. */
 export class SchemaWriter {
@@ -119,9 +119,8 @@ export class SchemaWriter {
   }
 
   #reference(ref: string): Markup {
-    const name = unescaped(COMPONENT.exec(ref)?.[1] ?? '');
-    const known = this.#document.schemas.get(name);
-    if (known !== undefined) return html`<a href="#${encodeURIComponent(known.id)}">${name}</a>`;
+    const known = this.#document.schemas.get(schemaName(ref) ?? '');
+    if (known !== undefined) return html`<a href="#${encodeURIComponent(known.id)}">${known.name}</a>`;
     return html`${unescaped(ref.split('/').at(-1)!)}`;
   }
 
@@ -245,28 +244,9 @@ function literal(value: unknown): Markup {
   return html`<code>${json.length > MOST_CHARACTERS ? `${json.slice(0, MOST_CHARACTERS)}…` : json}</code>`;
 }
 
-/** Whether a schema describes bytes rather than text. */
-export function isFile(schema: unknown): boolean {
-  const { format, contentMediaType, contentEncoding } = record(schema);
-  return (
-    format === 'binary' ||
-    (contentMediaType !== undefined &&
-      contentEncoding === undefined &&
-      contentMediaType !== 'application/json' &&
-      !String(contentMediaType).startsWith('text/'))
-  );
-}
-
 function isPlainObject(schema: unknown): boolean {
   const { type, oneOf, anyOf } = record(schema);
   return type === 'object' && oneOf === undefined && anyOf === undefined;
-}
-
-/** Returns the type of a schema. Without `type`, its keywords imply the type. */
-function impliedType(given: JsonObject): string {
-  if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
-  if (given['items'] !== undefined || given['prefixItems'] !== undefined) return 'array';
-  return isFile(given) ? 'string' : 'any';
 }
 
 /** Formats that are shown instead of a pattern and length that only repeat them. */
