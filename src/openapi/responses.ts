@@ -224,10 +224,10 @@ export class ResponseWriter {
     };
   }
 
-  /** Returns the components that the responses use. Call it last. `nameFor` returns a free name. */
+  /** Returns the components that the responses use. Call it last. `name`: name of the problem schema. */
   components(
     operations: readonly Operation[],
-    nameFor: (wanted: string) => string,
+    name: string,
   ): {
     readonly schemas: Record<string, JsonSchema>;
     readonly responses: Record<string, DocumentedResponse>;
@@ -249,7 +249,6 @@ export class ResponseWriter {
       return [name, response] as const;
     });
     const needed = new Set(used.flatMap(({ headers = [] }) => headers));
-    const name = nameFor('Problem');
     for (const ref of this.#refs) ref['$ref'] = `#/components/schemas/${name}`;
     return {
       schemas: this.#refs.length === 0 ? {} : { [name]: PROBLEM },
