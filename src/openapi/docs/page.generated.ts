@@ -995,9 +995,6 @@ const item = resolved(openApi.paths?.[path]);
 const operation = item[method.toLowerCase()];
 if (!operation) return;
 panel.append(contentOf(':try'));
-const copyLink = panel.querySelector('.bar .button');
-const link = () => \`\${location.href.split('#')[0]}#\${encodeURIComponent(body.id)}\`;
-copyLink.addEventListener('click', () => copy(link(), copyLink));
 startForm(panel, { method, path, item, operation });
 }
 function startForm(panel, { method, path, item, operation }) {
@@ -1190,7 +1187,7 @@ const wrong = make('p', { class: 'wrongs', id: \`\${id}-wrong\` });
 const given = { id, class: 'in c', spellcheck: 'false', 'aria-describedby': wrong.id };
 const area = make('textarea', given);
 area.addEventListener('input', () => {
-const isWrong = isJson && area.value !== '' && !isJsonText(area.value);
+const isWrong = isJson && area.value !== '' && jsonOf(area.value) === undefined;
 wrong.textContent = isWrong ? 'Not valid JSON' : '';
 area.classList.toggle('wrong', isWrong);
 });
@@ -1201,12 +1198,11 @@ area.rows = Math.min(Math.max(area.value.split('\\n').length, 3), 24);
 const read = () => (area.value === '' && !isRequired ? undefined : { type, text: area.value });
 return { elements: [label, area, wrong], read };
 }
-function isJsonText(text) {
+function jsonOf(text) {
 try {
-JSON.parse(text);
-return true;
+return JSON.parse(text);
 } catch {
-return false;
+return undefined;
 }
 }
 function formEditor(type, schema, example, encoding) {
@@ -1275,7 +1271,8 @@ if (text === undefined || text instanceof File) return text;
 if (type === 'boolean') return text === 'true';
 const isNumber = (type === 'integer' || type === 'number') && Number.isFinite(Number(text));
 if (isNumber) return Number(text);
-return type === 'object' && isJsonText(text) ? JSON.parse(text) : text;
+const value = type === 'object' ? jsonOf(text) : undefined;
+return value === undefined ? text : value;
 }
 function base() {
 for (const { url, variables } of openApi.servers ?? []) {
@@ -1292,9 +1289,10 @@ function queryOf({ name, style, explode }, schema, texts) {
 const type = typeName(schema);
 if (type === 'array' && explode === false)
 return [\`\${encodeURIComponent(name)}=\${texts.map(encodeURIComponent).join(SEPARATORS[style] ?? ',')}\`];
-if (type === 'object' && isJsonText(texts[0])) {
+const members = type === 'object' ? jsonOf(texts[0]) : undefined;
+if (members) {
 const nameOf = (key) => (style === 'deepObject' ? \`\${name}[\${key}]\` : key);
-return Object.entries(JSON.parse(texts[0])).map(([key, value]) => pairOf(nameOf(key), asText(value)));
+return Object.entries(members).map(([key, value]) => pairOf(nameOf(key), asText(value)));
 }
 return texts.map((text) => pairOf(name, text));
 }
@@ -1368,9 +1366,8 @@ return \`\${formCode(body)}const response = await fetch(\${textLiteral(url)}\${g
 function bodyLiteral({ text, parts, type }) {
 if (parts) return 'form';
 if (text === undefined) return 'file';
-return /[/+]json/.test(type) && isJsonText(text)
-? \`JSON.stringify(\${literalOf(JSON.parse(text), '  ')})\`
-: textLiteral(text);
+const value = /[/+]json/.test(type) ? jsonOf(text) : undefined;
+return value === undefined ? textLiteral(text) : \`JSON.stringify(\${literalOf(value, '  ')})\`;
 }
 function formCode(body) {
 if (!body?.parts) return '';
@@ -1383,8 +1380,9 @@ const MEMBERS = { path: 'params', query: 'query', header: 'headers', cookie: 'co
 function clientCode({ operation, inputs, body }) {
 const groups = Object.entries(MEMBERS).map(([place, member]) => [member, inputs[place]]);
 const given = Object.fromEntries(groups.filter(([, values]) => Object.keys(values).length > 0));
+const json = body?.text === undefined ? undefined : jsonOf(body.text);
 if (body?.parts) given.form = body.input;
-else if (body) given.body = isJsonText(body.text) ? JSON.parse(body.text) : (body.text ?? body.file);
+else if (body) given.body = json === undefined ? (body.text ?? body.file) : json;
 const id = operation.operationId ?? 'operation';
 const call = /^[A-Za-z_$][\\w$]*$/.test(id) ? \`.\${id}\` : \`[\${textLiteral(id)}]\`;
 const [scheme] = chosenProofs(operation).map(([name]) => name);
@@ -1401,13 +1399,13 @@ function pythonCode(request) {
 const { method, url, body } = request;
 const lines = [JSON.stringify(url)];
 const cookie = cookieOf(request);
-const isJson = body?.text !== undefined && /[/+]json/.test(body.type) && isJsonText(body.text);
+const json = body?.text !== undefined && /[/+]json/.test(body.type) ? jsonOf(body.text) : undefined;
 const headers = [...headersOf(request), ...(cookie ? [['Cookie', cookie]] : [])];
 const shown = headers.filter(
-([name, value]) => !(isJson && name === 'Content-Type' && value === 'application/json'),
+([name, value]) => json === undefined || name !== 'Content-Type' || value !== 'application/json',
 );
 if (shown.length > 0) lines.push(\`headers=\${pythonLiteral(Object.fromEntries(shown), '    ')}\`);
-if (isJson) lines.push(\`json=\${pythonLiteral(JSON.parse(body.text), '    ')}\`);
+if (json !== undefined) lines.push(\`json=\${pythonLiteral(json, '    ')}\`);
 else if (body?.text !== undefined) lines.push(\`data=\${JSON.stringify(body.text)}\`);
 else if (body?.file) lines.push(\`data=open(\${JSON.stringify(body.file.name)}, "rb")\`);
 const texts = body?.parts?.filter(([, value]) => !(value instanceof File)) ?? [];
@@ -1590,7 +1588,7 @@ return \`\${Number(size.toFixed(1))} \${unit}\`;
 }
 const TOKENS = /("(?:\\\\.|[^"\\\\])*")(\\s*:)?|(-?\\d[\\d.eE+-]*)|(true|false|null)|([{}[\\],])/g;
 function jsonNodes(text) {
-if (!isJsonText(text)) return [text];
+if (jsonOf(text) === undefined) return [text];
 const nodes = [];
 let depth = 0;
 let plain = '';
@@ -1688,10 +1686,7 @@ aria-pressed="false"
 </dialog>
 <template id=":try">
 <form novalidate>
-<div class="bar">
 <h4>Try it out</h4>
-<button class="button small" type="button">Copy link</button>
-</div>
 <p class="need" hidden>
 <span></span>
 <button class="button small" type="button">Authorize</button>
