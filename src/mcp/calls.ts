@@ -20,7 +20,7 @@ import type { PlannedPrompt } from './prompts.ts';
 import type { ToolResult } from './results.ts';
 import type { Asker, ToolClient } from './questions.ts';
 import type { PlannedTool } from './tools.ts';
-import type { CompiledRoute, Context, HttpRequest, StateKey } from '../http/contracts.ts';
+import type { CompiledRoute, Context, HttpRequest, Middleware, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 
 /** The methods of an application that its tools use. @internal */
@@ -104,11 +104,6 @@ export const DEFAULT_RESULT_BYTES = 1_000_000;
 
 const toolsets = new WeakMap<McpApplication, Toolset>();
 
-/** Returns the tools and prompts of an application. They are built once. */
-export function toolsetOf(app: McpApplication): Toolset {
-  return Toolset.of(app);
-}
-
 /** The tools, prompts and resources of an application, and the methods that call them. */
 export class Toolset {
   readonly tools: readonly PlannedTool[];
@@ -118,13 +113,12 @@ export class Toolset {
   readonly #byName: ReadonlyMap<string, PlannedTool>;
   /** Origin of calls without a host: a host that TrustedHostMiddleware accepts. */
   readonly #origin: string;
-  /** The name of the idempotency key field, for routes that refuse a request without a key. */
-  readonly #keyFields: ReadonlyMap<RouteDetail, string>;
+  readonly #middleware: readonly Middleware[];
 
   /** Returns the toolset of an application. It is built once. */
   static of(app: McpApplication): Toolset {
-    let toolset = toolsets.get(app);
-    if (toolset === undefined) toolsets.set(app, (toolset = new Toolset(app)));
+    const toolset = toolsets.get(app) ?? new Toolset(app);
+    toolsets.set(app, toolset);
     return toolset;
   }
 
@@ -135,17 +129,7 @@ export class Toolset {
     this.prompts = planPrompts(tools.filter(isPrompt));
     this.resources = planResources(tools.filter(isResource));
     this.#byName = new Map(this.tools.map((tool) => [tool.name, tool]));
-    this.#keyFields = new Map(
-      [...details, ...tools].flatMap((detail) => {
-        const layer = [...middleware, ...detail.declared.use].find(
-          (candidate) =>
-            candidate instanceof IdempotencyMiddleware &&
-            candidate.isRequired &&
-            candidate.covers(detail.route),
-        );
-        return layer instanceof IdempotencyMiddleware ? [[detail, layer.header]] : [];
-      }),
-    );
+    this.#middleware = middleware;
     this.#origin = `http://${middleware.find((layer) => layer instanceof TrustedHostMiddleware)?.usualHost ?? 'localhost'}`;
   }
 
@@ -196,19 +180,10 @@ export class Toolset {
    * Whether the path with its arguments matches another route that comes first: `/users/{name}` with `me`
    * matches `/users/me`. The other route need not be a tool.
    */
-  #leadsElsewhere(
-    {
-      detail: {
-        route: { method, template },
-        declared,
-      },
-      isFunction,
-    }: PlannedTool,
-    target: string,
-  ): boolean {
+  #leadsElsewhere({ detail: { route, declared }, isFunction }: PlannedTool, target: string): boolean {
     if (isFunction || declared.template.parameters.length === 0) return false;
-    const found = this.#app.application().routeAt(method, target.split('?', 1)[0]!);
-    return found !== undefined && found.template !== template;
+    const found = this.#app.application().routeAt(route.method, target.split('?', 1)[0]!);
+    return found !== undefined && found.template !== route.template;
   }
 
   /** Sends a request to the application within this process. */
@@ -227,10 +202,13 @@ export class Toolset {
     for (const [name, value] of Object.entries(caller.fieldsFor(detail, fields)))
       if (!OURS.has(name)) headers.set(name, value);
     if (typeof body === 'string') headers.set('content-type', 'application/json');
-    const keyField = this.#keyFields.get(detail);
-    if (keyField !== undefined && !headers.has(keyField))
+    const layers = [...this.#middleware, ...detail.declared.use];
+    const keyed = layers.find(
+      (layer) => layer instanceof IdempotencyMiddleware && layer.covers(detail.route),
+    );
+    if (keyed instanceof IdempotencyMiddleware && keyed.isRequired && !headers.has(keyed.header))
       // tool clients send no idempotency keys, so each call gets a new key
-      headers.set(keyField, `"${randomBytes(16).toString('base64url')}"`);
+      headers.set(keyed.header, `"${randomBytes(16).toString('base64url')}"`);
     const request = new Request((caller.origin ?? this.#origin) + target, {
       method: detail.route.method,
       headers,

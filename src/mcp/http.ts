@@ -14,7 +14,6 @@ import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { issueOfFields } from './fields.ts';
 import {
   INTERNAL_ERROR,
-  INVALID_REQUEST,
   METHOD_NOT_FOUND,
   NEWEST,
   MISSING_CAPABILITY,
@@ -25,6 +24,7 @@ import {
   UNSUPPORTED_VERSION,
   batchIssue,
   failure,
+  invalidRequest,
   legacyDialect,
   modernDialect,
   notification,
@@ -101,45 +101,36 @@ export class McpEndpoint {
     const { req } = context;
     if (req.method === 'POST') return this.#post(context);
     const unspoken = unspokenVersion(req);
-    if (unspoken !== undefined) return refused(400, undefined, unspoken);
+    if (unspoken !== undefined) return refused(400, unspoken);
     const session = this.#sessionOf(context);
     if (session instanceof HttpResponse) return session;
     if (session === undefined)
-      return new JSONResponse(
-        failure(undefined, new RpcError(INVALID_REQUEST, 'This endpoint takes POST only'), NEWEST),
-        { status: 405, headers: { Allow: 'POST' } },
-      );
+      return new JSONResponse(failure(undefined, invalidRequest('This endpoint takes POST only'), NEWEST), {
+        status: 405,
+        headers: { Allow: 'POST' },
+      });
     if (req.method === 'DELETE') {
       this.#sessionsOf(context).end(session);
       return new HttpResponse(null, { status: 204 });
     }
     if (!accepts(req, 'text/event-stream'))
-      return refused(
-        406,
-        undefined,
-        new RpcError(INVALID_REQUEST, 'A GET request must accept text/event-stream'),
-      );
+      return refused(406, invalidRequest('A GET request must accept text/event-stream'));
     const stream = new MessageStream(
       () => undefined,
       () => stream.end(undefined),
     );
-    return streamed(stream);
+    return new EventStreamResponse(stream);
   }
 
   async #post(context: Context): Promise<HttpResponse> {
     const { req } = context;
     const type = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
     if (type !== 'application/json')
-      return refused(
-        415,
-        undefined,
-        new RpcError(INVALID_REQUEST, 'The Content-Type of a message must be application/json'),
-      );
+      return refused(415, invalidRequest('The Content-Type of a message must be application/json'));
     if (!accepts(req, 'application/json') && !accepts(req, 'text/event-stream'))
       return refused(
         406,
-        undefined,
-        new RpcError(INVALID_REQUEST, 'The Accept field must include application/json and text/event-stream'),
+        invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
       // JSON must be in UTF-8 (RFC 8259 §8.1)
@@ -152,26 +143,24 @@ export class McpEndpoint {
     } catch {
       return refused(
         400,
-        undefined,
         new RpcError(PARSE_ERROR, 'Parse error: the body must be one JSON message'),
+        undefined,
         saidDialect(req),
       );
     }
     if (Array.isArray(value)) return this.#postBatch(context, value);
     const message = readMessage(value);
-    if (message.kind === 'invalid') return refused(400, message.id, message.error, saidDialect(req));
+    if (message.kind === 'invalid') return refused(400, message.error, message.id, saidDialect(req));
     return isModern(req, message) ? this.#postModern(context, message) : this.#postLegacy(context, message);
   }
 
   #postModern(context: Context, message: Message): Awaitable<HttpResponse> {
     if (message.kind !== 'request') {
       const unspoken = unspokenVersion(context.req);
-      return unspoken === undefined
-        ? new HttpResponse(null, { status: 202 })
-        : refused(400, undefined, unspoken);
+      return unspoken === undefined ? new HttpResponse(null, { status: 202 }) : refused(400, unspoken);
     }
     const problem = issueOfFields(context.req.headers, message) ?? issueOfMeta(message);
-    if (problem !== undefined) return refused(400, message.id, problem, NEWEST);
+    if (problem !== undefined) return refused(400, problem, message.id);
     return this.#respond(context, message, undefined);
   }
 
@@ -189,11 +178,10 @@ export class McpEndpoint {
     if (session === undefined)
       return refused(
         400,
-        id,
-        new RpcError(
-          INVALID_REQUEST,
-          'The request names no session: send \"initialize\" first, then its Mcp-Session-Id with each request',
+        invalidRequest(
+          'The request names no session: send "initialize" first, then its Mcp-Session-Id with each request',
         ),
+        id,
         saidDialect(req),
       );
     if (message.kind === 'request') return this.#respond(context, message, session);
@@ -207,13 +195,13 @@ export class McpEndpoint {
   async #postBatch(context: Context, values: readonly unknown[]): Promise<HttpResponse> {
     const { req } = context;
     const unspoken = unspokenVersion(req);
-    if (unspoken !== undefined) return refused(400, undefined, unspoken);
+    if (unspoken !== undefined) return refused(400, unspoken);
     const session = this.#deps.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
     const problem = batchIssue(values, session?.dialect);
     // without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
-      return refused(400, undefined, problem!, session?.dialect ?? saidDialect(req));
+      return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
     // the response to a batch cannot be resumed: only this connection could have read it
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
@@ -239,7 +227,7 @@ export class McpEndpoint {
     if (comesAlone(message))
       return failure(
         message.id,
-        new RpcError(INVALID_REQUEST, `"${message.method}" must not be part of a batch`),
+        invalidRequest(`"${message.method}" must not be part of a batch`),
         session.dialect,
       );
     const abort = new AbortController();
@@ -268,8 +256,8 @@ export class McpEndpoint {
     if (!mayStream && message.method === 'subscriptions/listen')
       return refused(
         406,
+        invalidRequest('The Accept field of a subscription must include text/event-stream'),
         message.id,
-        new RpcError(INVALID_REQUEST, 'The Accept field of a subscription must include text/event-stream'),
       );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
@@ -323,7 +311,7 @@ export class McpEndpoint {
     const answer = await Promise.race([answering, early.promise]);
     if (answer === undefined && !abort.signal.aborted) {
       void answering.then((last) => stream.end(last));
-      return streamed(stream);
+      return new EventStreamResponse(stream);
     }
     // a cancelled request has no response
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE });
@@ -353,7 +341,7 @@ export class McpEndpoint {
     if (session?.inFlight.has(id) === true)
       return failure(
         id,
-        new RpcError(INVALID_REQUEST, 'The id belongs to a request that has no answer yet'),
+        invalidRequest('The id belongs to a request that has no answer yet'),
         session.dialect,
       );
     if (session !== undefined && this.#unanswered >= MAX_UNANSWERED)
@@ -420,11 +408,10 @@ export class McpEndpoint {
       this.#sessionsOf(context).find(named, this.#deps.principal(context)) ??
       refused(
         404,
-        id,
-        new RpcError(
-          INVALID_REQUEST,
-          'The session is unknown: it has expired, was ended, or belongs to another client. Send \"initialize\" again',
+        invalidRequest(
+          'The session is unknown: it has expired, was ended, or belongs to another client. Send "initialize" again',
         ),
+        id,
         saidDialect(context.req),
       )
     );
@@ -445,12 +432,7 @@ const NEVER: AbortSignal = new AbortController().signal;
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
 /** An error response to a request that was not dispatched. */
-function refused(
-  status: number,
-  id: RequestId | undefined,
-  error: RpcError,
-  dialect: Dialect = NEWEST,
-): HttpResponse {
+function refused(status: number, error: RpcError, id?: RequestId, dialect: Dialect = NEWEST): HttpResponse {
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
@@ -590,9 +572,4 @@ class MessageStream extends FiniteEvents implements AsyncIterableIterator<Server
     if (reader === undefined) this.#waiting.push(data);
     else reader.resolve({ done: false, value: { event: 'message', data } });
   }
-}
-
-/** Returns the stream as an HTTP response. */
-function streamed(messages: MessageStream): EventStreamResponse {
-  return new EventStreamResponse(messages);
 }

@@ -19,7 +19,7 @@ import { bool, given, int, isFunction, isObject, isTextList, readOptions } from 
 import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { AllowedOrigins, isOwnOrigin } from '../http/origins.ts';
-import { failure, INVALID_REQUEST, NEWEST, RpcError } from './messages.ts';
+import { failure, invalidRequest, NEWEST } from './messages.ts';
 import { readTrustProxy } from '../http/request/proxy.ts';
 import { JSONResponse } from '../http/response.ts';
 import { SecurityLog } from '../http/security-log.ts';
@@ -339,7 +339,7 @@ export class McpGuard implements Middleware {
 
   #refuse(req: HttpRequest, what: 'host' | 'origin', problem: string): HttpResponse {
     this.#log?.refused('mcp_refused', req, { reason: what });
-    return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, problem), NEWEST), {
+    return new JSONResponse(failure(undefined, invalidRequest(problem), NEWEST), {
       status: 403,
     });
   }

@@ -4,6 +4,7 @@
  */
 import { isRecord } from '../base/options.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, RpcError } from './messages.ts';
+import { headerFieldsOf } from './tools.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { ToolContentPart } from './results.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -44,9 +45,7 @@ export class PlannedPrompt {
 
   /** Header fields that the prompt's dependencies read. */
   get fields(): readonly string[] {
-    return this.detail.inputs.texts
-      .filter(({ from }) => from === 'header')
-      .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
+    return headerFieldsOf(this.detail.inputs);
   }
 
   /** Returns the prompt as clients of a version see it. */
@@ -120,7 +119,8 @@ export function refusalOf(status: number, document: unknown): RpcError {
   const said = [String(title), detail, problems]
     .filter((part) => typeof part === 'string' && part !== '')
     .join(': ');
-  return new RpcError(status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, said, document);
+  const data = isRecord(document) ? document : undefined;
+  return new RpcError(status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, said, data);
 }
 
 function wordsOf(node: TypeNode): readonly string[] {

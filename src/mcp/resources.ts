@@ -6,11 +6,11 @@
  *   package       the routes that are tools, and the OpenAPI document
  */
 import { SvcError } from '../base/errors.ts';
-import { isRecord } from '../base/options.ts';
 import { toBase64 } from '../schema/formats.ts';
 import { BYTES_TYPE } from '../http/response.ts';
 import { INTERNAL_ERROR, RpcError } from './messages.ts';
 import { PlannedPrompt, refusalOf } from './prompts.ts';
+import { jsonOf } from './results.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { PlannedTool } from './tools.ts';
@@ -65,6 +65,7 @@ export class PlannedResource extends PlannedPrompt {
     );
   }
 
+  /** Whether the URI has parameters. */
   get isTemplate(): boolean {
     return this.#parameters.length > 0;
   }
@@ -97,11 +98,6 @@ export class PlannedResource extends PlannedPrompt {
   }
 }
 
-/** Whether the URI of a resource has parameters. */
-export function isTemplate(resource: PlannedResource): boolean {
-  return resource.isTemplate;
-}
-
 /** Returns the resources in the order of their declaration. */
 export function planResources(details: readonly RouteDetail[]): readonly PlannedResource[] {
   return details.map(
@@ -115,23 +111,12 @@ export function planResources(details: readonly RouteDetail[]): readonly Planned
  */
 export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {
   const bytes = new Uint8Array(await response.arrayBuffer());
-  if (!response.ok) {
-    const document = jsonOf(bytes);
-    throw refusalOf(response.status, isRecord(document) ? document : undefined);
-  }
+  if (!response.ok) throw refusalOf(response.status, jsonOf(new TextDecoder().decode(bytes)));
   if (bytes.length > maxBytes)
     throw new RpcError(INTERNAL_ERROR, `The resource is larger than ${maxBytes} bytes`);
   return response.headers.get('content-type') === BYTES_TYPE
     ? { blob: toBase64(bytes) }
     : { text: new TextDecoder().decode(bytes) };
-}
-
-function jsonOf(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return undefined;
-  }
 }
 
 /** A resource of the framework itself. */
@@ -152,31 +137,16 @@ export function resourcesOf(
   app: { openapi(): unknown },
   toolset: { readonly tools: readonly PlannedTool[] },
 ): readonly Resource[] {
+  const about = 'The routes behind the tools: method, path, and what each asks of its caller';
+  const document = 'The OpenAPI 3.1 document of the application';
   return [
-    resource(
-      'svc://routes',
-      'routes',
-      'Routes',
-      'The routes behind the tools: method, path, and what each asks of its caller',
-      () => routesText(toolset),
-    ),
-    resource(
-      'svc://openapi.json',
-      'openapi.json',
-      'OpenAPI',
-      'The OpenAPI 3.1 document of the application',
-      () => JSON.stringify(app.openapi()),
-    ),
+    resource('routes', 'Routes', about, () => routesText(toolset)),
+    resource('openapi.json', 'OpenAPI', document, () => JSON.stringify(app.openapi())),
   ];
 }
 
-function resource(
-  uri: string,
-  name: string,
-  title: string,
-  description: string,
-  read: () => string,
-): Resource {
+function resource(name: string, title: string, description: string, read: () => string): Resource {
+  const uri = `svc://${name}`;
   return {
     uri,
     read,
@@ -191,24 +161,15 @@ function resource(
 }
 
 function routesText({ tools }: { readonly tools: readonly PlannedTool[] }): string {
-  return JSON.stringify({
-    routes: tools
-      .filter(({ isFunction }) => !isFunction)
-      .map(
-        ({
-          name,
-          detail: {
-            route,
-            declared: { spec },
-          },
-        }) => ({
-          tool: name,
-          method: route.method,
-          path: route.template,
-          name: route.name,
-          summary: spec.summary,
-          security: route.security.map(({ scheme, scopes, roles }) => ({ scheme, scopes, roles })),
-        }),
-      ),
-  });
+  const routes = tools
+    .filter(({ isFunction }) => !isFunction)
+    .map(({ name, detail: { route, declared } }) => ({
+      tool: name,
+      method: route.method,
+      path: route.template,
+      name: route.name,
+      summary: declared.spec.summary,
+      security: route.security.map(({ scheme, scopes, roles }) => ({ scheme, scopes, roles })),
+    }));
+  return JSON.stringify({ routes });
 }

@@ -75,7 +75,7 @@ function plain(
   if (bytes.length === 0) return { content: [{ type: 'text', text: emptyAnswer(response) }] };
   if (isJson(type)) {
     const text = bytes.toString();
-    const value = parsed(text);
+    const value = jsonOf(text);
     const structuredContent = value === undefined ? undefined : tool.output.structure(value, dialect);
     return structuredContent === undefined
       ? { content: [{ type: 'text', text }] }
@@ -125,7 +125,7 @@ function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
 /** Returns an error of the route as text for a model. */
 function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedTool): ToolResult {
   const text = bytes.toString();
-  const document = isJson(type) ? parsed(text) : undefined;
+  const document = isJson(type) ? jsonOf(text) : undefined;
   if (!isRecord(document))
     return failed([summary(response.status, {}, tool), text].filter((part) => part !== '').join('\n'));
   const retry = response.headers.get('retry-after');
@@ -163,7 +163,8 @@ function isJson(type: string): boolean {
   return type === 'application/json' || type === PROBLEM_TYPE || /^application\/[\w.-]+\+json$/.test(type);
 }
 
-function parsed(text: string): unknown {
+/** Returns the value of a JSON text; undefined for another text. */
+export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {

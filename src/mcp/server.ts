@@ -13,7 +13,6 @@ import { abilitiesOf, RepeatedCall, stateSeal, WaitingCall } from './questions.t
 import {
   INTERNAL_ERROR,
   INVALID_PARAMS,
-  INVALID_REQUEST,
   METHOD_NOT_FOUND,
   MODERN,
   NEWEST_LEGACY,
@@ -22,12 +21,13 @@ import {
   SUPPORTED,
   UNSUPPORTED_VERSION,
   failure,
+  invalidRequest,
   legacyDialect,
   modernDialect,
   success,
 } from './messages.ts';
 import { messagesOf } from './prompts.ts';
-import { contentOf, isTemplate, PlannedResource, resourcesOf } from './resources.ts';
+import { contentOf, PlannedResource, resourcesOf } from './resources.ts';
 import { bool, int, isRecord, text } from '../base/options.ts';
 import type { CallDeps, Caller, McpApplication, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
@@ -141,21 +141,13 @@ export class McpDispatcher {
       ['prompts/list', (asked) => this.#list('prompts', this.#tools.prompts, asked)],
       ['prompts/get', (asked) => this.#getPrompt(asked)],
       ['resources/list', (asked) => this.#list('resources', this.#listed, asked)],
-      [
-        'resources/templates/list',
-        (asked) => this.#list('resourceTemplates', this.#tools.resources.filter(isTemplate), asked),
-      ],
+      ['resources/templates/list', (asked) => this.#list('resourceTemplates', this.#templates, asked)],
       ['resources/read', (asked) => this.#readResource(asked)],
       ['completion/complete', (asked) => this.#complete(asked)],
     ];
     this.#legacy = new Map<string, Method>([
       ...both,
-      [
-        'initialize',
-        () => {
-          throw new RpcError(INVALID_REQUEST, 'The session is initialized already');
-        },
-      ],
+      ['initialize', () => Promise.reject(invalidRequest('The session is initialized already'))],
       ['ping', () => ({})],
       ['logging/setLevel', (asked) => this.#setLevel(asked)],
       ['resources/subscribe', (asked) => this.#subscribe(asked)],
@@ -186,7 +178,7 @@ export class McpDispatcher {
       if (exchange.signal.aborted)
         return failure(
           request.id,
-          new RpcError(INVALID_REQUEST, "a cancelled request's answer is never sent"),
+          invalidRequest("a cancelled request's answer is never sent"),
           exchange.session?.dialect,
         ); // a cancelled request gets no response
       return failure(
@@ -203,7 +195,11 @@ export class McpDispatcher {
 
   /** The package's resources, and the application's resources without parameters. */
   get #listed(): readonly { definition(dialect: Dialect): object }[] {
-    return [...this.#offered, ...this.#tools.resources.filter((known) => !isTemplate(known))];
+    return [...this.#offered, ...this.#tools.resources.filter((known) => !known.isTemplate)];
+  }
+
+  get #templates(): readonly PlannedResource[] {
+    return this.#tools.resources.filter((known) => known.isTemplate);
   }
 
   get #offered(): readonly Resource[] {
@@ -290,9 +286,7 @@ export class McpDispatcher {
         ? {}
         : { resources: { subscribe: true } }),
       ...(hasPrompts ? { prompts: {} } : {}),
-      ...((hasPrompts || this.#tools.resources.some(isTemplate)) && dialect.hasAnnotations
-        ? { completions: {} }
-        : {}),
+      ...((hasPrompts || this.#templates.length > 0) && dialect.hasAnnotations ? { completions: {} } : {}),
     };
   }
 
@@ -454,20 +448,16 @@ export class McpDispatcher {
       typeof argument['value'] !== 'string'
     )
       throw new RpcError(INVALID_PARAMS, '\"ref\" and \"argument\" { name, value } must be objects');
-    if (ref['type'] === 'ref/resource' && !this.#tools.resources.some(({ uri }) => uri === ref['uri']))
-      throw new RpcError(INVALID_PARAMS, 'No resource has this URI template');
-    const prompt =
-      ref['type'] === 'ref/prompt'
-        ? this.#tools.prompts.find(({ name }) => name === ref['name'])
-        : this.#tools.resources.find(({ uri }) => ref['type'] === 'ref/resource' && uri === ref['uri']);
-    if (prompt === undefined)
+    const isResource = ref['type'] === 'ref/resource';
+    const known = isResource
+      ? this.#tools.resources.find(({ uri }) => uri === ref['uri'])
+      : this.#tools.prompts.find(({ name }) => ref['type'] === 'ref/prompt' && name === ref['name']);
+    if (known === undefined)
       throw new RpcError(
         INVALID_PARAMS,
-        typeof ref['name'] === 'string'
-          ? `Unknown prompt: ${ref['name']}`
-          : '\"name\" of a prompt must be a string',
+        `No ${isResource ? 'resource has this URI template' : 'prompt has this name'}`,
       );
-    const values = prompt.complete(argument['name'], argument['value']);
+    const values = known.complete(argument['name'], argument['value']);
     return {
       completion: { values: values.slice(0, 100), total: values.length, hasMore: values.length > 100 },
     };

@@ -5,8 +5,8 @@
  *   GET /users/{id:int}            get_users_by_id
  *   POST /users  name: 'addUser'   addUser            the name in the spec; characters that tools do not allow become `_`
  */
+import { pathSchema } from '../openapi/inputs.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
-
 import { compileType, FieldType, fileLimit } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
 import { closest, isRecord, defined } from '../base/options.ts';
@@ -16,7 +16,7 @@ import type { Dialect, JsonObject } from './messages.ts';
 import type { FieldPlan, TypeNode, TypeSource } from '../schema/schema.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { RouteSpec, ToolDescription, ToolHints } from '../routing/spec.ts';
-import type { ConverterName, ParsedTemplate } from '../http/path.ts';
+import type { ParsedTemplate } from '../http/path.ts';
 import type { RouteInputs } from '../routing/call.ts';
 import type { Issue } from '../base/errors.ts';
 
@@ -45,10 +45,8 @@ export class PlannedTool {
   readonly #hints: ToolHints;
 
   constructor(name: string, detail: RouteDetail, isFunction: boolean) {
-    const {
-      route,
-      declared: { spec, template },
-    } = detail;
+    const { route, declared } = detail;
+    const { spec, template } = declared;
     const subject = `${route.method} ${route.template}`;
     const own = described(detail);
     const description = own.description ?? spec.description ?? spec.summary;
@@ -133,21 +131,16 @@ function isTool({ route, declared: { spec, mount }, isOperation }: RouteDetail):
   return !isOperation && spec.mcp !== false && mount === undefined && !NO_TOOLS.has(route.method);
 }
 
-function described({
-  declared: {
-    spec: { mcp },
-  },
-}: RouteDetail): ToolDescription {
+function described({ declared }: RouteDetail): ToolDescription {
+  const { mcp } = declared.spec;
   return typeof mcp === 'object' ? mcp : {};
 }
 
 function nameOf(detail: RouteDetail): string {
-  const {
-    route: { method },
-    declared: { methods, spec, template },
-  } = detail;
+  const { methods, spec, template } = detail.declared;
+  const method = detail.route.method.toLowerCase();
   const name = described(detail).name ?? spec.name;
-  const several = methods.filter((each) => !NO_TOOLS.has(each)).length > 1 ? `${method.toLowerCase()}_` : '';
+  const several = methods.filter((each) => !NO_TOOLS.has(each)).length > 1 ? `${method}_` : '';
   if (name !== undefined) return clean(several + name);
   const { literals, parameters } = template;
   const words = literals.flatMap((literal, index) => [
@@ -155,7 +148,7 @@ function nameOf(detail: RouteDetail): string {
     ...(parameters[index] === undefined ? [] : [`by_${parameters[index].name}`]),
   ]);
   const named = words.filter((word) => /[A-Za-z0-9]/.test(word));
-  return clean([method.toLowerCase(), ...(named.length === 0 ? ['root'] : named)].join('_'));
+  return clean([method, ...(named.length === 0 ? ['root'] : named)].join('_'));
 }
 
 /** Replaces characters that tool names do not allow by `_`. */
@@ -221,13 +214,13 @@ class OutputPlan {
   /** Returns the output schema; undefined if there is none, or the version cannot express it. */
   schema(dialect: Dialect): JsonSchema | undefined {
     if (!dialect.hasStructure) return undefined;
-    return dialect.hasAnyStructure ? this.#schema : (this.#wrapped ?? this.#schema);
+    return dialect.isModern ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
   /** Returns a reply as `structuredContent`; undefined if the version cannot express it. */
   structure(value: unknown, dialect: Dialect): unknown {
     if (!dialect.hasStructure) return undefined;
-    if (dialect.hasAnyStructure) return value;
+    if (dialect.isModern) return value;
     if (this.#wrapped !== undefined) return { result: value };
     return isRecord(value) ? value : undefined;
   }
@@ -324,9 +317,7 @@ class ArgumentPlan {
           : this.#slots.some((slot) => slot.isFile)
             ? 'files'
             : 'form';
-    this.fields = inputs.texts
-      .filter(({ from }) => from === 'header')
-      .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
+    this.fields = headerFieldsOf(inputs);
     this.schema = objectSchema(this.#slots, schemas.components());
   }
 
@@ -407,6 +398,13 @@ class ArgumentPlan {
   }
 }
 
+/** Returns the header fields that a route reads, in lower case. */
+export function headerFieldsOf({ texts }: RouteInputs): readonly string[] {
+  return texts
+    .filter(({ from }) => from === 'header')
+    .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
+}
+
 /** Returns all arguments. When two parts of a request share a name, the first part keeps it. */
 function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, schemas: JsonSchemas): Slot[] {
   const slots: Slot[] = [];
@@ -416,7 +414,7 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
     slots.push({ isFile: false, ...slot });
   };
   for (const { name, converter } of template.parameters)
-    add({ argument: name, part: 'path', name, schema: pathSchema(converter.name), isRequired: true });
+    add({ argument: name, part: 'path', name, schema: pathSchema(converter), isRequired: true });
   const query = texts
     .filter(({ from }) => from === 'query')
     .flatMap(({ plan }) => plan.fields)
@@ -488,18 +486,6 @@ function objectSchema(slots: readonly Slot[], definitions: Readonly<Record<strin
     additionalProperties: false,
     ...(Object.keys(definitions).length === 0 ? {} : { $defs: definitions }),
   };
-}
-
-const PATH_SCHEMAS: Readonly<Record<ConverterName, JsonSchema>> = {
-  str: { type: 'string', minLength: 1 },
-  path: { type: 'string', minLength: 1 },
-  uuid: { type: 'string', format: 'uuid' },
-  float: { type: 'number' },
-  int: { type: 'integer', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
-};
-
-function pathSchema(converter: ConverterName): JsonSchema {
-  return { ...PATH_SCHEMAS[converter] };
 }
 
 /** The schema of a file, or of a list of files. */

@@ -26,7 +26,7 @@ import type {
   SentOperation,
 } from './document.ts';
 import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
-import type { ConverterName, PathParameter } from '../http/path.ts';
+import type { Converter, ConverterName, PathParameter } from '../http/path.ts';
 
 /** Part of a request that carries a parameter as text: path, query, header, cookie, or a form field. */
 type TextPlace = TextInputPlan['from'] | 'form';
@@ -46,6 +46,11 @@ const HINTS: Readonly<Partial<Record<ConverterName, string>>> = {
   path: 'The rest of the path, in which slashes need no escape',
 };
 
+/** Returns the schema of a path parameter, as a new object. */
+export function pathSchema({ name }: Converter): JsonSchema {
+  return { ...OF_CONVERTERS[name] };
+}
+
 /** Returns a path parameter, with the name that the document's path uses. */
 export function pathParameter({ converter }: PathParameter, name: string): Parameter {
   const description = HINTS[converter.name];
@@ -54,7 +59,7 @@ export function pathParameter({ converter }: PathParameter, name: string): Param
     in: 'path',
     required: true,
     ...(description === undefined ? {} : { description }),
-    schema: { ...OF_CONVERTERS[converter.name] },
+    schema: pathSchema(converter),
   };
 }
 
