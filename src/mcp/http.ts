@@ -46,17 +46,8 @@ import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
 
 /** Header fields of the client's request that are copied to calls. */
 const PASSED: readonly string[] = [
-  'authorization',
-  'cookie',
-  'origin',
-  'referer',
-  'sec-fetch-site',
-  'x-csrf-token',
-  'accept-language',
-  'user-agent',
-  'traceparent',
-  'tracestate',
-  'baggage',
+  ...['authorization', 'cookie', 'origin', 'referer', 'sec-fetch-site', 'x-csrf-token'],
+  ...['accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'],
 ];
 
 /** Dependencies of an endpoint. */

@@ -350,32 +350,19 @@ const ANSWERED: Readonly<Record<string, string>> = {
   'is new and required': 'was removed',
 };
 
-const FORM: ReadonlySet<string> = new Set([
-  '$ref',
-  'type',
-  'properties',
-  'required',
-  'items',
-  'prefixItems',
-  'oneOf',
-  'anyOf',
-]);
+/** Keywords that describe the structure of a value. */
+const FORM: ReadonlySet<string> = new Set(
+  '$ref type properties required items prefixItems oneOf anyOf'.split(' '),
+);
 /** Relaxed copy of each schema, cached so that recursive schemas are recognized. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
 function loose(schema: JsonSchema): JsonSchema {
-  let found = LOOSE.get(schema);
-  if (found === undefined)
-    LOOSE.set(
-      schema,
-      (found = Object.fromEntries(
-        Object.entries(schema).filter(
-          ([keyword, value]) =>
-            FORM.has(keyword) || (keyword === 'additionalProperties' && typeof value === 'object'),
-        ),
-      )),
-    );
+  const isKept = ([keyword, value]: [string, unknown]): boolean =>
+    FORM.has(keyword) || (keyword === 'additionalProperties' && typeof value === 'object');
+  const found = LOOSE.get(schema) ?? Object.fromEntries(Object.entries(schema).filter(isKept));
+  LOOSE.set(schema, found);
   return found;
 }
 

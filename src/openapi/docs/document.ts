@@ -144,17 +144,7 @@ class Ids {
   /** Ids that the page itself uses. */
   readonly #taken = new Set([
     '',
-    'authorize',
-    'count',
-    'main',
-    'menu',
-    'nav',
-    'none',
-    'say',
-    'schemas',
-    'search',
-    'theme',
-    'top',
+    ...'authorize count main menu nav none say schemas search theme top'.split(' '),
   ]);
 
   of(wanted: string): string {

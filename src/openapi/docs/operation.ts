@@ -6,6 +6,7 @@ import { http } from '../../base/node-http.ts';
 import { inline, prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
 import { isFile, record, text } from '../reader.ts';
+import { factsOf } from './schema.ts';
 import type {
   Callback,
   DocumentedResponse,
@@ -88,7 +89,7 @@ function parameterMarkup(
   schemas: SchemaWriter,
 ): Markup {
   const said = description ?? text(record(schema)['description']);
-  return html`<li><code>${name}</code> <span class="t">${schemas.type(schema)}</span>${isRequired && html` <em>required</em>`}${isDeprecated && html` <s>deprecated</s>`}${prose(said)}${schemas.facts(
+  return html`<li><code>${name}</code> <span class="t">${schemas.type(schema)}</span>${isRequired && html` <em>required</em>`}${isDeprecated && html` <s>deprecated</s>`}${prose(said)}${factsOf(
     schema,
     examples.map(({ value }) => value),
   )}${record(schema)['$ref'] === undefined && schemas.members(schema)}`;
@@ -168,7 +169,7 @@ function contentMarkup(group: readonly MediaContent[], schemas: SchemaWriter, is
   return html`<p class="t">${joined(
     group.map(({ type }) => html`<code>${type}</code>`),
     ' or ',
-  )} ${isBinary ? '' : schemas.type(schema)}</p>${schemas.facts(schema)}${isWhole && schemas.members(schema, fieldTypes)}${examples.slice(0, MOST_EXAMPLES).map(exampleMarkup)}`;
+  )} ${isBinary ? '' : schemas.type(schema)}</p>${factsOf(schema)}${isWhole && schemas.members(schema, fieldTypes)}${examples.slice(0, MOST_EXAMPLES).map(exampleMarkup)}`;
 }
 
 function exampleMarkup({ name, value }: Example): Markup {

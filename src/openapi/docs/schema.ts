@@ -22,16 +22,8 @@ const MOST_VALUES = 40;
 /** Maximum number of characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
 /** Keywords whose values contain schemas. */
-const HOLDERS = [
-  'properties',
-  'items',
-  'additionalProperties',
-  'oneOf',
-  'anyOf',
-  'allOf',
-  'patternProperties',
-  'discriminator',
-];
+const HOLDERS =
+  'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
 /** Writes the schemas of a document as HTML. */
 export class SchemaWriter {
@@ -41,16 +33,6 @@ export class SchemaWriter {
 
   constructor(document: ReadDocument) {
     this.#document = document;
-  }
-
-  /** Returns the type in words, with links to named schemas. */
-  type(schema: unknown): Markup {
-    return this.#type(schema, 0);
-  }
-
-  /** Returns all constraints, the default and the example as a line; empty if there are none. */
-  facts(schema: unknown, examples: readonly unknown[] = []): Markup {
-    return factsOf(schema, examples);
   }
 
   /**
@@ -68,12 +50,11 @@ export class SchemaWriter {
   named({ schema }: NamedSchema): Markup {
     const { description } = record(schema);
     const members = this.#members(schema, 0);
-    return html`${prose(text(description))}${members === NOTHING || !isPlainObject(schema) ? html`<p class="t">${this.#type(schema, 0)}</p>${factsOf(schema, [])}` : NOTHING}${members}`;
+    return html`${prose(text(description))}${members === NOTHING || !isPlainObject(schema) ? html`<p class="t">${this.type(schema)}</p>${factsOf(schema)}` : NOTHING}${members}`;
   }
 
-  // -- types --
-
-  #type(schema: unknown, depth: number): Markup {
+  /** Returns the type in words, with links to named schemas. */
+  type(schema: unknown, depth = 0): Markup {
     if (schema === true || schema === undefined) return html`any`;
     if (schema === false) return html`never`;
     const given = record(schema);
@@ -95,7 +76,7 @@ export class SchemaWriter {
     const parts = list(given['allOf']);
     if (parts.length > 0)
       return joined(
-        parts.map((part) => this.#type(part, depth + 1)),
+        parts.map((part) => this.type(part, depth + 1)),
         ' & ',
       );
     const { type } = given;
@@ -110,7 +91,7 @@ export class SchemaWriter {
   /** Returns the types of a union. Duplicates are removed, and `null` comes last. */
   #alternatives(variants: readonly unknown[], depth: number): Markup {
     const types = new Map(
-      variants.map((variant) => this.#type(variant, depth + 1)).map((type) => [type.text, type]),
+      variants.map((variant) => this.type(variant, depth + 1)).map((type) => [type.text, type]),
     );
     return joined(
       [...types.values()].sort((left, right) => Number(left.text === 'null') - Number(right.text === 'null')),
@@ -130,16 +111,16 @@ export class SchemaWriter {
         const items = list(schema['prefixItems']);
         if (items.length > 0)
           return html`[${joined(
-            items.map((item) => this.#type(item, depth + 1)),
+            items.map((item) => this.type(item, depth + 1)),
             ', ',
           )}]`;
-        const item = this.#type(schema['items'], depth + 1);
+        const item = this.type(schema['items'], depth + 1);
         return item.text.includes(' | ') ? html`array of (${item})` : html`array of ${item}`;
       }
       case 'object': {
         const values = schema['additionalProperties'];
         const isMap = schema['properties'] === undefined && values !== undefined && values !== false;
-        return isMap ? html`map of ${this.#type(values, depth + 1)}` : html`object`;
+        return isMap ? html`map of ${this.type(values, depth + 1)}` : html`object`;
       }
       case 'string': {
         if (isFile(schema)) return html`file`;
@@ -192,7 +173,7 @@ export class SchemaWriter {
     const parts = list(given['allOf']).map((part) =>
       record(part)['$ref'] === undefined
         ? this.#members(part, depth)
-        : html`<p class="k">All of ${this.#type(part, 0)}, and:</p>`,
+        : html`<p class="k">All of ${this.type(part)}, and:</p>`,
     );
     const own = rows.length + others.length === 0 ? NOTHING : html`<ul class="f">${rows}${others}</ul>`;
     const all = [...parts, own, this.#variants(given, depth), this.#inner(given, depth)].filter(
@@ -203,7 +184,7 @@ export class SchemaWriter {
 
   #member(name: string, schema: unknown, isRequired: boolean, depth: number, mediaType?: string): Markup {
     const given = record(schema);
-    return html`<li><code>${name}</code> <span class="t">${this.#type(schema, 0)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [], mediaType)}${this.#members(schema, depth + 1)}`;
+    return html`<li><code>${name}</code> <span class="t">${this.type(schema)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [], mediaType)}${this.#members(schema, depth + 1)}`;
   }
 
   /** Writes inline alternatives. References are not repeated, because they appear in the type. */
@@ -250,20 +231,15 @@ function isPlainObject(schema: unknown): boolean {
 }
 
 /** Formats that are shown instead of a pattern and length that only repeat them. */
-const NAMED_FORMATS: ReadonlySet<unknown> = new Set([
-  'date',
-  'date-time',
-  'email',
-  'hostname',
-  'ipv4',
-  'ipv6',
-  'time',
-  'uri',
-  'uuid',
-]);
+const NAMED_FORMATS: ReadonlySet<unknown> = new Set(
+  'date date-time email hostname ipv4 ipv6 time uri uuid'.split(' '),
+);
 
-/** Returns constraints of a schema as a line, and those of its items as another line. */
-function factsOf(schema: unknown, examples: readonly unknown[], mediaType?: string): Markup {
+/**
+ * Returns constraints, default and example of a schema as a line, and those of its items as another line; empty
+ * if there are none.
+ */
+export function factsOf(schema: unknown, examples: readonly unknown[] = [], mediaType?: string): Markup {
   const { type, items } = record(schema);
   const own = factList(schema, examples, mediaType);
   const each = type === 'array' ? factList(items, []) : [];
@@ -307,16 +283,8 @@ function rangesOf(given: JsonObject): Content[] {
   const counts = RANGES.flatMap(([least, most, one, many]): Content[] => {
     const [from, to] = [given[least], given[most]];
     if (from === undefined && to === undefined) return [];
-    if (isBytes && least === 'minLength') return [sizesOf(from, to)];
-    const numbers =
-      from === undefined
-        ? `up to ${grouped(to)}`
-        : to === undefined
-          ? `at least ${grouped(from)}`
-          : from === to
-            ? grouped(from)
-            : `${grouped(from)}–${grouped(to)}`;
-    return [`${numbers} ${(to ?? from) === 1 ? one : many}`];
+    if (isBytes && least === 'minLength') return [span(from, to, sizeOf)];
+    return [`${span(from, to, grouped)} ${(to ?? from) === 1 ? one : many}`];
   });
   const [least, most] = [given['minimum'], given['maximum']].map((bound) =>
     typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound,
@@ -328,10 +296,7 @@ function rangesOf(given: JsonObject): Content[] {
           typeof least === 'number' && `≥ ${grouped(least)}`,
           typeof most === 'number' && `≤ ${grouped(most)}`,
         ];
-  const { exclusiveMinimum: above, exclusiveMaximum: below } = given as {
-    exclusiveMinimum?: unknown;
-    exclusiveMaximum?: unknown;
-  };
+  const [above, below] = [given['exclusiveMinimum'], given['exclusiveMaximum']];
   return [
     ...counts,
     ...bounds,
@@ -340,12 +305,14 @@ function rangesOf(given: JsonObject): Content[] {
   ];
 }
 
-/** Size limits of a file. OpenAPI 3.1 has no keyword for them, so they count octets of a string. */
-function sizesOf(from: unknown, to: unknown): string {
-  if (from === undefined) return `up to ${sizeOf(to)}`;
-  return to === undefined ? `at least ${sizeOf(from)}` : `${sizeOf(from)}–${sizeOf(to)}`;
+/** Returns the range between two limits, of which one may be absent. */
+function span(from: unknown, to: unknown, write: (limit: unknown) => string): string {
+  if (from === undefined) return `up to ${write(to)}`;
+  if (to === undefined) return `at least ${write(from)}`;
+  return from === to ? write(from) : `${write(from)}–${write(to)}`;
 }
 
+/** Returns a size limit of a file. OpenAPI 3.1 has no keyword for it: it counts octets of a string. */
 function sizeOf(bytes: unknown): string {
   if (typeof bytes !== 'number') return String(bytes);
   for (const [unit, size] of [
