@@ -57,14 +57,12 @@ a.button{color:inherit;text-decoration:none}
 .button.main:hover{filter:brightness(1.1)}
 .button.icon{width:2.25rem;padding:0;justify-content:center}
 .button.small{height:1.75rem;padding:0 0.625rem;font-size:0.8125rem}
-.theme::before{content:'';width:0.875rem;height:0.875rem;border-radius:50%;border:1.5px solid currentColor;background:linear-gradient(90deg, currentColor 50%, transparent 50%)}
 .menu{display:none}
 .shell{display:grid;grid-template-columns:18rem minmax(0, 1fr)}
 nav{position:sticky;top:3.5rem;height:calc(100dvh - 3.5rem);overflow-y:auto;padding:1rem 0.75rem 3rem;border-right:1px solid var(--line);background:var(--side);font-size:0.8125rem;scrollbar-width:thin}
 nav ul{list-style:none}
-nav :is(summary, .h){display:block;padding:0.5rem 0.5rem 0.375rem;font-weight:650;color:var(--text);text-decoration:none;list-style:none;border-radius:0.375rem}
-nav summary::before{content:'';display:inline-block;width:0.35rem;height:0.35rem;margin:0 0.6rem 0.12rem 0.15rem;border:solid var(--soft);border-width:0 1.5px 1.5px 0;transform:rotate(-45deg)}
-nav details[open] > summary::before{transform:rotate(45deg)}
+nav :is(summary, .h){padding:0.5rem 0.5rem 0.375rem;font-weight:650;color:var(--text);text-decoration:none;border-radius:0.375rem}
+nav .h{display:block}
 nav :is(summary, a):hover{background:var(--hover)}
 nav li a{display:flex;gap:0.5rem;align-items:baseline;padding:0.25rem 0.5rem;border-radius:0.375rem;color:var(--text);text-decoration:none;line-height:1.4}
 nav li a span{min-width:0}
@@ -101,7 +99,7 @@ section{margin-bottom:2.5rem}
 :is(.op, .sc):last-child{border-bottom:0}
 .many :is(.op, .sc)[open]{content-visibility:visible}
 :is(.op, .sc) > summary{display:flex;flex-wrap:wrap;align-items:center;gap:0.25rem 0.75rem;padding:0.75rem 1rem;list-style:none}
-:is(nav summary, .op > summary, .sc > summary)::-webkit-details-marker{display:none}
+:is(.op, .sc) > summary::-webkit-details-marker{display:none}
 :is(.op, .sc) > summary:hover{background:var(--hover)}
 :is(.op, .sc) > summary:focus-visible{outline-offset:-3px;border-radius:0.375rem}
 .op[open]{box-shadow:inset 3px 0 var(--c, var(--soft))}
@@ -111,12 +109,9 @@ section{margin-bottom:2.5rem}
 .op h3 i{font-style:normal;color:var(--c, var(--soft))}
 .s{color:var(--soft);font-size:0.875rem;min-width:0}
 .hit{font:0.75rem var(--mono);color:var(--accent)}
-.l{flex:none;width:0.75rem;height:0.5625rem;border-radius:0.125rem;background:var(--soft);position:relative;margin:0.25rem 0.125rem 0}
-.l::before{content:'';position:absolute;left:0.1875rem;top:-0.3125rem;width:0.375rem;height:0.375rem;border:1.5px solid var(--soft);border-bottom:0;border-radius:0.25rem 0.25rem 0 0;box-sizing:border-box}
+.l{flex:none;width:12px;height:14px;margin:0 0.125rem;background:var(--soft);clip-path:path('M0 6h12v8H0zM2 6V4a4 4 0 0 1 8 0v2H8.5V4a2.5 2.5 0 0 0-5 0v2z')}
 .op > summary > .l{margin-left:auto}
-.dot{margin-top:0.375rem}
-.dot.on,.dot.on::before{background:var(--good);border-color:var(--good)}
-.dot.on::before{background:none}
+.dot.on{background:var(--good)}
 .b{scroll-margin-top:3.25rem;padding:1rem 1.25rem 1.5rem;display:grid;gap:1.5rem}
 .d{min-width:0}
 .d > :first-child{margin-top:0}
@@ -1636,13 +1631,9 @@ aria-keyshortcuts="/"
 <button class="button j" id="authorize" type="button" {{authorize}}>
 <span class="l dot"></span><span class="t2">Authorize</span>
 </button>
-<button
-class="button icon theme j"
-id="theme"
-type="button"
-aria-label="Dark colours"
-aria-pressed="false"
-></button>
+<button class="button icon j" id="theme" type="button" aria-label="Dark colours" aria-pressed="false">
+◐
+</button>
 </header>
 <div class="shell">
 <nav id="nav" aria-label="Contents">{{contents}}</nav>
