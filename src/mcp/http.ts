@@ -150,8 +150,13 @@ export class McpEndpoint {
       const unspoken = unspokenVersion(context.req);
       return unspoken === undefined ? new HttpResponse(null, { status: 202 }) : refused(400, unspoken);
     }
-    const problem = issueOfFields(context.req.headers, message) ?? issueOfMeta(message);
+    const problem = issueOfFields(context.req.headers, message);
     if (problem !== undefined) return refused(400, problem, message.id);
+    try {
+      readModern(message.params); // every modern request must have these values
+    } catch (error) {
+      return refused(400, error as RpcError, message.id); // readModern() throws nothing else
+    }
     return this.#respond(context, message, undefined);
   }
 
@@ -425,16 +430,6 @@ const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store'
 /** An error response to a request that was not dispatched. */
 function refused(status: number, error: RpcError, id?: RequestId, dialect: Dialect = NEWEST): HttpResponse {
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
-}
-
-/** Returns the error for a `_meta` value that every modern request must have, or undefined. */
-function issueOfMeta({ params }: RpcRequest): RpcError | undefined {
-  try {
-    readModern(params);
-    return undefined;
-  } catch (error) {
-    return error as RpcError; // readModern() throws nothing else
-  }
 }
 
 /** Returns the state of one legacy request without a session. It can ask no questions. */

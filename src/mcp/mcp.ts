@@ -20,6 +20,7 @@ import type { DeclaredResource } from './resources.ts';
 import { FieldMarker } from '../schema/nodes.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import type { Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
+import type { ConversationDeps } from './conversation.ts';
 import type { Question } from './questions.ts';
 import type { McpServerOptions } from './server.ts';
 import type { OptionKind } from '../base/options.ts';
@@ -115,13 +116,12 @@ export class McpServer {
    * is called with each outgoing one.
    */
   open(send: (text: string) => void): McpConversation {
-    return new McpConversation({
-      dispatcher: this.#dispatcher,
-      caller: this.#caller,
-      log: this.#app.log,
-      clock: this.#app.clock,
-      send,
-    });
+    return new McpConversation({ ...this.#deps(), send });
+  }
+
+  #deps(): Omit<ConversationDeps, 'send'> {
+    const { log, clock } = this.#app;
+    return { dispatcher: this.#dispatcher, caller: this.#caller, log, clock };
   }
 
   /**
@@ -139,10 +139,7 @@ export class McpServer {
       await this.#app.startup();
       const { serveStdio } = await import('./stdio.ts');
       await serveStdio({
-        dispatcher: this.#dispatcher,
-        caller: this.#caller,
-        log: this.#app.log,
-        clock: this.#app.clock,
+        ...this.#deps(),
         maxLineBytes: this.#maxLineBytes,
         graceMs: this.#graceMs,
         input: input ?? process.stdin,

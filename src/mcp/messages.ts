@@ -85,11 +85,6 @@ function invalid(id: RequestId | undefined, problem: string): Message {
   return { kind: 'invalid', id, error: invalidRequest(problem) };
 }
 
-/** Returns the response with a result. */
-export function success(id: RequestId, result: JsonObject): JsonObject {
-  return { jsonrpc: '2.0', id, result };
-}
-
 /**
  * Returns the response with an error. Without an id of the request, it has a null id or none, as the version
  * requires.

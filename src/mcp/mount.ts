@@ -15,7 +15,16 @@
 import { SvcError } from '../base/errors.ts';
 import { credentialsOf } from './calls.ts';
 import { serverOptions } from './server.ts';
-import { bool, given, int, isFunction, isObject, isTextList, readOptions } from '../base/options.ts';
+import {
+  bool,
+  given,
+  int,
+  isFunction,
+  isObject,
+  isRecord,
+  isTextList,
+  readOptions,
+} from '../base/options.ts';
 import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { AllowedOrigins, isOwnOrigin } from '../http/origins.ts';
@@ -263,9 +272,7 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
   for (const name of names) {
     // the value that a guard has provided
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
-    const subject =
-      typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
-    if (typeof subject === 'string') return `sub ${subject}`;
+    if (isRecord(value) && typeof value['sub'] === 'string') return `sub ${value['sub']}`;
   }
   const { req } = context;
   const all = [req.headers['authorization'], ...credentialsOf(req, req.route?.security ?? [])];

@@ -2,7 +2,7 @@
  * Prompts: message templates that a person chooses. Each prompt is a function of the application that runs as
  * a request.
  */
-import { isRecord } from '../base/options.ts';
+import { defined, isRecord } from '../base/options.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, RpcError } from './messages.ts';
 import { headerFieldsOf } from './tools.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -14,19 +14,6 @@ import type { FieldPlan, TypeNode } from '../schema/schema.ts';
 export interface PromptMessage {
   readonly role: 'user' | 'assistant';
   readonly content: ToolContentPart;
-}
-
-/** A prompt as clients see it. */
-interface Prompt {
-  readonly name: string;
-  readonly title?: string;
-  readonly description?: string;
-  readonly arguments?: readonly {
-    readonly name: string;
-    readonly title?: string;
-    readonly description?: string;
-    readonly required?: boolean;
-  }[];
 }
 
 /** A prompt that clients request by its name. */
@@ -49,23 +36,22 @@ export class PlannedPrompt {
   }
 
   /** Returns the prompt as clients of a version see it. */
-  definition(dialect: Dialect): Prompt {
-    const { spec } = this.detail.declared;
-    return {
+  definition({ hasStructure }: Dialect): JsonObject {
+    const { summary, description } = this.detail.declared.spec;
+    const fields = this.#fields.map(({ wireName, isRequired, about }) =>
+      defined({
+        name: wireName,
+        title: hasStructure ? about.title : undefined,
+        description: about.description,
+        required: isRequired,
+      }),
+    );
+    return defined({
       name: this.name,
-      ...(spec.summary !== undefined && dialect.hasStructure ? { title: spec.summary } : {}),
-      ...(spec.description === undefined ? {} : { description: spec.description }),
-      ...(this.#fields.length === 0
-        ? {}
-        : {
-            arguments: this.#fields.map(({ wireName, isRequired, about: { description, title } }) => ({
-              name: wireName,
-              ...(title !== undefined && dialect.hasStructure ? { title } : {}),
-              ...(description === undefined ? {} : { description }),
-              required: isRequired,
-            })),
-          }),
-    };
+      title: hasStructure ? summary : undefined,
+      description,
+      arguments: fields.length === 0 ? undefined : fields,
+    });
   }
 
   /**

@@ -6,6 +6,7 @@
  *   package       the routes that are tools, and the OpenAPI document
  */
 import { SvcError } from '../base/errors.ts';
+import { defined } from '../base/options.ts';
 import { toBase64 } from '../schema/formats.ts';
 import { BYTES_TYPE } from '../http/response.ts';
 import { INTERNAL_ERROR, RpcError } from './messages.ts';
@@ -50,14 +51,14 @@ export function parametersOf(uri: string): readonly string[] {
 /** A resource that can be read. */
 export class PlannedResource extends PlannedPrompt {
   readonly uri: string;
-  readonly #mimeType: string;
+  readonly mimeType: string;
   readonly #parameters: readonly string[];
   readonly #pattern: RegExp;
 
   constructor({ uri, name, mimeType }: DeclaredResource, detail: RouteDetail) {
     super(name, detail);
     this.uri = uri;
-    this.#mimeType = mimeType;
+    this.mimeType = mimeType;
     this.#parameters = parametersOf(uri);
     const parts = uri.split(PARAMETER);
     this.#pattern = new RegExp(
@@ -83,18 +84,10 @@ export class PlannedResource extends PlannedPrompt {
     }
   }
 
-  override definition(dialect: Dialect): {
-    readonly name: string;
-    readonly mimeType: string;
-    readonly uri?: string;
-    readonly uriTemplate?: string;
-  } {
+  override definition(dialect: Dialect): JsonObject {
     const { arguments: _, ...about } = super.definition(dialect);
-    return {
-      ...(this.isTemplate ? { uriTemplate: this.uri } : { uri: this.uri }),
-      ...about,
-      mimeType: this.#mimeType,
-    };
+    const { uri, mimeType } = this;
+    return { ...(this.isTemplate ? { uriTemplate: uri } : { uri }), ...about, mimeType };
   }
 }
 
@@ -122,13 +115,8 @@ export async function contentOf(response: Response, maxBytes: number): Promise<R
 /** A resource of the framework itself. */
 export interface Resource {
   readonly uri: string;
-  definition(dialect: Dialect): {
-    readonly uri: string;
-    readonly name: string;
-    readonly title?: string;
-    readonly description: string;
-    readonly mimeType: string;
-  };
+  readonly mimeType: string;
+  definition(dialect: Dialect): JsonObject;
   read(): string;
 }
 
@@ -147,16 +135,13 @@ export function resourcesOf(
 
 function resource(name: string, title: string, description: string, read: () => string): Resource {
   const uri = `svc://${name}`;
+  const mimeType = 'application/json';
   return {
     uri,
+    mimeType,
     read,
-    definition: ({ hasStructure }) => ({
-      uri,
-      name,
-      ...(hasStructure ? { title } : {}),
-      description,
-      mimeType: 'application/json',
-    }),
+    definition: ({ hasStructure }) =>
+      defined({ uri, name, title: hasStructure ? title : undefined, description, mimeType }),
   };
 }
 

@@ -24,11 +24,10 @@ import {
   invalidRequest,
   legacyDialect,
   modernDialect,
-  success,
 } from './messages.ts';
 import { messagesOf } from './prompts.ts';
 import { contentOf, PlannedResource, resourcesOf } from './resources.ts';
-import { bool, int, isRecord, text } from '../base/options.ts';
+import { bool, defined, int, isRecord, text } from '../base/options.ts';
 import type { CallDeps, Caller, McpApplication, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
 import type { Resource, ResourceContent } from './resources.ts';
@@ -173,7 +172,7 @@ export class McpDispatcher {
   /** Returns the response to a request. Never rejects. */
   async answer(request: RpcRequest, exchange: Exchange): Promise<JsonObject> {
     try {
-      return success(request.id, await this.#answer(request, exchange));
+      return { jsonrpc: '2.0', id: request.id, result: await this.#answer(request, exchange) };
     } catch (error) {
       if (exchange.signal.aborted)
         return failure(
@@ -258,36 +257,29 @@ export class McpDispatcher {
     if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '\"clientInfo\" must be an object');
     const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
     exchange.begin({ dialect, logLevel: 'info', abilities: abilitiesOf(capabilities) });
-    const { instructions } = this.#options;
     return {
       protocolVersion: dialect.version,
-      capabilities: this.#capabilities(dialect),
       serverInfo: this.#serverInfo(dialect),
-      ...(instructions === undefined ? {} : { instructions }),
+      ...this.#offer(dialect),
     };
   }
 
   #discover(): JsonObject {
-    const { instructions } = this.#options;
-    return {
-      supportedVersions: MODERN.map(({ version }) => version),
-      capabilities: this.#capabilities(MODERN[0]!),
-      ...(instructions === undefined ? {} : { instructions }),
-      ...this.#caching(),
-    };
+    const supportedVersions = MODERN.map(({ version }) => version);
+    return { supportedVersions, ...this.#offer(MODERN[0]!), ...this.#caching() };
   }
 
-  #capabilities(dialect: Dialect): JsonObject {
-    const hasPrompts = this.#tools.prompts.length > 0;
-    return {
+  #offer(dialect: Dialect): JsonObject {
+    const { prompts, resources } = this.#tools;
+    const hasCompletions = prompts.length + this.#templates.length > 0 && dialect.hasAnnotations;
+    const capabilities = defined({
       tools: {},
       logging: {},
-      ...(this.#offered.length + this.#tools.resources.length === 0
-        ? {}
-        : { resources: { subscribe: true } }),
-      ...(hasPrompts ? { prompts: {} } : {}),
-      ...((hasPrompts || this.#templates.length > 0) && dialect.hasAnnotations ? { completions: {} } : {}),
-    };
+      resources: this.#offered.length + resources.length > 0 ? { subscribe: true } : undefined,
+      prompts: prompts.length > 0 ? {} : undefined,
+      completions: hasCompletions ? {} : undefined,
+    });
+    return defined({ capabilities, instructions: this.#options.instructions });
   }
 
   #serverInfo({ hasStructure }: Dialect): JsonObject {
@@ -389,7 +381,6 @@ export class McpDispatcher {
     const { uri } = params;
     if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
     const resource = this.#resourceOf(uri, dialect);
-    const { mimeType } = resource.definition(dialect);
     const content =
       resource instanceof PlannedResource
         ? await this.#contentOf(resource, uri, asked)
@@ -397,7 +388,10 @@ export class McpDispatcher {
     if ('resultType' in content) return content;
     const caching =
       resource instanceof PlannedResource ? { ttlMs: 0, cacheScope: 'private' } : this.#caching();
-    return { contents: [{ uri, mimeType, ...content }], ...(dialect.isModern ? caching : {}) };
+    return {
+      contents: [{ uri, mimeType: resource.mimeType, ...content }],
+      ...(dialect.isModern ? caching : {}),
+    };
   }
 
   /** Reads a resource of the application, by a request on behalf of the caller. */

@@ -513,7 +513,7 @@ function textsOf(value: unknown): string[] {
 }
 
 /** Decodes base64 text, with or without its padding, which models often omit. */
-function contentOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
+export function bytesOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (typeof data !== 'string') return undefined;
   return fromBase64(data.endsWith('=') ? data : data + '='.repeat(-data.length & 3));
 }
@@ -529,7 +529,7 @@ function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[])
           filename = 'file',
           contentType = 'application/octet-stream',
         } = isRecord(file) ? file : {};
-        const content = contentOf(coded);
+        const content = bytesOf(coded);
         if (content !== undefined && typeof filename === 'string' && typeof contentType === 'string') {
           data.append(name, new Blob([content], { type: contentType }), filename);
         } else

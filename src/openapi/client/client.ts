@@ -13,7 +13,7 @@ import { readFileSync } from 'node:fs';
 import { packageRoot } from '../../base/package-root.ts';
 import { callbacksOf, list, operationsOf, record, resolve, text } from '../reader.ts';
 import { isJson, isJsonLines, isText } from './runtime.ts';
-import { TypeWriter, comment, key, union } from './types.ts';
+import { TypeWriter, comment, declared, key, union } from './types.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
@@ -178,23 +178,17 @@ class ClientWriter {
       if (found.length === 0) continue;
       const isRequired = found.some((parameter) => parameter['required'] === true);
       const lines = found.map((parameter) => this.#parameter(parameter, indent));
-      groups.push(
-        `${indent}${name}${isRequired ? '' : '?'}: {\n${lines.join('')}${indent}}${isRequired ? '' : ' | undefined'};\n`,
-      );
+      groups.push(indent + declared(name, `{\n${lines.join('')}${indent}}`, isRequired));
       needs ||= isRequired;
     }
     const content = contentOf(body);
     if (content !== undefined) {
       const [type, media] = content;
       const isBodyRequired = body?.['required'] === true;
-      const text = FORMS.has(type)
-        ? this.#form(media, indent)
-        : isJson(type)
-          ? this.#types.type(media['schema'], 'request', indent)
-          : 'RawBody';
-      groups.push(
-        `${indent}${FORMS.has(type) ? 'form' : 'body'}${isBodyRequired ? '' : '?'}: ${text}${isBodyRequired ? '' : ' | undefined'};\n`,
-      );
+      const json = isJson(type) ? this.#types.type(media['schema'], 'request', indent) : 'RawBody';
+      const isForm = FORMS.has(type);
+      const written = isForm ? this.#form(media, indent) : json;
+      groups.push(indent + declared(isForm ? 'form' : 'body', written, isBodyRequired));
       needs ||= isBodyRequired;
     }
     if (groups.length === 0) return 'input?: Record<string, never>';
@@ -208,15 +202,8 @@ class ClientWriter {
       description: parameter['description'] ?? schema['description'],
       deprecated: parameter['deprecated'],
     };
-    return this.#types.member(
-      String(parameter['name']),
-      { ...schema, ...about },
-      {
-        isRequired: parameter['required'] === true,
-        place,
-        indent,
-      },
-    );
+    const isRequired = parameter['required'] === true;
+    return this.#types.member(String(parameter['name']), { ...schema, ...about }, isRequired, place, indent);
   }
 
   /** Type of a form's fields: a file is a `Blob`, or a `File` when it has a name. */
@@ -228,9 +215,9 @@ class ClientWriter {
       const item = resolve(this.#root, member['items']);
       const type = isFile(member) ? 'Blob' : isFile(item) ? 'Blob[]' : undefined;
       const isRequired = required.has(name);
-      if (type === undefined)
-        return this.#types.member(name, given, { isRequired, place: 'request', indent });
-      return `${comment(text(member['description']), `${indent}  `)}${indent}  ${key(name)}${isRequired ? '' : '?'}: ${type}${isRequired ? '' : ' | undefined'};\n`;
+      if (type === undefined) return this.#types.member(name, given, isRequired, 'request', indent);
+      const inner = `${indent}  `;
+      return comment(text(member['description']), inner) + inner + declared(name, type, isRequired);
     });
     return lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
   }

@@ -110,7 +110,7 @@ export class TypeWriter {
       return `Record<string, ${others.length === 0 ? 'unknown' : map}>`;
     const required = new Set(list(given['required']));
     const lines = members.map(([name, member]) =>
-      this.member(name, member, { isRequired: required.has(name), place, indent }),
+      this.member(name, member, required.has(name), place, indent),
     );
     const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
     // an index signature must be compatible with every member, so it cannot be used here
@@ -118,21 +118,13 @@ export class TypeWriter {
   }
 
   /** Returns one member of an object as lines, with its description. */
-  member(
-    name: string,
-    schema: unknown,
-    {
-      isRequired,
-      place,
-      indent,
-    }: { readonly isRequired: boolean; readonly place: Place; readonly indent: string },
-  ): string {
+  member(name: string, schema: unknown, isRequired: boolean, place: Place, indent: string): string {
     const inner = indent + INDENT;
     const given = record(schema);
     const type = this.type(schema, place, inner);
     const isLoose = !isRequired && place === 'request' && type !== 'unknown';
     const about = [text(given['description']), given['deprecated'] === true ? '@deprecated' : undefined];
-    return `${comment(about.filter((line) => line !== undefined).join('\n\n'), inner)}${inner}${key(name)}${isRequired ? '' : '?'}: ${type}${isLoose ? ' | undefined' : ''};\n`;
+    return `${comment(about.filter((line) => line !== undefined).join('\n\n'), inner)}${inner}${declared(name, type, isRequired, isLoose)}`;
   }
 
   /** Names of all schemas that the values refer to, directly or indirectly. */
@@ -156,6 +148,16 @@ export class TypeWriter {
 /** Returns a member's name, quoted unless it is an identifier. */
 export function key(name: string): string {
   return IDENTIFIER.test(name) ? name : JSON.stringify(name);
+}
+
+/** Returns the declaration of a member. A loose one accepts undefined. */
+export function declared(
+  name: string,
+  type: string,
+  isRequired: boolean,
+  isLoose: boolean = !isRequired,
+): string {
+  return `${key(name)}${isRequired ? '' : '?'}: ${type}${isLoose ? ' | undefined' : ''};\n`;
 }
 
 /** Returns a doc comment on lines of its own; an empty text for no description. */
