@@ -32,6 +32,7 @@ import type { CallDeps, Caller, McpApplication, ToolLogLevel } from './calls.ts'
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
 import type { Resource, ResourceContent } from './resources.ts';
 import type { ClientAbility, Question } from './questions.ts';
+import type { PlannedPrompt } from './prompts.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Services } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -252,9 +253,9 @@ export class McpDispatcher {
   #initialize(params: JsonObject, exchange: Exchange): JsonObject {
     const { protocolVersion, capabilities, clientInfo } = params;
     if (typeof protocolVersion !== 'string')
-      throw new RpcError(INVALID_PARAMS, '\"protocolVersion\" must be a string');
-    if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '\"capabilities\" must be an object');
-    if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '\"clientInfo\" must be an object');
+      throw new RpcError(INVALID_PARAMS, '"protocolVersion" must be a string');
+    if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '"capabilities" must be an object');
+    if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" must be an object');
     const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
     exchange.begin({ dialect, logLevel: 'info', abilities: abilitiesOf(capabilities) });
     return {
@@ -308,9 +309,7 @@ export class McpDispatcher {
   }
 
   async #callTool(asked: Asked): Promise<JsonObject> {
-    const { name, arguments: given = {} } = asked.params;
-    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '\"name\" must be a string');
-    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
+    const { name, given } = namedCall(asked.params);
     const tool = this.#tools.find(name);
     if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
     const reports = new CallReports({ ...asked, ...asked.exchange });
@@ -350,20 +349,22 @@ export class McpDispatcher {
   }
 
   async #getPrompt(asked: Asked): Promise<JsonObject> {
-    const { name, arguments: given = {} } = asked.params;
-    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '\"name\" must be a string');
-    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
+    const { name, given } = namedCall(asked.params);
     const prompt = this.#tools.prompts.find((known) => known.name === name);
     if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
     const asker = this.#askerOf(asked, prompt, 'prompts/get', name, given);
-    const response = await this.#tools.request(
-      prompt.detail,
-      prompt.fields,
-      { target: prompt.target(given) },
-      this.#callDeps(asked, asker),
-      true,
-    );
+    const response = await this.#run(prompt, prompt.target(given), asked, asker);
     return asker.outcome(!response.ok) ?? messagesOf(response);
+  }
+
+  /** Runs the function of a prompt or resource, by a request on behalf of the caller. */
+  #run(
+    { detail, fields }: PlannedPrompt,
+    target: string,
+    asked: Asked,
+    asker: CallDeps['asker'],
+  ): Promise<Response> {
+    return this.#tools.request(detail, fields, { target }, this.#callDeps(asked, asker), true);
   }
 
   #callDeps(
@@ -379,7 +380,7 @@ export class McpDispatcher {
   async #readResource(asked: Asked): Promise<JsonObject> {
     const { params, dialect } = asked;
     const { uri } = params;
-    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
+    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" must be a string');
     const resource = this.#resourceOf(uri, dialect);
     const content =
       resource instanceof PlannedResource
@@ -401,13 +402,9 @@ export class McpDispatcher {
     asked: Asked,
   ): Promise<ResourceContent | JsonObject> {
     const asker = this.#askerOf(asked, resource, 'resources/read', uri);
-    const response = await this.#tools.request(
-      resource.detail,
-      resource.fields,
-      { target: resource.target(resource.match(uri)!) }, // match() succeeds, because the resource was found by this URI
-      this.#callDeps(asked, asker),
-      true,
-    );
+    // match() succeeds, because the resource was found by this URI
+    const target = resource.target(resource.match(uri)!);
+    const response = await this.#run(resource, target, asked, asker);
     const outcome = asker.outcome(!response.ok);
     if (outcome !== undefined) return outcome;
     if (response.status === 404) throw this.#notFound(uri, asked.dialect);
@@ -416,7 +413,7 @@ export class McpDispatcher {
 
   /** Subscribes to a resource. Resources change only when the application restarts, so no notification will follow. */
   #subscribe({ params: { uri }, dialect }: Asked): JsonObject {
-    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
+    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" must be a string');
     this.#resourceOf(uri, dialect);
     return {};
   }
@@ -441,7 +438,7 @@ export class McpDispatcher {
       typeof argument['name'] !== 'string' ||
       typeof argument['value'] !== 'string'
     )
-      throw new RpcError(INVALID_PARAMS, '\"ref\" and \"argument\" { name, value } must be objects');
+      throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } must be objects');
     const isResource = ref['type'] === 'ref/resource';
     const known = isResource
       ? this.#tools.resources.find(({ uri }) => uri === ref['uri'])
@@ -466,7 +463,7 @@ export class McpDispatcher {
 
   /** Opens a subscription. Lists never change, so the stream only confirms it, and stays open until one side ends it. */
   async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
-    if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '\"notifications\" must be an object');
+    if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" must be an object');
     const uris = [wanted['resourceSubscriptions'] ?? []]
       .flat()
       .filter((uri) => [...this.#offered, ...this.#tools.resources].some((known) => known.uri === uri));
@@ -484,6 +481,16 @@ export class McpDispatcher {
     for (const signal of signals) signal.removeEventListener('abort', end);
     return { _meta };
   }
+}
+
+/** Returns the name and the arguments of a call. */
+function namedCall({ name, arguments: given = {} }: JsonObject): {
+  readonly name: string;
+  readonly given: JsonObject;
+} {
+  if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" must be a string');
+  if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '"arguments" must be an object');
+  return { name, given };
 }
 
 /** Whether a request must not be part of a batch: `initialize`, and every modern request. */
@@ -518,14 +525,14 @@ export function readModern(
 const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
 
 function metaOf({ _meta = {} }: JsonObject): JsonObject {
-  if (!isRecord(_meta)) throw new RpcError(INVALID_PARAMS, '\"_meta\" must be an object');
+  if (!isRecord(_meta)) throw new RpcError(INVALID_PARAMS, '"_meta" must be an object');
   return _meta;
 }
 
 function progressTokenOf({ progressToken }: JsonObject): string | number | undefined {
   if (progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken))
     return progressToken as string | number | undefined;
-  throw new RpcError(INVALID_PARAMS, '\"progressToken\" must be a string or an integer');
+  throw new RpcError(INVALID_PARAMS, '"progressToken" must be a string or an integer');
 }
 
 function isLevel(value: unknown): value is ToolLogLevel {

@@ -254,13 +254,14 @@ class ClientWriter {
   }
 
   #options(): string {
-    const schemes = Object.entries(this.#schemes());
+    const given = Object.entries(record(record(this.#root['components'])['securitySchemes']));
+    const schemes = given.map(([name, value]) => [name, resolve(this.#root, value)] as const);
     const members = schemes.map(
-      ([name, [, scheme]]) =>
+      ([name, scheme]) =>
         `${comment(text(scheme['description']), '    ')}    readonly ${key(name)}?: Credential | undefined;\n`,
     );
     const auth = members.length === 0 ? '' : `  readonly auth?: {\n${members.join('')}  };\n`;
-    const entries = schemes.map(([name, [how]]) => `  ${keyOfTable(name)}: ${how},\n`);
+    const entries = schemes.map(([name, scheme]) => `  ${keyOfTable(name)}: ${schemeText(scheme)},\n`);
     return `/** Options of {@link createClient}. */
 export interface ClientOptions extends BaseOptions {
 ${auth}}
@@ -273,16 +274,6 @@ export function createClient(options: ClientOptions): Client {
 const SCHEMES: Readonly<Record<string, Scheme>> = {
 ${entries.join('')}};
 `;
-  }
-
-  #schemes(): Record<string, readonly [how: string, scheme: JsonObject]> {
-    const given = Object.entries(record(record(this.#root['components'])['securitySchemes']));
-    return Object.fromEntries(
-      given.map(([name, value]) => {
-        const scheme = resolve(this.#root, value);
-        return [name, [schemeText(scheme), scheme] as const];
-      }),
-    );
   }
 
   /** Tables that the runtime reads. Operations with the same media types of responses share an entry. */

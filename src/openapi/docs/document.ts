@@ -164,24 +164,20 @@ function sectionsOf(root: JsonObject, ids: Ids): Section[] {
   const described = new Map(
     list(root['tags']).map((tag) => [text(record(tag)['name']) ?? '', text(record(tag)['description'])]),
   );
-  const byTag = new Map<string, Operation[]>([
-    ['', []],
-    ...[...described.keys()].map((name) => [name, []] as [string, Operation[]]),
-  ]);
-  for (const [path, item] of Object.entries(record(root['paths'])))
-    for (const read of operationsOf(root, item)) {
-      const tag = text(list(read.operation['tags'])[0]) ?? '';
-      const operations = byTag.get(tag) ?? [];
-      byTag.set(tag, operations);
-      operations.push(operationOf(root, path, read, ids));
-    }
-  return [...byTag]
-    .filter(([, operations]) => operations.length > 0)
-    .map(([name, operations]) => ({
+  const tagged = Object.entries(record(root['paths'])).flatMap(([path, item]) =>
+    operationsOf(root, item).map((read) => ({
+      tag: text(list(read.operation['tags'])[0]) ?? '',
+      operation: operationOf(root, path, read, ids),
+    })),
+  );
+  const byTag = Map.groupBy(tagged, ({ tag }) => tag);
+  return [...new Set(['', ...described.keys(), ...byTag.keys()])]
+    .filter((name) => byTag.has(name))
+    .map((name) => ({
       id: ids.of(name === '' ? 'operations' : `tag/${name}`),
       name: name === '' ? 'Operations' : name,
       description: described.get(name),
-      operations,
+      operations: byTag.get(name)!.map(({ operation }) => operation),
     }));
 }
 
