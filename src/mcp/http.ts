@@ -292,11 +292,9 @@ export class McpEndpoint {
         if (this.#deps.hasSessions)
           begun = this.#sessionsOf(context).begin(agreed, this.#deps.principal(context));
       },
-      challenged: this.#deps.asksForTokens
-        ? (status, challenge) => {
-            wanted = { status, challenge };
-          }
-        : undefined,
+      challenged: (status, challenge) => {
+        if (this.#deps.asksForTokens) wanted = { status, challenge };
+      },
     });
     const answering = this.#inSession(session, message, abort, () =>
       this.#dispatch(context).answer(message, exchange),
@@ -311,14 +309,11 @@ export class McpEndpoint {
     }
     // a cancelled request has no response
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE });
+    const isModernRequest =
+      session === undefined &&
+      (message.method !== 'initialize' || McpDispatcher.isModern(message.method, message.params));
     return new JSONResponse(answer, {
-      status:
-        wanted?.status ??
-        statusOf(
-          answer,
-          session === undefined &&
-            (message.method !== 'initialize' || McpDispatcher.isModern(message.method, message.params)),
-        ),
+      status: wanted?.status ?? statusOf(answer, isModernRequest),
       headers: {
         ...NO_STORE,
         ...(begun === undefined ? {} : { 'Mcp-Session-Id': begun.id }),
@@ -371,7 +366,7 @@ export class McpEndpoint {
 
   /**
    * Header fields for a call: credentials, the fields that its route reads, and the fields named in
-   * `forwardHeaders`.
+   * `headers`.
    */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
@@ -383,12 +378,11 @@ export class McpEndpoint {
         const keys = security.flatMap(({ credential }) =>
           credential?.in === 'header' ? [credential.name.toLowerCase()] : [],
         );
-        const passed: Record<string, string> = {};
-        for (const name of [...PASSED, ...headers, ...keys, ...fields]) {
-          const value = req.headers[name];
-          if (value !== undefined) passed[name] = value;
-        }
-        return passed;
+        return Object.fromEntries(
+          [...PASSED, ...headers, ...keys, ...fields]
+            .filter((name) => req.headers[name] !== undefined)
+            .map((name) => [name, req.headers[name]!]),
+        );
       },
     };
   }

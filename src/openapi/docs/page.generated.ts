@@ -83,7 +83,7 @@ table{border-collapse:collapse;font-size:0.875rem}
 th{background:var(--side)}
 .ac{text-align:center}
 .ar{text-align:right}
-.intro .facts{display:flex;flex-wrap:wrap;gap:0.25rem 1.25rem;color:var(--soft);font-size:0.875rem;margin-top:1rem}
+.intro .facts{display:flex;flex-wrap:wrap;gap:0.25rem 1.25rem;margin-top:1rem}
 section{margin-bottom:2.5rem}
 .about{max-width:46rem;color:var(--soft)}
 .list{margin-top:0.875rem;border:1px solid var(--line);border-radius:0.75rem;background:var(--bg);overflow:clip;container-type:inline-size}
@@ -95,8 +95,7 @@ section{margin-bottom:2.5rem}
 .patch{--c:var(--patch)}
 .delete{--c:var(--bad)}
 .many :is(.op, .sc){content-visibility:auto;contain-intrinsic-size:auto 3rem}
-:is(.op, .sc){border-bottom:1px solid var(--line)}
-:is(.op, .sc):last-child{border-bottom:0}
+:is(.op, .sc):not(:last-child){border-bottom:1px solid var(--line)}
 .many :is(.op, .sc)[open]{content-visibility:visible}
 :is(.op, .sc) > summary{display:flex;flex-wrap:wrap;align-items:center;gap:0.25rem 0.75rem;padding:0.75rem 1rem;list-style:none}
 :is(.op, .sc) > summary::-webkit-details-marker{display:none}
@@ -107,7 +106,7 @@ section{margin-bottom:2.5rem}
 .op h3{display:flex;align-items:baseline;gap:0.75rem;min-width:min(42%, 30rem)}
 .op h3 code{font-size:0.875rem}
 .op h3 i{font-style:normal;color:var(--c, var(--soft))}
-.s{color:var(--soft);font-size:0.875rem;min-width:0}
+:is(.s, .a, .facts){color:var(--soft);font-size:0.875rem;min-width:0}
 .hit{font:0.75rem var(--mono);color:var(--accent)}
 .l{flex:none;width:12px;height:14px;margin:0 0.125rem;background:var(--soft);clip-path:path('M0 6h12v8H0zM2 6V4a4 4 0 0 1 8 0v2H8.5V4a2.5 2.5 0 0 0-5 0v2z')}
 .op > summary > .l{margin-left:auto}
@@ -115,11 +114,12 @@ section{margin-bottom:2.5rem}
 .b{scroll-margin-top:3.25rem;padding:1rem 1.25rem 1.5rem;display:grid;gap:1.5rem}
 .d{min-width:0}
 .d > :first-child{margin-top:0}
-.a{font-size:0.875rem;color:var(--soft);margin-top:0.625rem}
+.a{margin-top:0.625rem}
 .a .l{display:inline-block;margin:0 0.375rem 0 0.125rem}
 .f{list-style:none}
-.f > li{padding:0.5rem 0;border-top:1px solid var(--line)}
-.f > li:first-child{border-top:0;padding-top:0.125rem}
+.f > li{padding:0.5rem 0}
+.f > li:first-child{padding-top:0.125rem}
+.f > li + li{border-top:1px solid var(--line)}
 .f > li > code:first-child{font-weight:650}
 .f > li > p{margin-top:0.125rem}
 .f > li > p,.peek > p{font-size:0.875rem}
@@ -1607,7 +1607,6 @@ return [...nodes, plain];
 <button
 class="button icon menu"
 id="menu"
-type="button"
 aria-expanded="false"
 aria-controls="nav"
 aria-label="Contents"
@@ -1628,12 +1627,10 @@ aria-keyshortcuts="/"
 />
 <kbd aria-hidden="true">/</kbd>
 </search>
-<button class="button j" id="authorize" type="button" {{authorize}}>
+<button class="button j" id="authorize" {{authorize}}>
 <span class="l dot"></span><span class="t2">Authorize</span>
 </button>
-<button class="button icon j" id="theme" type="button" aria-label="Dark colours" aria-pressed="false">
-◐
-</button>
+<button class="button icon j" id="theme" aria-label="Dark colours" aria-pressed="false">◐</button>
 </header>
 <div class="shell">
 <nav id="nav" aria-label="Contents">{{contents}}</nav>
