@@ -4,10 +4,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
-import { planPrompts } from './prompts.ts';
-import { isPrompt, isResource, planTools } from './tools.ts';
-import { planResources } from './resources.ts';
-import type { PlannedResource } from './resources.ts';
+import { PlannedPrompt } from './prompts.ts';
+import { isPrompt, isResource, planNames, PlannedTool } from './tools.ts';
+import { PlannedResource } from './resources.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { CARRIER, SESSION, stateKey } from '../http/state.ts';
 import { TrustedHostMiddleware } from '../http/middleware/trusted-host.ts';
@@ -16,10 +15,8 @@ import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
-import type { PlannedPrompt } from './prompts.ts';
 import type { ToolResult } from './results.ts';
 import type { Asker, ToolClient } from './questions.ts';
-import type { PlannedTool } from './tools.ts';
 import type { CompiledRoute, Context, HttpRequest, Middleware, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 
@@ -125,9 +122,14 @@ export class Toolset {
   private constructor(app: McpApplication) {
     const { details, middleware, tools } = app.application().view;
     this.#app = app;
-    this.tools = planTools(details, tools);
-    this.prompts = planPrompts(tools.filter(isPrompt));
-    this.resources = planResources(tools.filter(isResource));
+    this.tools = planNames(details, tools).map(
+      ({ name, detail }) => new PlannedTool(name, detail, tools.includes(detail)),
+    );
+    // app.prompt() has set the name
+    this.prompts = tools
+      .filter(isPrompt)
+      .map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
+    this.resources = tools.filter(isResource).map((detail) => new PlannedResource(detail));
     this.#byName = new Map(this.tools.map((tool) => [tool.name, tool]));
     this.#middleware = middleware;
     this.#origin = `http://${middleware.find((layer) => layer instanceof TrustedHostMiddleware)?.usualHost ?? 'localhost'}`;

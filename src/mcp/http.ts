@@ -428,7 +428,7 @@ function refused(status: number, error: RpcError, id?: RequestId, dialect: Diale
 
 /** Returns the state of one legacy request without a session. It can ask no questions. */
 function alone(dialect: Dialect): HttpSession {
-  return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map() };
+  return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
 }
 
 /** Whether a message is modern: its `_meta` or its header field names a modern version. */

@@ -80,12 +80,6 @@ export class PlannedPrompt {
   }
 }
 
-/** Returns the prompts in the order of their declaration. */
-export function planPrompts(details: readonly RouteDetail[]): readonly PlannedPrompt[] {
-  // app.prompt() has set the name
-  return details.map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
-}
-
 /** Returns the messages of a response. @throws RpcError for an error response */
 export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);

@@ -55,7 +55,9 @@ export class PlannedResource extends PlannedPrompt {
   readonly #parameters: readonly string[];
   readonly #pattern: RegExp;
 
-  constructor({ uri, name, mimeType }: DeclaredResource, detail: RouteDetail) {
+  constructor(detail: RouteDetail) {
+    // app.resource() has set this member of `meta`
+    const { uri, name, mimeType } = detail.route.meta[RESOURCE] as DeclaredResource;
     super(name, detail);
     this.uri = uri;
     this.mimeType = mimeType;
@@ -89,13 +91,6 @@ export class PlannedResource extends PlannedPrompt {
     const { uri, mimeType } = this;
     return { ...(this.isTemplate ? { uriTemplate: uri } : { uri }), ...about, mimeType };
   }
-}
-
-/** Returns the resources in the order of their declaration. */
-export function planResources(details: readonly RouteDetail[]): readonly PlannedResource[] {
-  return details.map(
-    (detail) => new PlannedResource(detail.route.meta[RESOURCE] as DeclaredResource, detail),
-  ); // app.resource() has set this member of `meta`
 }
 
 /**

@@ -79,16 +79,6 @@ export class PlannedTool {
   }
 }
 
-/** Returns the tools of all routes, then of all functions, in the order of their declaration. */
-export function planTools(
-  details: readonly RouteDetail[],
-  functions: readonly RouteDetail[],
-): readonly PlannedTool[] {
-  return planNames(details, functions).map(
-    ({ name, detail }) => new PlannedTool(name, detail, functions.includes(detail)),
-  );
-}
-
 /** A tool with its name. */
 interface NamedTool {
   readonly detail: RouteDetail;
@@ -97,7 +87,7 @@ interface NamedTool {
   readonly name: string;
 }
 
-/** Returns the names of all tools. Duplicates get a number at the end. Prompts have no name here. */
+/** Returns the names of all tools: of routes, then of functions, as declared. Duplicates get a number at the end. Prompts have no name here. */
 export function planNames(
   details: readonly RouteDetail[],
   functions: readonly RouteDetail[],
@@ -280,7 +270,7 @@ interface Slot {
   readonly name: string;
   readonly schema: JsonSchema;
   readonly isRequired: boolean;
-  readonly isFile: boolean;
+  readonly isFile?: boolean;
 }
 
 /** The parts of a request that are made from arguments. */
@@ -314,7 +304,7 @@ class ArgumentPlan {
         ? 'json'
         : inputs.form === undefined
           ? undefined
-          : this.#slots.some((slot) => slot.isFile)
+          : this.#slots.some(({ isFile }) => isFile === true)
             ? 'files'
             : 'form';
     this.fields = headerFieldsOf(inputs);
@@ -409,9 +399,9 @@ export function headerFieldsOf({ texts }: RouteInputs): readonly string[] {
 function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, schemas: JsonSchemas): Slot[] {
   const slots: Slot[] = [];
   const taken = new Set<string>();
-  const add = (slot: Omit<Slot, 'isFile'> & { readonly isFile?: boolean }): void => {
+  const add = (slot: Slot): void => {
     taken.add(slot.argument);
-    slots.push({ isFile: false, ...slot });
+    slots.push(slot);
   };
   for (const { name, converter } of template.parameters)
     add({ argument: name, part: 'path', name, schema: pathSchema(converter), isRequired: true });
@@ -521,7 +511,7 @@ export function bytesOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
 function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[]): FormData {
   const data = new FormData();
   for (const [{ name, isFile }, value] of form) {
-    if (!isFile) for (const text of textsOf(value)) data.append(name, text);
+    if (isFile !== true) for (const text of textsOf(value)) data.append(name, text);
     else {
       for (const [index, file] of [value].flat().entries()) {
         const {
