@@ -235,7 +235,9 @@ export class DatabasePlugin implements Plugin {
     const { clock, log } = this.#host!; // register() has set the host
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
-    return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly: true, readers: 0 });
+    // a primary that must take writes cannot be asked for read-only sessions: reading writes nothing there, either
+    const readOnly = address.dialect === 'sqlite' || address.target !== 'read-write';
+    return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly, readers: 0 });
   }
 
   /**
