@@ -417,8 +417,14 @@ function checkCommand(parts: readonly unknown[]): void {
   const isRefused =
     REFUSED.has(name) ||
     (name === 'CLIENT' && /^(?:REPLY|PAUSE|TRACKING)$/i.test(String(parts[1]))) ||
-    (name.startsWith('XREAD') && parts.some((part) => /^block$/i.test(String(part))));
+    (name.startsWith('XREAD') && isBlockingRead(parts));
   if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
+}
+
+/** Whether an XREAD waits: its option BLOCK comes before STREAMS, behind which are names of streams. */
+function isBlockingRead(parts: readonly unknown[]): boolean {
+  const words = parts.map((part) => String(part).toUpperCase());
+  return words.slice(0, words.indexOf('STREAMS')).includes('BLOCK');
 }
 
 /** A Lua script. It may use only the keys passed to it, and no random values except the server's. */
