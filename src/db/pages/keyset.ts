@@ -23,7 +23,8 @@ import { Field, Schema, list, nullable, str } from '../../schema/schema.ts';
 import { setColumn } from '../values.ts';
 import { sql, type Sql } from '../sql.ts';
 import { beyond, fromSource, orderBy, orderColumns, sourceColumn } from './order.ts';
-import { RowDecoder, hasSchema, limitsOf, type RowOptions } from '../rows.ts';
+import { RowDecoder, limitsOf, type RowOptions } from '../rows.ts';
+import { hasSchema, type Session } from '../session.ts';
 import { linkHeaders, pageSchemas } from './page.ts';
 import { Keyring, authSecrets, hmacSha256, type Secrets } from '../../crypto/keys.ts';
 import { services } from '../../http/state.ts';
@@ -31,7 +32,6 @@ import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 import type { Row } from '../driver.ts';
 import type { QueryOptions } from '../limits.ts';
-import type { Session } from '../session.ts';
 import type { OrderColumn, PageOrder, Position } from './order.ts';
 
 /** Options of keyset pagination. */

@@ -59,6 +59,8 @@ export class ServerExchange<Plan extends RowReader> {
   /** Rows as objects or lists. */
   readonly rows: unknown[] = [];
   affectedRows = 0;
+  /** Last generated key; 0 for none. */
+  lastInsertId: number | bigint = 0;
   error: DatabaseError | undefined;
   /** Called after an error, or when the server accepts more data: wakes a waiting writer. */
   onProgress: (() => void) | undefined;
