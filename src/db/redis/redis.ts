@@ -17,7 +17,7 @@ import { ConnectionLost, PoolTimeout, QueryTimeout, ReadOnly, atCaller } from '.
 import { MAX_TIMEOUT_MS } from '../limits.ts';
 import { checkArguments, commandName, limitOf } from './command.ts';
 import { connectRedis } from './connect.ts';
-import { DedicatedRedis } from './dedicated.ts';
+import { DedicatedRedis, REFUSED } from './dedicated.ts';
 import { RedisLink, type RedisEventKind } from './link.ts';
 import { RedisError } from './connection.ts';
 import { RedisSubscriber, type RedisSubscribeOptions, type RedisSubscriberFunction } from './subscriber.ts';
@@ -72,37 +72,11 @@ interface RedisObserver {
  * Commands that affect all callers of a shared connection. They need a separate one, from {@link
  * Redis.dedicated}.
  */
-const REFUSED: ReadonlySet<string> = new Set([
-  'SUBSCRIBE',
-  'PSUBSCRIBE',
-  'SSUBSCRIBE',
-  'UNSUBSCRIBE',
-  'PUNSUBSCRIBE',
-  'SUNSUBSCRIBE',
-  'MONITOR',
-  'SYNC',
-  'PSYNC',
-  'BLPOP',
-  'BRPOP',
-  'BLMOVE',
-  'BLMPOP',
-  'BRPOPLPUSH',
-  'BZPOPMIN',
-  'BZPOPMAX',
-  'BZMPOP',
-  'WAIT',
-  'WAITAOF',
-  'MULTI',
-  'EXEC',
-  'DISCARD',
-  'WATCH',
-  'UNWATCH',
-  'AUTH',
-  'HELLO',
-  'SELECT',
-  'QUIT',
-  'RESET',
-  'SHUTDOWN',
+const SHARED: ReadonlySet<string> = new Set([
+  ...REFUSED,
+  ...'BLPOP BRPOP BLMOVE BLMPOP BRPOPLPUSH BZPOPMIN BZPOPMAX BZMPOP WAIT WAITAOF'.split(' '),
+  ...'UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MULTI EXEC DISCARD WATCH UNWATCH'.split(' '),
+  ...'AUTH SELECT SHUTDOWN'.split(' '),
 ]);
 
 /** A client of Redis and Valkey. */
@@ -415,7 +389,7 @@ export class Redis implements AsyncDisposable {
 function checkCommand(parts: readonly unknown[]): void {
   const name = commandName(parts);
   const isRefused =
-    REFUSED.has(name) ||
+    SHARED.has(name) ||
     (name === 'CLIENT' && /^(?:REPLY|PAUSE|TRACKING)$/i.test(String(parts[1]))) ||
     (name.startsWith('XREAD') && isBlockingRead(parts));
   if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
