@@ -305,3 +305,10 @@ function foreign(stack: string): string[] {
 export class ProtocolViolation extends Error {
   override readonly name = 'ProtocolViolation';
 }
+
+/** Returns the loss of a connection whose bytes cannot be understood. */
+export function lostByProtocol(cause: unknown): ConnectionLost {
+  const problem =
+    cause instanceof ProtocolViolation ? cause.message : 'the server sent a value that cannot be read';
+  return new ConnectionLost(`Protocol violation: ${problem}`, { sqlstate: '08P01', cause });
+}

@@ -8,6 +8,7 @@
 import { Backoff } from '../wire/backoff.ts';
 import { quotedName } from '../dialects.ts';
 import { ConnectionLost } from '../errors.ts';
+import { limitIn } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Limit, ListenOptions, Notified } from '../driver.ts';
@@ -218,7 +219,7 @@ export class PostgresListener {
   }
 
   #within(timeoutMs: number): Limit {
-    return { signal: this.#abort.signal, deadlineMs: this.#deps.clock.monotonicMs() + timeoutMs, timeoutMs };
+    return limitIn(timeoutMs, this.#deps.clock, this.#abort.signal);
   }
 }
 

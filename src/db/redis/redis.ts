@@ -14,7 +14,7 @@ import { SvcError } from '../../base/errors.ts';
 import { given, int, readOptions, shown, text } from '../../base/options.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { ConnectionLost, PoolTimeout, QueryTimeout, ReadOnly, atCaller } from '../errors.ts';
-import { MAX_TIMEOUT_MS } from '../limits.ts';
+import { MAX_TIMEOUT_MS, limitIn } from '../limits.ts';
 import { checkArguments, commandName, limitOf } from './command.ts';
 import { connectRedis } from './connect.ts';
 import { DedicatedRedis, REFUSED } from './dedicated.ts';
@@ -152,12 +152,7 @@ export class Redis implements AsyncDisposable {
   async open(): Promise<this> {
     const link = this.#begun();
     try {
-      const timeoutMs = this.#address.connectTimeoutMs;
-      await link.connected({
-        signal: undefined,
-        deadlineMs: this.#clock.monotonicMs() + timeoutMs,
-        timeoutMs,
-      });
+      await link.connected(limitIn(this.#address.connectTimeoutMs, this.#clock));
       return this;
     } catch (error) {
       if (this.#link === link) this.#link = undefined;
