@@ -14,7 +14,6 @@
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
 import { given, int, readOptions } from '../../base/options.ts';
-import { Deadlines } from '../deadlines.ts';
 import { OneApplication } from '../pipeline.ts';
 import { HttpResponse, problem } from '../response.ts';
 import { TransportRequest } from '../request/request.ts';
@@ -95,7 +94,6 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   #log!: Logger;
   #load!: Load;
   #delay!: EventLoopDelay;
-  #deadlines!: Deadlines;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: ConcurrencyLimitOptions = {}) {
@@ -139,7 +137,6 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#log = log;
     this.#load = loadOf(metrics);
     this.#delay = EventLoopDelay.of(metrics);
-    this.#deadlines = new Deadlines(this.#maxQueueMs, clock);
     const outer = view.middleware
       .slice(0, view.middleware.indexOf(this))
       .find((layer) => INSIDE.has(layer.kind));
@@ -182,7 +179,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       const end = (): void => {
         this.#waiting.delete(waiting);
         this.#load.queued--;
-        timer.end();
+        timer[Symbol.dispose]();
         req.signal.removeEventListener('abort', leave);
       };
       const waiting: Waiting = {
@@ -196,7 +193,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
         // the client has left, or the time limit of the request has passed
         reject(req.signal.reason as Error);
       };
-      const timer = this.#deadlines.add(() => {
+      const timer = this.#clock.after(this.#maxQueueMs, () => {
         end();
         resolve(this.#shed(req, 'queue_timeout'));
       });
