@@ -530,8 +530,8 @@ export class HttpServer {
   #webSockets(): OpenSockets {
     return (this.#sockets ??= new OpenSockets(this.#app, {
       begin: (req, incoming) => this.#beginUpgrade(req, incoming),
-      refuse: (req, socket, response) =>
-        this.#guard(socket, () => this.#refuseUpgrade(req, socket, response)) ?? Promise.resolve(),
+      refuse: (req, incoming, response) =>
+        this.#guard(incoming.socket, () => this.#refuseUpgrade(req, incoming, response)) ?? Promise.resolve(),
       accept: (socket) => this.#connections.release(socket),
       answered: () => this.#requestDone(),
       closed: () => this.#endWhenIdle(),
@@ -556,11 +556,11 @@ export class HttpServer {
   }
 
   /** Sends an ordinary response, which is the last of its connection. */
-  #refuseUpgrade(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void> {
+  #refuseUpgrade(req: TransportRequest, incoming: IncomingMessage, response: HttpResponse): Promise<void> {
     const connection = req.connection!; // #beginUpgrade() has set the connection
     connection.hasSaidClose = true;
     connection.waiting++;
-    return sendLast(socket, response, req, this.#sending).catch((error: unknown) =>
+    return sendLast(incoming, response, req, this.#sending).catch((error: unknown) =>
       this.#onSourceFailure(req, error),
     );
   }
