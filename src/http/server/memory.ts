@@ -4,6 +4,7 @@
  */
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
+import { asBuffer } from '../../base/bytes.ts';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { checkedChunk, discard, isChunks, iterate } from '../chunks.ts';
@@ -50,7 +51,7 @@ class MemoryIncoming extends Readable implements Incoming {
         .read()
         .then(({ done, value }) => {
           if (done) this.complete = true;
-          this.push(done ? null : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+          this.push(done ? null : asBuffer(value));
         })
         .catch(() => this.destroy(new ClientDisconnected()));
     }

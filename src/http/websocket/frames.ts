@@ -13,7 +13,7 @@
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { isThenable } from '../../base/promises.ts';
-import { ByteQueue } from '../../base/bytes.ts';
+import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import {
   OPCODE,
   CLOSE,
@@ -532,8 +532,4 @@ export function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);
   return copy;
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
