@@ -92,19 +92,11 @@ class UpgradeExchange implements Outgoing {
   writableFinished = false;
   destroyed = false;
   #listeners: (() => void)[] | undefined;
-  declare readonly method: string;
-  declare readonly httpVersionMinor: number;
-  declare readonly complete: boolean;
-  declare readonly readableEnded: boolean;
-
-  static {
-    Object.assign(this.prototype, {
-      method: 'GET',
-      httpVersionMinor: 1,
-      complete: true,
-      readableEnded: true,
-    }); // equal for all requests: asksForWebSocket() has checked these values
-  }
+  // asksForWebSocket() has checked these values
+  readonly method = 'GET';
+  readonly httpVersionMinor = 1;
+  readonly complete = true;
+  readonly readableEnded = true;
 
   constructor({ url, rawHeaders, socket }: IncomingMessage) {
     this.url = url;
