@@ -84,7 +84,8 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   readonly #maxQueueMs: number;
   readonly #maxDelayMs: number;
   readonly #retryAfter: string;
-  readonly #waiting = new Set<Waiting>();
+  /** Starts the requests in the queue. */
+  readonly #waiting = new Set<() => void>();
   #running = 0;
   /** Requests refused since the last log line; at most one line a minute is written. */
   #unsaid = 0;
@@ -171,22 +172,20 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   #leave(): void {
     this.#running--;
     const [first] = this.#waiting;
-    if (first !== undefined) first.start();
+    first?.();
   }
 
   #wait(req: HttpRequest, next: Next): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       const end = (): void => {
-        this.#waiting.delete(waiting);
+        this.#waiting.delete(start);
         this.#load.queued--;
         timer[Symbol.dispose]();
         req.signal.removeEventListener('abort', leave);
       };
-      const waiting: Waiting = {
-        start: () => {
-          end();
-          resolve(this.#run(req, next));
-        },
+      const start = (): void => {
+        end();
+        resolve(this.#run(req, next));
       };
       const leave = (): void => {
         end();
@@ -197,7 +196,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
         end();
         resolve(this.#shed(req, 'queue_timeout'));
       });
-      this.#waiting.add(waiting);
+      this.#waiting.add(start);
       this.#load.queued++;
       if (req.signal.aborted) leave();
       else req.signal.addEventListener('abort', leave, { once: true });
@@ -228,9 +227,4 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#saidMs = nowMs;
     this.#unsaid = 0;
   }
-}
-
-/** A request in the queue. */
-interface Waiting {
-  start(): void;
 }
