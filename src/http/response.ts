@@ -109,8 +109,7 @@ export class HttpResponse {
     this.#status = checkedStatus(status);
     this.#prepared = UNPREPARED;
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
-    if (headers !== undefined)
-      for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
+    setFields(this, headers);
   }
 
   /** The content. Buffers and other views of bytes become a `Uint8Array` when they are set. */
@@ -239,6 +238,20 @@ function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
   return bytesOf(body) ?? (body as Chunks); // any other object must be a source of chunks
+}
+
+/** Sets header fields, if there are any. @throws SvcError `E_HEADER` */
+export function setFields(
+  { headers }: HttpResponse,
+  fields: Readonly<Record<string, string>> | undefined,
+): void {
+  for (const [name, value] of Object.entries(fields ?? {})) headers.set(name, value);
+}
+
+/** The size of a response's body in bytes; for chunks, and without a body, its `contentLength`. */
+export function lengthOf({ body, contentLength }: Pick<HttpResponse, 'body' | 'contentLength'>): number {
+  if (typeof body === 'string') return Buffer.byteLength(body);
+  return body instanceof Uint8Array ? body.length : contentLength;
 }
 
 /** Statuses of responses without content (RFC 9110 §6.4.1). */
@@ -404,8 +417,7 @@ export function problem(
 export function issueOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
   const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
-  if (error.headers !== undefined)
-    for (const [name, value] of Object.entries(error.headers)) response.headers.set(name, value);
+  setFields(response, error.headers);
   return response;
 }
 

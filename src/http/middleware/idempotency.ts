@@ -27,7 +27,7 @@ import { isServedByMany } from './exemptions.ts';
 import { fieldOf } from '../origins.ts';
 import { TransportRequest } from '../request/request.ts';
 import { SESSION } from '../state.ts';
-import { HttpResponse } from '../response.ts';
+import { HttpResponse, lengthOf } from '../response.ts';
 import { isChunks } from '../chunks.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -475,7 +475,7 @@ export function recordOf(response: HttpResponse, print: string, maxBytes: number
     bytes += name.length + value.length;
   }
   if (isChunks(body)) return { kind: 'done', print, status };
-  bytes += body === null ? 0 : typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
+  bytes += body === null ? 0 : lengthOf(response);
   return bytes > maxBytes
     ? { kind: 'done', print, status }
     : { kind: 'answered', print, status, fields, body };
