@@ -417,10 +417,10 @@ export class DeclaredSocket {
  */
 export class SocketOpener {
   readonly #guard: HandshakeGuard;
-  readonly #deps: Omit<SharedSocketDeps, 'readers'>;
+  readonly #deps: SharedSocketDeps;
   #open: OpenSocket | undefined;
 
-  constructor(guard: HandshakeGuard, deps: Omit<SharedSocketDeps, 'readers'>) {
+  constructor(guard: HandshakeGuard, deps: SharedSocketDeps) {
     this.#guard = guard;
     this.#deps = deps;
   }
@@ -428,12 +428,8 @@ export class SocketOpener {
   /** Called at each start, before the first handshake. */
   async load(): Promise<void> {
     if (this.#open !== undefined) return;
-    const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([
-      import('../http/websocket/websocket.ts'),
-      import('../http/websocket/frames.ts'),
-    ]);
-    const shared = { ...this.#deps, readers: new SpareReaders(this.#deps.maxMessageBytes) };
-    this.#open = (stream, deps) => new WebSocketConnection(stream, shared, deps);
+    const { WebSocketConnection } = await import('../http/websocket/websocket.ts');
+    this.#open = (stream, deps) => new WebSocketConnection(stream, this.#deps, deps);
   }
 
   /** Returns a 101 response, which opens the socket when it is sent. */

@@ -27,7 +27,7 @@ import { isServedByMany } from './exemptions.ts';
 import { fieldOf } from '../origins.ts';
 import { TransportRequest } from '../request/request.ts';
 import { SESSION } from '../state.ts';
-import { HttpResponse } from '../response.ts';
+import { HttpResponse, lengthOf } from '../response.ts';
 import { isChunks } from '../chunks.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -475,7 +475,7 @@ export function recordOf(response: HttpResponse, print: string, maxBytes: number
     bytes += name.length + value.length;
   }
   if (isChunks(body)) return { kind: 'done', print, status };
-  bytes += body === null ? 0 : typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
+  bytes += body === null ? 0 : lengthOf(response);
   return bytes > maxBytes
     ? { kind: 'done', print, status }
     : { kind: 'answered', print, status, fields, body };
@@ -496,25 +496,8 @@ export function replay({
 
 /** The text that a store keeps. Equal records have equal text. */
 export function encodeRecord(record: IdempotencyRecord): string {
-  const { kind, print } = record;
-  switch (kind) {
-    case 'claimed':
-      return JSON.stringify({ k: kind, p: print, o: record.owner });
-    case 'done':
-      return JSON.stringify({ k: kind, p: print, s: record.status });
-    case 'answered': {
-      const { status, fields, body } = record;
-      return JSON.stringify({
-        k: kind,
-        p: print,
-        s: status,
-        f: fields,
-        ...(typeof body === 'object'
-          ? { b: body === null ? null : Buffer.from(body).toString('base64') }
-          : { t: body }),
-      });
-    }
-  }
+  if (record.kind !== 'answered' || !(record.body instanceof Uint8Array)) return JSON.stringify(record);
+  return JSON.stringify({ ...record, body: undefined, bytes: Buffer.from(record.body).toString('base64') });
 }
 
 /**
@@ -522,7 +505,7 @@ export function encodeRecord(record: IdempotencyRecord): string {
  * this program.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
-  const { k: kind, p: print, o: owner, s: status, f: fields, t: body, b: bytes } = recordMembers(text);
+  const { kind, print, owner, status, fields, body, bytes } = recordMembers(text);
   if (typeof print !== 'string') return undefined;
   if (kind === 'claimed' && typeof owner === 'string') return { kind, print, owner };
   if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599) return undefined;
@@ -531,10 +514,6 @@ export function decodeRecord(text: string): IdempotencyRecord | undefined {
   if (kind !== 'answered' || !Array.isArray(fields) || !fields.every((field) => typeof field === 'string'))
     return undefined;
   const answered = { kind, ...dealt, fields: fields as readonly string[] } as const;
-  if (typeof body === 'string') return { ...answered, body };
-  return bytes === null
-    ? { ...answered, body: null }
-    : typeof bytes === 'string'
-      ? { ...answered, body: Buffer.from(bytes, 'base64') }
-      : undefined;
+  if (typeof body === 'string' || body === null) return { ...answered, body };
+  return typeof bytes === 'string' ? { ...answered, body: Buffer.from(bytes, 'base64') } : undefined;
 }

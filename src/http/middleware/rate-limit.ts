@@ -291,28 +291,23 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   #fillTable(): void {
+    const refuse = (option: string, requirement: string, { name }: Limit): never => {
+      throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, requirement, name]);
+    };
     const names = new Set([this.name]);
-    for (const { template, methods, limit } of this.#rules) {
-      const refuse = (option: string, requirement: string): never => {
-        throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, requirement, limit.name]);
-      };
-      if (names.has(limit.name)) refuse('name', 'must be different for each rule');
-      names.add(limit.name);
-      for (const method of methods ?? [])
-        if (this.#table.add(method, template, limit) !== undefined)
-          refuse('path', 'must differ from the paths of other rules for the same method');
+    const add = (method: string, { template, limit }: Rule): void => {
+      if (this.#table.add(method, template, limit) !== undefined)
+        refuse('path', 'must differ from the paths of other rules for the same method', limit);
+    };
+    for (const rule of this.#rules) {
+      if (names.has(rule.limit.name)) refuse('name', 'must be different for each rule', rule.limit);
+      names.add(rule.limit.name);
+      for (const method of rule.methods ?? []) add(method, rule);
     }
-    for (const { template, methods, limit } of this.#rules) {
-      if (methods !== undefined) continue;
-      // add() keeps an existing rule for the method
-      for (const method of this.#methods) this.#table.add(method, template, limit);
-      if (this.#table.add(OTHER, template, limit) !== undefined)
-        throw new SvcError('E_OPTION_RANGE', [
-          'RateLimitMiddleware rules',
-          'path',
-          'must differ from the paths of other rules for the same method',
-          limit.name,
-        ]);
+    for (const rule of this.#rules.filter(({ methods }) => methods === undefined)) {
+      // add() of the table keeps an existing rule for the method
+      for (const method of this.#methods) this.#table.add(method, rule.template, rule.limit);
+      add(OTHER, rule);
     }
     this.#table.freeze();
   }

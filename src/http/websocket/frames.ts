@@ -12,8 +12,8 @@
  * least 64 bytes: an object for each one-byte fragment would take a hundred times the memory of the bytes.
  */
 import { constants, isUtf8 } from 'node:buffer';
-import { ignore, isThenable } from '../../base/promises.ts';
-import { ByteQueue } from '../../base/bytes.ts';
+import { isThenable } from '../../base/promises.ts';
+import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import {
   OPCODE,
   CLOSE,
@@ -25,7 +25,7 @@ import {
   MOST_CONTROL_BYTES,
   isCloseCode,
 } from './codes.ts';
-import { applyMask, readMask, rotateMask, unmaskAscii } from './encode.ts';
+import { applyMask, readMask, rotateMask } from './encode.ts';
 import { Utf8Check } from './text.ts';
 import type { Awaitable } from '../contracts.ts';
 
@@ -96,17 +96,15 @@ const LONG_BYTES = 131_072,
  * (test/bench/websocket.ts: text4KiB). The value is a guess: shorter chunks were not measured.
  */
 const RELEASED_BYTES = 2_048;
-/** Text up to this length is checked while it is unmasked: two calls into native code would cost more. */
-const SHORT_TEXT_BYTES = 96;
 const NOTHING: Buffer = Buffer.alloc(0);
 
 /** Reads frames from chunks that may begin and end anywhere. */
 export class FrameReader {
-  #sink: FrameSink;
+  readonly #sink: FrameSink;
   readonly #isMasked: boolean;
   readonly #maxMessageBytes: number;
   readonly #inflate: FrameReaderOptions['inflate'];
-  #ownsChunks: boolean;
+  readonly #ownsChunks: boolean;
   #state: () => boolean = this.#header;
   #chunk: Buffer = NOTHING;
   #at = 0;
@@ -152,7 +150,7 @@ export class FrameReader {
     return this.#inflate !== undefined;
   }
 
-  /** Whether the reader is between two messages and has no state: then it can serve another socket. */
+  /** Whether the reader is between two messages and has no state: then its socket needs none until the next chunk. */
   get isAtRest(): boolean {
     return (
       this.#state === this.#header &&
@@ -162,13 +160,6 @@ export class FrameReader {
       !this.#isReading &&
       !this.#isOver
     );
-  }
-
-  /** Starts to serve another sink, between two messages; `ownsChunks` as in FrameReaderOptions. */
-  serve(sink: FrameSink, ownsChunks: boolean): this {
-    this.#sink = sink;
-    this.#ownsChunks = ownsChunks;
-    return this;
   }
 
   /** Parses as much as possible, and keeps the rest. */
@@ -426,13 +417,6 @@ export class FrameReader {
   #deliverInPlace(from: number, to: number): boolean {
     const chunk = this.#chunk;
     this.#messageOpcode = 0;
-    if (this.#opcode === OPCODE.text && to - from <= SHORT_TEXT_BYTES && !this.#isCompressed) {
-      const isAscii = unmaskAscii(chunk, from, to, this.#mask);
-      if (!isAscii && !isUtf8(chunk.subarray(from, to)))
-        return this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
-      this.#sink.onText(chunk.toString(isAscii ? 'latin1' : 'utf8', from, to));
-      return !this.#isOver;
-    }
     applyMask(chunk, from, to, this.#mask);
     this.#hasEscapedSlices ||= this.#opcode === OPCODE.binary;
     return this.#deliver(this.#opcode, chunk.subarray(from, to), false);
@@ -549,48 +533,3 @@ export function copyOf(bytes: Buffer): Buffer {
   bytes.copy(copy);
   return copy;
 }
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-/*
- * Pool of idle frame readers. A socket takes a reader when a chunk arrives, and returns it after the last
- * whole message. So ten thousand idle sockets need none: 232 bytes each (test/bench/websocket.ts: idle).
- */
-
-/** Maximum number of readers in the pool. */
-const MOST_SPARE = 16;
-
-/** The pool of idle readers of one route. These readers do not inflate. */
-export class SpareReaders {
-  readonly #maxMessageBytes: number;
-  readonly #spare: FrameReader[] = [];
-
-  constructor(maxMessageBytes: number) {
-    this.#maxMessageBytes = maxMessageBytes;
-  }
-
-  /** Takes a reader for a sink, until it is returned; `ownsChunks` as in FrameReaderOptions. */
-  take(sink: FrameSink, ownsChunks: boolean): FrameReader {
-    return (
-      this.#spare.pop()?.serve(sink, ownsChunks) ??
-      new FrameReader({ isMasked: true, maxMessageBytes: this.#maxMessageBytes, ownsChunks }, sink)
-    );
-  }
-
-  /** Returns a reader to the pool. It must be between two messages. */
-  give(reader: FrameReader): void {
-    if (this.#spare.length < MOST_SPARE) this.#spare.push(reader.serve(DISCARD, false));
-  }
-}
-
-/** Sink of readers in the pool, which ignores everything. */
-const DISCARD: FrameSink = {
-  onText: ignore,
-  onBinary: ignore,
-  onPing: ignore,
-  onPong: ignore,
-  onClose: ignore,
-  onViolation: ignore,
-};

@@ -168,9 +168,9 @@ export class FrameSender {
     return this.#batch === undefined ? 0 : this.#batch.bytes;
   }
 
-  /** The current batch, created on demand; returned to the pool after sending. */
+  /** The current batch, created on demand. */
   get #open(): Batch {
-    return (this.#batch ??= Batch.take());
+    return (this.#batch ??= new Batch());
   }
 
   /** Accepts no further frames, and calls `then` when the queue is empty. */
@@ -283,12 +283,8 @@ export class FrameSender {
     const one = batch.takeOne();
     // before the write: a stream in memory may cause a reply within write(), which needs a new batch
     this.#batch = undefined;
-    if (one === undefined) {
-      const chunks = batch.take();
-      Batch.give(batch);
-      this.#writeAll(chunks);
-    } else {
-      Batch.give(batch);
+    if (one === undefined) this.#writeAll(batch.take());
+    else {
       const isBehind = stream.writableLength > 0;
       stream.write(isBehind ? copyOf(one) : one);
       if (isBehind || (this.canReuse && stream.writableLength === 0)) Batch.release(one);
