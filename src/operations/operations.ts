@@ -9,13 +9,13 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { constants } from 'node:os';
+import { isatty } from 'node:tty';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
 import { ConnectionMeter } from '../http/server/connections.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
-import { isTerminal } from '../observability/log.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { Logger } from '../observability/log.ts';
@@ -376,7 +376,7 @@ interface SignalWatch extends Disposable {
  * signal exits at once.
  */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
-  const hadTerminal = isTerminal(0);
+  const hadTerminal = isatty(0);
   let isEnding = false;
   const onSignal = (signal: NodeJS.Signals): void => {
     if (isEnding) process.exit(128 + constants.signals[signal]);
@@ -400,7 +400,7 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
     );
   };
   const onHangUp = (signal: NodeJS.Signals): void => {
-    if (renew === undefined || (hadTerminal && !isTerminal(0))) return onSignal(signal);
+    if (renew === undefined || (hadTerminal && !isatty(0))) return onSignal(signal);
     log.info('signal', { signal });
     renew();
   };
