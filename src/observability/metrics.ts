@@ -166,11 +166,12 @@ class SeriesTable {
     return this.#find(labels) ?? this.#offsetOfNew(labels);
   }
 
-  series(): [labels: readonly string[], numbers: readonly number[]][] {
-    return this.#sets.map((labels, slot) => [
-      labels,
-      [...this.numbers.subarray(slot * this.#width, (slot + 1) * this.#width)],
-    ]);
+  snapshot(kind: 'counter' | 'histogram', help: string, buckets: readonly number[]): MetricSnapshot {
+    const series = this.#sets.map((labels, slot) => {
+      const numbers = [...this.numbers.subarray(slot * this.#width, (slot + 1) * this.#width)];
+      return [labels, numbers] as const;
+    });
+    return { kind, name: this.#name, help, labels: this.labels, merge: 'sum', buckets, series };
   }
 
   #find(labels: readonly string[]): number | undefined {
@@ -243,15 +244,7 @@ export class CounterMetric implements Counter {
   }
 
   snapshot(): MetricSnapshot {
-    return {
-      kind: 'counter',
-      name: this.name,
-      help: this.#help,
-      labels: this.#table.labels,
-      merge: 'sum',
-      buckets: [],
-      series: this.#table.series(),
-    };
+    return this.#table.snapshot('counter', this.#help, []);
   }
 
   /** Refuses values other than finite numbers >= 0, which would spoil the sum. The first one is logged. */
@@ -330,15 +323,7 @@ class HistogramMetric implements Histogram {
   }
 
   snapshot(): MetricSnapshot {
-    return {
-      kind: 'histogram',
-      name: this.name,
-      help: this.#help,
-      labels: this.#table.labels,
-      merge: 'sum',
-      buckets: this.#limits,
-      series: this.#table.series(),
-    };
+    return this.#table.snapshot('histogram', this.#help, this.#limits);
   }
 
   #count(offset: number, value: number): void {
