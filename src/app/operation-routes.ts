@@ -44,8 +44,8 @@ export function operationRoutes(
   view: () => CompilationView,
 ): Routes {
   const router = new Router();
-  router.getOwn('/healthz', PROBE_SPEC, () => operations.health());
-  router.getOwn('/readyz', PROBE_SPEC, () => operations.readiness());
+  router.get('/healthz', PROBE_SPEC, () => operations.health());
+  router.get('/readyz', PROBE_SPEC, () => operations.readiness());
   if (operations.access.port === undefined) addMetrics(router, operations);
   if (openapi === undefined) return router;
   const document = new OpenApiAnswer(view, openapi);
@@ -63,10 +63,8 @@ export function operationRoutes(
         throw error;
       },
     ));
-  router.getOwn('/openapi.json', DOCS_SPEC, ({ req }) =>
-    operations.document(req, () => document.answer(req)),
-  );
-  router.getOwn('/docs', DOCS_SPEC, ({ req }) =>
+  router.get('/openapi.json', DOCS_SPEC, ({ req }) => operations.document(req, () => document.answer(req)));
+  router.get('/docs', DOCS_SPEC, ({ req }) =>
     operations.document(req, async () => (await docs()).respond(req)),
   );
   return router;
@@ -78,5 +76,5 @@ export function metricsRoutes(operations: Operations): Routes {
 }
 
 function addMetrics(router: Router, operations: Operations): Router {
-  return router.getOwn('/metrics', OPERATIONS_SPEC, ({ req }) => operations.metrics(req));
+  return router.get('/metrics', OPERATIONS_SPEC, ({ req }) => operations.metrics(req));
 }

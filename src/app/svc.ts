@@ -23,7 +23,6 @@ import { Application } from './application.ts';
 import { Declarations, servicesOf } from './declarations.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
 import { EffectiveOptions, readRunOptions, readSvcOptions } from './options.ts';
-import type { RoomBus } from '../cache/stores.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { Report } from '../base/findings.ts';
@@ -123,8 +122,8 @@ export class Svc extends Router implements McpApplication {
     const shared = servicesOf(this);
     this.state.set(services, shared);
     this.#declarations = this.#declare(shared, tasks);
-    this.lifecycle = this.#makeLifecycle(roomBus);
-    this.serving = this.#makeServing();
+    this.lifecycle = new Lifecycle(this, roomBus, () => this.#declarations.plugins.sorted);
+    this.serving = new Serving(this, () => this.application().beside(this.#declarations.metrics().handle));
     this.#readEffective(); // an invalid setting must fail here, not at the first request
   }
 
@@ -463,31 +462,6 @@ export class Svc extends Router implements McpApplication {
       isDebug: () => this.#readEffective().debug,
       isContentTypeStrict: () => this.#readEffective().strictContentType,
       assertNotFrozen: (what) => this.assertNotFrozen(what),
-    });
-  }
-
-  #makeLifecycle(roomBus: RoomBus | undefined): Lifecycle {
-    return new Lifecycle({
-      log: this.log,
-      rooms: this.rooms,
-      roomBus,
-      compile: () => this.application(),
-      shutdown: () => this.shutdown(),
-      plugins: () => this.#declarations.plugins.sorted,
-    });
-  }
-
-  #makeServing(): Serving {
-    return new Serving({
-      lifecycle: this.lifecycle,
-      startup: () => this.startup(),
-      shutdown: () => this.shutdown(),
-      operations: this.operations,
-      log: this.log,
-      application: () => this.application(),
-      metricsApplication: () => this.application().beside(this.#declarations.metrics().handle),
-      clock: () => this.#clock,
-      env: () => this.env,
     });
   }
 

@@ -49,22 +49,23 @@ export const systemClock: Clock = Object.freeze({
   },
   // without a wrapper, which would add a sixth to the cost of two calls per request
   monotonicMs: performance.now.bind(performance),
-  after(ms: number, fn: () => void): Disposable {
-    const timer = setTimeout(fn, ms).unref();
-    return { [Symbol.dispose]: () => clearTimeout(timer) };
-  },
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted === true) return reject(signal.reason);
-      const onAbort = (): void => {
-        clearTimeout(timer);
-        reject(signal!.reason);
-      };
-      const timer = setTimeout(() => {
-        signal?.removeEventListener('abort', onAbort);
-        resolve();
-      }, ms);
-      signal?.addEventListener('abort', onAbort, { once: true });
-    });
-  },
+  after: (ms: number, fn: () => void): Disposable => setTimeout(fn, ms).unref(),
+  sleep: (ms: number, signal?: AbortSignal): Promise<void> =>
+    sleepUntil((done) => setTimeout(done, ms), signal),
 });
+
+/** Starts a timer, and resolves when it fires. Rejects with the signal's reason when the signal aborts first. */
+export function sleepUntil(start: (done: () => void) => Disposable, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted === true) return reject(signal.reason);
+    const onAbort = (): void => {
+      timer[Symbol.dispose]();
+      reject(signal!.reason);
+    };
+    const timer = start(() => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    });
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}

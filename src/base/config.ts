@@ -246,20 +246,15 @@ export function variableOf(key: string): string {
 }
 
 function namesOf(key: string): Names {
-  let names = NAMES.get(key);
-  if (names === undefined) {
-    const words = /[a-z]/.test(key)
-      ? key
-          .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
-          .replace(/([A-Z])([A-Z][a-z])/g, '$1_$2')
-          .toUpperCase()
-      : key;
-    const name = words.replace(/[^A-Z0-9]+/g, '_');
-    const variable = name.startsWith(PREFIX) ? name : PREFIX + name;
-    names = { variable, key: keyOf(variable) };
-    if (NAMES.size < MOST_REMEMBERED) NAMES.set(key, names);
-  }
-  return names;
+  const words = /[a-z]/.test(key)
+    ? key
+        .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
+        .replace(/([A-Z])([A-Z][a-z])/g, '$1_$2')
+        .toUpperCase()
+    : key;
+  const name = words.replace(/[^A-Z0-9]+/g, '_');
+  const variable = name.startsWith(PREFIX) ? name : PREFIX + name;
+  return { variable, key: keyOf(variable) };
 }
 
 /** Returns the camelCase key of a variable: `pageSize` for `SVC_PAGE_SIZE`. */
@@ -285,9 +280,6 @@ interface Names {
 type Kind = ConfigRead['cast'];
 type Cast = ((text: string) => unknown) | undefined;
 
-/** Maximum number of cached names. Programs use few keys; computed keys must not fill the memory. */
-const MOST_REMEMBERED = 1_000;
-const NAMES = new Map<string, Names>();
 const REFUSED: unique symbol = Symbol('refused');
 
 function layer(values: Readonly<Record<string, unknown>>): Layer {

@@ -243,53 +243,23 @@ export class ClientDisconnected extends Error {
   }
 }
 
-const TITLES: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  402: 'Payment Required',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  406: 'Not Acceptable',
-  407: 'Proxy Authentication Required',
-  408: 'Request Timeout',
-  409: 'Conflict',
-  410: 'Gone',
-  411: 'Length Required',
-  412: 'Precondition Failed',
-  413: 'Content Too Large',
-  414: 'URI Too Long',
-  415: 'Unsupported Media Type',
-  416: 'Range Not Satisfiable',
-  417: 'Expectation Failed',
-  421: 'Misdirected Request',
-  422: 'Unprocessable Content',
-  423: 'Locked',
-  424: 'Failed Dependency',
-  425: 'Too Early',
-  426: 'Upgrade Required',
-  428: 'Precondition Required',
-  429: 'Too Many Requests',
-  431: 'Request Header Fields Too Large',
-  451: 'Unavailable For Legal Reasons',
-  500: 'Internal Server Error',
-  501: 'Not Implemented',
-  502: 'Bad Gateway',
-  503: 'Service Unavailable',
-  504: 'Gateway Timeout',
-  505: 'HTTP Version Not Supported',
-  506: 'Variant Also Negotiates',
-  507: 'Insufficient Storage',
-  508: 'Loop Detected',
-  511: 'Network Authentication Required',
-};
+/** Phrases by status, without those of Node.js that RFC 9110 has renamed or IANA has not registered. */
+let titles: Readonly<Record<number, string | undefined>> | undefined;
 
 /**
  * Returns the registered phrase of an error status (RFC 9110 §15); for an unregistered status, the phrase of
  * its class.
  */
 export function statusTitle(status: number): string {
-  return TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error');
+  // read on first use, because a program without a server does not load node:http
+  titles ??= {
+    ...process.getBuiltinModule('node:http').STATUS_CODES,
+    413: 'Content Too Large',
+    418: undefined,
+    422: 'Unprocessable Content',
+    509: undefined,
+  };
+  return titles[status] ?? (status < 500 ? 'Client Error' : 'Server Error');
 }
 
 /**

@@ -7,7 +7,7 @@ import { ENV_FILE_HELP, openApplication } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { isToken } from '../http/headers.ts';
 import { reserveOutput } from '../mcp/reserved-output.ts';
-import { endOnSignals } from '../operations/operations.ts';
+import { endOnSignals } from '../operations/signals.ts';
 import type { Command, Invocation } from './command.ts';
 import type { Tool } from '../mcp/tools.ts';
 

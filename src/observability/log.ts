@@ -61,7 +61,7 @@ export function createLogger(options: LoggerOptions = {}): Logger {
     fields: given<Record<string, unknown>>('an object', isObject),
     colour: bool(),
   });
-  const isShown = sink === undefined && isDevice(2) && isTerminal(2);
+  const isShown = sink === undefined && isatty(2);
   const isHuman = format === 'human' || (format === 'auto' && isShown);
   const isColoured = colour ?? (isShown && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb');
   return new EventLogger(
@@ -69,20 +69,11 @@ export function createLogger(options: LoggerOptions = {}): Logger {
       threshold: LEVELS.indexOf(level),
       sink: sink ?? stderrSink(),
       clock: clock ?? systemClock,
-      layout: isHuman ? (event) => humanLine(event, isoTime(event.timeMs), isColoured) : jsonLine,
+      layout: isHuman ? (event) => humanLine(event, isColoured) : jsonLine,
     },
     name,
     safeEntries(fields ?? {}),
   );
-}
-
-/** Whether a file descriptor is a character device. Only character devices can be terminals. */
-function isDevice(descriptor: number): boolean {
-  try {
-    return fstatSync(descriptor).isCharacterDevice();
-  } catch {
-    return true; // assumes a device; the first write reports the error
-  }
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
@@ -169,18 +160,9 @@ function jsonLine({ timeMs, level, logger, event, fields }: LogEvent): string {
   return `${line}}`;
 }
 
-/** Encoded field names. Programs use few names; names sent by clients must not fill the memory. */
-const MOST_REMEMBERED = 1_000;
-const MEMBER_STARTS = new Map<string, string>();
-
 /** Returns `,"name":`. A field with a reserved name, such as `time`, gets an underscore. */
 function memberStart(key: string): string {
-  let start = MEMBER_STARTS.get(key);
-  if (start === undefined) {
-    start = `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:`;
-    if (MEMBER_STARTS.size < MOST_REMEMBERED) MEMBER_STARTS.set(key, start);
-  }
-  return start;
+  return `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:`;
 }
 
 let lastMs = Number.NaN;
@@ -464,10 +446,11 @@ const COLOURS: Readonly<Record<EventLevel, string>> = {
 };
 const PLAIN = '\x1b[0m';
 
-/** Formats an event for a terminal. `time`: time of the event in RFC 3339. */
-function humanLine({ level, logger, event, fields }: LogEvent, time: string, isColoured: boolean): string {
+/** Formats an event for a terminal. */
+function humanLine({ timeMs, level, logger, event, fields }: LogEvent, isColoured: boolean): string {
+  const time = isoTime(timeMs).slice(11);
   const label = level.toUpperCase().padEnd(5);
-  let line = `${time.slice(11)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
+  let line = `${time} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
   let stack = '';
   for (const [key, json] of fields) {
     const value: unknown = JSON.parse(json);
@@ -509,9 +492,4 @@ function errorLines(error: ErrorRecord, label: string): string {
 /** Quotes every text that could be confused with other syntax. */
 function unquoted(json: string): string {
   return /^"[\w.:/@+-]+"$/.test(json) ? json.slice(1, -1) : json;
-}
-
-/** Whether a file descriptor is a terminal. False after the terminal is closed. */
-export function isTerminal(descriptor: number): boolean {
-  return isatty(descriptor);
 }

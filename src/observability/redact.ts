@@ -20,7 +20,7 @@ const MAX_LINE_CHARACTERS = 32_768;
 export function safeEntries(fields: object): JsonEntry[] {
   const budget: Budget = { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] };
   try {
-    return members(fields, Object.keys(fields), 0, budget, anyJson);
+    return members(fields, 0, budget);
   } catch {
     return [['fields', '"[unreadable]"']]; // a proxy whose ownKeys trap throws
   }
@@ -189,7 +189,7 @@ function mapJson(pairs: Iterable<readonly [unknown, unknown]>, depth: number, bu
 }
 
 function recordJson(record: object, depth: number, budget: Budget): string {
-  return `{${members(record, Object.keys(record), depth, budget, anyJson)
+  return `{${members(record, depth, budget)
     .map(([key, json]) => `${quote(key)}:${json}`)
     .join(',')}}`;
 }
@@ -246,14 +246,9 @@ function scalarJson(value: unknown, budget: Budget): string | undefined {
   return value === null ? 'null' : undefined;
 }
 
-/** Returns the members of an object that are not `undefined`. `json` encodes the values. */
-function members(
-  record: object,
-  keys: readonly string[],
-  depth: number,
-  budget: Budget,
-  json: (value: unknown, depth: number, budget: Budget) => string,
-): JsonEntry[] {
+/** Returns the members of an object that are not `undefined`. */
+function members(record: object, depth: number, budget: Budget): JsonEntry[] {
+  const keys = Object.keys(record);
   const entries: JsonEntry[] = [];
   for (let index = 0; index < keys.length; index++) {
     if (index === MAX_MEMBERS || budget.values <= 0) {
@@ -267,7 +262,7 @@ function members(
     budget.characters -= name.length;
     entries.push([
       name,
-      value === THREW ? '"[threw]"' : isSecret(key, value) ? REDACTED : json(value, depth + 1, budget),
+      value === THREW ? '"[threw]"' : isSecret(key, value) ? REDACTED : anyJson(value, depth + 1, budget),
     ]);
   }
   return entries;

@@ -8,14 +8,12 @@
  *   /metrics   in production for loopback and private peers only, unless `ops.metrics` says otherwise
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { constants } from 'node:os';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
 import { ConnectionMeter } from '../http/server/connections.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
-import { isTerminal } from '../observability/log.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { Logger } from '../observability/log.ts';
@@ -347,69 +345,4 @@ const PROXY_FIELDS = [
  */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
-}
-
-/*
- * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, the second at once. SIGHUP reloads
- * the TLS files; without TLS files, or after the terminal was closed, it stops the process gracefully.
- */
-
-/** How the process ends on a signal. */
-interface Ending {
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Time after which the process exits with status 1, even if a hook hangs or a task never settles. */
-  readonly deadlineMs: number;
-  close(): Promise<void>;
-  /** Called on SIGHUP to reload files. If undefined, SIGHUP stops the process. */
-  readonly renew?: (() => void) | undefined;
-}
-
-/** Listeners for the signals of a process. Disposing removes them. */
-interface SignalWatch extends Disposable {
-  /** Whether the process is about to exit. */
-  readonly isEnding: boolean;
-}
-
-/**
- * Closes on the first SIGTERM or SIGINT, or on a SIGHUP without TLS files. Then exits with status 0. A second
- * signal exits at once.
- */
-export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
-  const hadTerminal = isTerminal(0);
-  let isEnding = false;
-  const onSignal = (signal: NodeJS.Signals): void => {
-    if (isEnding) process.exit(128 + constants.signals[signal]);
-    isEnding = true;
-    log.info('signal', { signal });
-    clock.after(deadlineMs, () => {
-      log.error(
-        'shutdown_deadline_exceeded',
-        new Error(
-          `The application did not shut down within ${deadlineMs} ms: check "onShutdown" hooks and background tasks`,
-        ),
-      );
-      process.exit(1);
-    });
-    close().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        log.error('shutdown_failed', error);
-        process.exit(1);
-      },
-    );
-  };
-  const onHangUp = (signal: NodeJS.Signals): void => {
-    if (renew === undefined || (hadTerminal && !isTerminal(0))) return onSignal(signal);
-    log.info('signal', { signal });
-    renew();
-  };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('SIGHUP', onHangUp);
-  return {
-    get isEnding() {
-      return isEnding;
-    },
-    [Symbol.dispose]: () =>
-      void process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGHUP', onHangUp),
-  };
 }

@@ -11,13 +11,13 @@
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { constants } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { flush } from '../observability/log.ts';
+import { onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { FileWatch } from './watch.ts';
 import type { Clock } from '../base/clock.ts';
@@ -245,7 +245,12 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
     options,
     () => new ChildLink(fork(script, process.argv.slice(2), { execArgv: preload(), env })),
   );
-  const signals = handleSignals ? obeySignals(reloader, log) : undefined;
+  const end = (): void =>
+    void reloader.stop().then(() => {
+      flush();
+      process.exit(0);
+    });
+  const signals = handleSignals ? onSignals({ log, end, kill: () => reloader.kill() }) : undefined;
   const close = async (): Promise<void> => {
     await reloader.stop();
     signals?.[Symbol.dispose]();
@@ -263,25 +268,4 @@ function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };
   const given = parseEnv(readFileSync(envFile, 'utf8'));
   return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => given[name] !== value));
-}
-
-/** The first SIGTERM, SIGINT or SIGHUP lets the child drain; the second ends both at once. */
-function obeySignals(reloader: Reloader, log: Logger): Disposable {
-  let isEnding = false;
-  const onEnd = (signal: NodeJS.Signals): void => {
-    if (isEnding) {
-      reloader.kill();
-      process.exit(128 + constants.signals[signal]);
-    }
-    isEnding = true;
-    log.info('signal', { signal });
-    void reloader.stop().then(() => {
-      flush();
-      process.exit(0);
-    });
-  };
-  process.on('SIGTERM', onEnd).on('SIGINT', onEnd).on('SIGHUP', onEnd);
-  return {
-    [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onEnd),
-  };
 }

@@ -12,12 +12,12 @@
  *   SIGTERM     all drain; this process ends with the last one. A second signal ends everything at once
  */
 import cluster from 'node:cluster';
-import { availableParallelism, constants } from 'node:os';
-import { isatty } from 'node:tty';
+import { availableParallelism } from 'node:os';
 import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { flush } from '../observability/log.ts';
+import { onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 import { MOST_ON_THE_WAY } from './worker-rooms.ts';
@@ -391,7 +391,16 @@ export async function superviseWorkers(
     fork: () => new ChildLink(cluster.fork(roleEnvironment('worker')).process),
   });
   let isServing = false;
-  const signals = handleSignals ? obeySignals(workers, log, () => isServing) : undefined;
+  const end = (): void =>
+    void workers.stop().then((status) => {
+      // a caller that awaits `over` exits the process, unless the program closes the server itself
+      if (isServing) return;
+      flush();
+      process.exit(status);
+    });
+  const signals = handleSignals
+    ? onSignals({ log, end, kill: () => workers.kill(), renew: () => workers.renew() })
+    : undefined;
   const outcome = await workers.start().catch(async (error: unknown) => {
     await workers.stop();
     isTaken = false;
@@ -414,38 +423,6 @@ export async function superviseWorkers(
       isTaken = false;
       signals?.[Symbol.dispose]();
     },
-  };
-}
-
-/**
- * The first SIGTERM or SIGINT drains; the second ends everything at once. SIGHUP renews the workers, unless
- * its cause is a closed terminal.
- */
-function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): Disposable {
-  const hadTerminal = isatty(0);
-  let isEnding = false;
-  const onEnd = (signal: NodeJS.Signals): void => {
-    if (isEnding) {
-      workers.kill();
-      process.exit(128 + constants.signals[signal]);
-    }
-    isEnding = true;
-    log.info('signal', { signal });
-    void workers.stop().then((status) => {
-      // a caller that awaits `over` exits the process, unless the program closes the server itself
-      if (isServing()) return;
-      flush();
-      process.exit(status);
-    });
-  };
-  const onHangUp = (signal: NodeJS.Signals): void => {
-    if (hadTerminal && !isatty(0)) return onEnd(signal);
-    log.info('signal', { signal });
-    workers.renew();
-  };
-  process.on('SIGTERM', onEnd).on('SIGINT', onEnd).on('SIGHUP', onHangUp);
-  return {
-    [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onHangUp),
   };
 }
 

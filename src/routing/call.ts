@@ -374,11 +374,12 @@ export interface RoutedEndpoint {
  */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
-  if (asksForNothing(route))
-    return { endpoint: plainEndpoint(route, method, subject, NO_SECURITY, deps), inputs: NO_INPUTS };
   const steps = planSteps(route, subject, deps);
-  if (steps.isPlain)
-    return { endpoint: plainEndpoint(route, method, subject, steps.security, deps), inputs: NO_INPUTS };
+  if (steps.isPlain) {
+    const edge = edgeOf(replyPlan(route.spec, subject), deps);
+    const run = plainCore(handlerOf(route), edge);
+    return { endpoint: endpointOf(route, method, withOwn(NO_SECURITY, route.spec), run), inputs: NO_INPUTS };
+  }
   const plan = planRoute(route, subject, steps, deps);
   const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
   return {
@@ -411,17 +412,6 @@ const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
 
-function plainEndpoint(
-  route: FlatRoute,
-  method: string,
-  subject: string,
-  security: readonly SecurityRequirement[],
-  deps: RouteDeps,
-): Endpoint {
-  const edge = edgeOf(replyPlan(route.spec, subject), deps);
-  return endpointOf(route, method, withOwn(security, route.spec), plainCore(handlerOf(route), edge));
-}
-
 function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteDeps): RoutePlan {
   const { spec, use } = route;
   return {
@@ -452,23 +442,6 @@ function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
 
 function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
   return reply === DEFAULT_PLAN ? deps.usualEdge : new CoreEdge(reply, deps.errors);
-}
-
-function asksForNothing({
-  spec: { body, form, query, headers, cookies, callbacks },
-  routerDeps,
-  deps,
-}: FlatRoute): boolean {
-  return (
-    body === undefined &&
-    form === undefined &&
-    query === undefined &&
-    headers === undefined &&
-    cookies === undefined &&
-    callbacks === undefined &&
-    routerDeps.length === 0 &&
-    Object.keys(deps).length === 0
-  );
 }
 
 /** How replies of a route are converted to text. */

@@ -6,7 +6,7 @@ import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
-import { isThenable } from '../base/promises.ts';
+import { ignore, isThenable } from '../base/promises.ts';
 import { surroundOfSource } from '../http/state.ts';
 import { observeDependency } from '../http/request/event.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -38,8 +38,8 @@ const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown
 
 const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 };
 
-/** Plans the dependencies of all routes of an application, and reports mistakes. */
-class DependencyPlanner {
+/** The dependencies of one application: plans them, reports mistakes, and keeps those of scope `app`. */
+export class DependencyGraph {
   readonly #app: Ordering = { planned: [], slots: new Map(), subject: 'the application', declared: NOWHERE };
   #values: readonly unknown[] = [];
   readonly #overrides: ReadonlyMap<unknown, DependencySource>;
@@ -52,6 +52,11 @@ class DependencyPlanner {
     this.#report = deps.report;
   }
 
+  /** Starts an empty plan for a route. */
+  order(subject: string, declared: Declared): Ordering {
+    return { planned: [], slots: new Map(), subject, declared };
+  }
+
   /** Resolves dependencies of scope `app`. Returns a function that cleans them up. */
   async start(
     context: Context,
@@ -60,9 +65,7 @@ class DependencyPlanner {
     try {
       await resolution.resolve(this.#app.planned);
     } catch (error) {
-      await resolution.cleanUp('app', { error }, () => {
-        /* the first failure is reported */
-      });
+      await resolution.cleanUp('app', { error }, ignore); // the first failure is thrown
       throw error;
     }
     this.#values = resolution.values;
@@ -269,38 +272,6 @@ class ProvidedContext implements Context {
   }
 }
 
-/** Cleans up the dependencies of scope `app`. */
-type Leave = (onError: (error: unknown, label: string) => void) => Promise<unknown>;
-
-/** The dependencies of one application: plans them, and keeps those of scope `app`. */
-export class DependencyGraph {
-  readonly #deps: PlannerDeps;
-  #planner: DependencyPlanner | undefined;
-
-  constructor(deps: PlannerDeps) {
-    this.#deps = deps;
-  }
-
-  /** Starts an empty plan for a route. */
-  order(subject: string, declared: Declared): Ordering {
-    return { planned: [], slots: new Map(), subject, declared };
-  }
-
-  /** Adds a dependency, and those it needs, to a plan. Returns its slot; -1 if a mistake was reported. */
-  plan(ordering: Ordering, dependency: Dependency<unknown>): number {
-    return (this.#planner ??= new DependencyPlanner(this.#deps)).plan(ordering, dependency);
-  }
-
-  /** Resolves dependencies of scope `app`. Returns a function that cleans them up. */
-  async start(context: Context): Promise<Leave> {
-    return this.#planner === undefined ? nothingToLeave : this.#planner.start(context);
-  }
-}
-
-async function nothingToLeave(): Promise<void> {
-  /* no dependency of scope `app` was resolved */
-}
-
 /*
  * Resolves the dependencies of one request: in order, in parallel if possible. Cleans them up in reverse
  * order.
@@ -485,16 +456,12 @@ export class Resolution {
     return this.#enter(dependency);
   }
 
-  #enter(dependency: PlannedDependency): unknown {
-    return this.#event === undefined ? this.#call(dependency) : this.#callObserved(dependency, this.#event);
-  }
-
   /** Calls a dependency, with diagnostics messages unless its scope is `app`: then it was resolved before. */
-  #callObserved(dependency: PlannedDependency, event: RequestEvent): unknown {
+  #enter(dependency: PlannedDependency): unknown {
     const { scope, label } = dependency;
-    return scope === 'app'
+    return this.#event === undefined || scope === 'app'
       ? this.#call(dependency)
-      : observeDependency(event, label, scope, () => this.#call(dependency));
+      : observeDependency(this.#event, label, scope, () => this.#call(dependency));
   }
 
   #call(dependency: PlannedDependency): unknown {

@@ -224,19 +224,12 @@ export function readSource(source: DependencySource, declared: DependencySource 
   const provider = PROVIDERS.get(source);
   // by the type of provide(), one requirement or a list
   const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[];
-  if (provider !== undefined)
-    return {
-      label: provider.fn.name || '(anonymous)',
-      spec: provider.spec,
-      run: provider.fn,
-      isPlain: false,
-      security,
-    };
+  const run = provider?.fn ?? (source as (context: never) => unknown);
   return {
-    label: source.name || '(anonymous)',
-    spec: {},
-    run: source as (context: never) => unknown,
-    isPlain: true,
+    label: run.name || '(anonymous)',
+    spec: provider?.spec ?? {},
+    run,
+    isPlain: provider === undefined,
     security,
   };
 }

@@ -75,11 +75,9 @@ export function sortPlugins(
     state.set(plugin.name, 'done');
     sorted.push(plugin);
   };
-  const [first, others] = [
-    [...byName.values()].filter(({ plugin }) => plugin.startsFirst === true),
-    [...byName.values()],
-  ];
-  for (const entry of [...first, ...others]) visit(entry, []);
+  const entries = [...byName.values()];
+  for (const entry of entries) if (entry.plugin.startsFirst === true) visit(entry, []);
+  for (const entry of entries) visit(entry, []);
   return sorted;
 }
 

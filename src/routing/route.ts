@@ -231,18 +231,9 @@ export class Routes {
       const template =
         prefix === '' && route.own !== undefined ? route.own : readWhole(prefix + route.path, route, report);
       if (template === undefined) continue;
-      // destructuring takes a tenth of the time of `...route`
-      const { methods, path, own, spec, deps, handler, declared, mount, socket } = route;
+      const { spec } = route;
       flat.push({
-        methods,
-        path,
-        own,
-        spec,
-        deps,
-        handler,
-        declared,
-        mount,
-        socket,
+        ...route,
         template,
         routerDeps,
         tags: spec.tags === undefined ? tags : [...tags, ...spec.tags],
@@ -311,22 +302,6 @@ export class Routes {
     return this;
   }
 
-  /** Adds a GET route of the framework itself, with a checked spec. @internal */
-  getOwn(path: string, spec: RouteSpec, handler: (context: Context) => unknown): this {
-    this.#routes.push({
-      methods: GET,
-      path,
-      own: parseTemplate(path),
-      spec,
-      deps: NOTHING_ASKED.deps,
-      handler,
-      declared: declaredHere(),
-      mount: undefined,
-      socket: undefined,
-    });
-    return this;
-  }
-
   /**
    * Serves the files of a directory to GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path is resolved against
    * the working directory. Routes of the application with a matching path take precedence.
@@ -360,37 +335,9 @@ export class Routes {
     this.assertNotFrozen(`WEBSOCKET ${path}`);
     const template = path === '' ? undefined : parseTemplate(path);
     const socket = new DeclaredSocket(path, rest);
-    const {
-      query,
-      headers,
-      cookies,
-      name,
-      summary,
-      description,
-      tags,
-      deprecated,
-      public: isPublic,
-      allow,
-      meta,
-      rateLimit,
-      timeoutMs,
-      security,
-      use = [],
-    } = socket.options;
+    const { rateLimit, use = [], ...options } = socket.options;
     const spec: RouteSpec = {
-      query,
-      headers,
-      cookies,
-      name,
-      summary,
-      description,
-      tags,
-      deprecated,
-      public: isPublic,
-      allow,
-      meta,
-      timeoutMs,
-      security,
+      ...options,
       mcp: false,
       use: [...use, socket.guard],
       rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(socket.subject, rateLimit) : rateLimit,

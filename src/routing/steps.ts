@@ -4,7 +4,7 @@
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { surrounded } from './di-plan.ts';
-import { isTypeSource } from './spec.ts';
+import { isTypeSource, typesByStatus } from './spec.ts';
 import { SvcError } from '../base/errors.ts';
 import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -14,7 +14,7 @@ import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { FlatRoute } from './route.ts';
 import type { SentRequest } from './spec.ts';
-import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode, TypeSource } from '../schema/schema.ts';
+import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
 import type { JsonBodyOptions } from '../http/request/body.ts';
 import type { FileKeeper } from '../http/request/form.ts';
@@ -131,19 +131,12 @@ interface SentPlan {
 
 /** Compiles the schemas of a request that the application sends. @throws SvcError for mistakes in them */
 export function planSent({ query, headers, body, response = {} }: SentRequest, subject: string): SentPlan {
-  const replies = Object.entries(isTypeSource(response) ? { 200: response } : response);
-  for (const [status] of replies)
-    if (!/^[2-5]\d\d$/.test(status))
-      throw new SvcError('E_ROUTE_SPEC', [
-        subject,
-        'response',
-        `has the key "${status}", which is not a status code (200-599)`,
-      ]);
+  const replies = typesByStatus(isTypeSource(response) ? { 200: response } : response, subject);
   return {
     texts: readTextInputs({ query, headers }),
     body: body === undefined ? undefined : compileType(body, `the body of ${subject}`),
-    replies: replies.map(([status, source]: [string, TypeSource]) => [
-      Number(status),
+    replies: replies.map(([status, source]) => [
+      status,
       compileType(source, `the response ${status} of ${subject}`),
     ]),
   };

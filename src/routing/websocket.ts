@@ -11,9 +11,8 @@
  * Dependencies of scope `handler` are cleaned up before the 101 is sent, those of scope `request` when the
  * socket has closed.
  */
-import { Dependency } from './di.ts';
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
-import { closest, given, int, isBoolean, isObject, oneOf, readOptions, shown } from '../base/options.ts';
+import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import {
@@ -22,9 +21,9 @@ import {
   readCompression,
   readHandshake,
 } from '../http/websocket/handshake.ts';
-import { SHARED_SPEC } from './spec.ts';
+import { apart, readDependencies, SHARED_SPEC } from './spec.ts';
 import { SwitchingProtocols } from '../http/server/websockets.ts';
-import type { InputOf } from './di.ts';
+import type { Dependency, InputOf } from './di.ts';
 import type { Infer, TypeSource } from '../schema/schema.ts';
 import type {
   Awaitable,
@@ -47,14 +46,7 @@ import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
 import type { Agreement, OpenSocket } from '../http/server/websockets.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { SharedSpec } from './spec.ts';
-
-/** Marks a finding of `svc check` as intended, as in other routes. */
-interface SocketAllowance {
-  readonly rule: `SVC${number}` | `${string}/${string}`;
-  readonly reason: string;
-  readonly until?: string | undefined;
-}
+import type { Allowance, Dependencies, SharedSpec } from './spec.ts';
 
 /**
  * Spec of a WebSocket route. Every key that is not an option is a dependency, with the name that the handlers
@@ -109,7 +101,7 @@ export interface WebSocketSpec extends SharedSpec {
   readonly maxRooms?: number | undefined;
   /** Compresses messages if the client supports it (RFC 7692). Default false. */
   readonly compression?: boolean | WebSocketCompression | undefined;
-  readonly allow?: readonly SocketAllowance[] | undefined;
+  readonly allow?: readonly Allowance[] | undefined;
 }
 
 /** Names that dependencies must not use. */
@@ -277,7 +269,7 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
 });
 
 /** Definitions of the options of a WebSocket route: default and valid values, by name. */
-const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
+const SPEC = {
   ...SHARED_SPEC,
   message: given<TypeSource>(),
   protocols: given<readonly string[]>(
@@ -300,20 +292,11 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
     'true, false or { level, thresholdBytes, contextTakeover, windowBits }',
     (value) => isBoolean(value) || isObject(value),
   ),
-  allow: given<readonly SocketAllowance[]>('a list of { rule, reason }', Array.isArray),
-};
+  allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
+} satisfies Record<keyof WebSocketSpec, OptionKind<unknown>>;
 
 /** Checked options of a WebSocket route. */
-interface SocketOptions extends WebSocketSpec {
-  readonly allowMissingOrigin: boolean;
-  readonly maxMessageBytes: number;
-  readonly maxBufferedBytes: number;
-  readonly slowConsumer: SlowConsumerPolicy;
-  readonly heartbeatMs: number | false;
-  readonly idleTimeoutMs: number | false;
-  readonly closeTimeoutMs: number;
-  readonly maxRooms: number;
-}
+type SocketOptions = ReturnType<typeof readOptions<typeof SPEC>>;
 
 const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
   'params',
@@ -330,7 +313,7 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
 export class DeclaredSocket {
   readonly subject: string;
   readonly options: SocketOptions;
-  readonly deps: Readonly<Record<string, Dependency<unknown>>>;
+  readonly deps: Dependencies;
   readonly router: WebSocketRouter<never, never>;
   readonly guard: HandshakeGuard;
   readonly #handler: SocketHandler<never, never> | undefined;
@@ -341,10 +324,9 @@ export class DeclaredSocket {
     const handler = typeof rest.at(-1) === 'function' ? rest.at(-1) : undefined;
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
-    const { options, deps } = apart(this.subject, spec as object);
-    // the kinds of SPEC have the types of the options
-    this.options = readOptions(this.subject, options, SPEC) as SocketOptions;
-    this.deps = deps;
+    const [options, given] = apart(spec, SPEC);
+    this.options = readOptions(this.subject, options, SPEC);
+    this.deps = readDependencies(this.subject, given, RESERVED, 'an option of a WebSocket', SPEC);
     this.router = new WebSocketRouter(this.subject);
     this.#handler = handler as SocketHandler<never, never> | undefined;
     this.guard = new HandshakeGuard(this.subject, this.options);
@@ -357,23 +339,10 @@ export class DeclaredSocket {
 
   /** Creates the opener of the route's sockets for one application. */
   compile(hub: SocketHub, services: Services, onUnhandled: SharedSocketDeps['onUnhandled']): SocketOpener {
-    const {
-      maxMessageBytes,
-      maxBufferedBytes,
-      slowConsumer,
-      heartbeatMs,
-      idleTimeoutMs,
-      closeTimeoutMs,
-      maxRooms,
-    } = this.options;
     return new SocketOpener(this.guard, {
-      maxMessageBytes,
-      maxBufferedBytes,
-      slowConsumer,
-      closeTimeoutMs,
-      maxRooms,
-      heartbeatMs: heartbeatMs || 0,
-      idleTimeoutMs: idleTimeoutMs || 0,
+      ...this.options,
+      heartbeatMs: this.options.heartbeatMs || 0,
+      idleTimeoutMs: this.options.idleTimeoutMs || 0,
       compression: this.guard.compression,
       listener: this.#listener(),
       clock: services.clock,
@@ -488,33 +457,6 @@ class HandshakeGuard implements Middleware {
     this.#agreements.delete(req); // deleted, because an open socket keeps its request in memory
     return agreement;
   }
-}
-
-/** Separates options and dependencies of a spec. @throws SvcError `E_ROUTE_SPEC` */
-function apart(
-  subject: string,
-  spec: object,
-): { options: Record<string, unknown>; deps: Record<string, Dependency<unknown>> } {
-  const options: Record<string, unknown> = {};
-  const deps: Record<string, Dependency<unknown>> = {};
-  for (const [key, value] of Object.entries(spec) as [string, unknown][]) {
-    if (Object.hasOwn(SPEC, key)) options[key] = value;
-    else if (value === undefined) continue;
-    else if (RESERVED.has(key) || key === '__proto__')
-      throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
-    else if (Dependency.is(value)) deps[key] = value;
-    else {
-      const near = closest(key, Object.keys(SPEC));
-      throw new SvcError('E_ROUTE_SPEC', [
-        subject,
-        key,
-        near === undefined
-          ? `is ${shown(value)}, but must be Depends(…)`
-          : `is not an option of a WebSocket; did you mean "${near}"?`,
-      ]);
-    }
-  }
-  return { options, deps };
 }
 
 /**

@@ -19,6 +19,7 @@ import {
   Member,
   Members,
   nullableCheck,
+  oncePerPlan,
   Plain,
   recordCheck,
   unknownMembers,
@@ -254,16 +255,10 @@ function choiceCheck(values: readonly Literal[]): Check {
   };
 }
 
-const OBJECT_CHECKS = new WeakMap<ObjectPlan, Check>();
-
 /**
  * Reads a JSON object by its names on the wire, including read-only members, because the database sets them.
  */
-function objectCheck(plan: ObjectPlan): Check {
-  let check = OBJECT_CHECKS.get(plan);
-  if (check === undefined) OBJECT_CHECKS.set(plan, (check = compileObject(plan)));
-  return check;
-}
+const objectCheck = oncePerPlan(compileObject);
 
 function compileObject(plan: ObjectPlan): Check {
   const members = new Members(

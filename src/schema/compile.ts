@@ -12,15 +12,14 @@ import {
   bytesCheck,
   countCheck,
   datetimeCheck,
-  floatCheck,
   formatCheck,
-  integerCheck,
   isInputObject,
   keyIssue,
   literalCheck,
   literalMessage,
   LONGEST,
   MAX_DEPTH,
+  numberCheck,
   Run,
   stringCheck,
   tooDeep,
@@ -47,23 +46,18 @@ export function runCheck<T>(
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
-const CHECKS = new WeakMap<ObjectPlan, Check>();
-/** Plans whose checks are being compiled, because schemas may contain themselves. */
-const COMPILING = new Set<ObjectPlan>();
+/** Returns a function that compiles the check of an object once. */
+export function oncePerPlan(compile: (plan: ObjectPlan) => Check): (plan: ObjectPlan) => Check {
+  const checks = new WeakMap<ObjectPlan, Check>();
+  return (plan) => {
+    let check = checks.get(plan);
+    if (check === undefined) checks.set(plan, (check = compile(plan)));
+    return check;
+  };
+}
 
 /** Returns the compiled check of a JSON object. */
-export function objectCheck(plan: ObjectPlan): Check {
-  let check = CHECKS.get(plan);
-  if (check !== undefined) return check;
-  COMPILING.add(plan);
-  try {
-    check = compileObject(plan);
-  } finally {
-    COMPILING.delete(plan);
-  }
-  CHECKS.set(plan, check);
-  return check;
-}
+export const objectCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileObject);
 
 /** Returns the compiled check of any type in JSON. */
 export function jsonCheck(node: TypeNode): Check {
@@ -71,9 +65,9 @@ export function jsonCheck(node: TypeNode): Check {
     case 'str':
       return stringCheck(node.constraints);
     case 'int':
-      return integerCheck(node.constraints);
+      return numberCheck(node.constraints, true);
     case 'float':
-      return floatCheck(node.constraints);
+      return numberCheck(node.constraints, false);
     case 'bool':
       return boolCheck();
     case 'any':
@@ -102,7 +96,7 @@ export function jsonCheck(node: TypeNode): Check {
     case 'lazy':
       return deferred(() => jsonCheck(node.resolve()));
     case 'object':
-      return nestedCheck(node.plan());
+      return deferred(() => objectCheck(node.plan()));
     case 'union':
       return unionCheck(node);
   }
@@ -181,13 +175,6 @@ function definedKeys(value: Input): string[] {
     : keys.filter((key) => value[key] !== undefined);
 }
 
-/**
- * Check of a nested schema. If that is still being compiled, its check is looked up when it is first used.
- */
-function nestedCheck(plan: ObjectPlan): Check {
-  return COMPILING.has(plan) ? deferred(() => objectCheck(plan)) : objectCheck(plan);
-}
-
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   return deferred(() => {
     const variants = node.variants();
@@ -240,23 +227,9 @@ function compileObject(plan: ObjectPlan): Check {
     const extras = run.isMore ? unknown?.(value, run) : undefined;
     run.depth--;
     if (!isGood || extras === FAIL) return FAIL;
-    if (run.isDry) return value;
-    return plan.rules === undefined
-      ? plan.build(values, value, extras)
-      : built(plan, values, value, extras, run);
+    return run.isDry ? value : noteRules(plan, plan.build(values, value, extras), run);
   };
   return check;
-}
-
-/** Returns the value of an object whose members are valid; FAIL if its rules report an issue. */
-export function built(
-  plan: ObjectPlan,
-  values: unknown[],
-  input: unknown,
-  extras: Input | undefined,
-  run: Run,
-): unknown {
-  return noteRules(plan, plan.build(values, input, extras), run);
 }
 
 /** Returns the value; FAIL if a rule of its class reports an issue. */

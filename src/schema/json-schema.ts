@@ -11,7 +11,7 @@
  *   output   required if they have a default, because the serializer fills it in; secret ones are omitted
  */
 import { defined } from '../base/options.ts';
-import { examplesOf, plansOf, plansWithin } from './nodes.ts';
+import { examplesOf, innerOf, plansOf, plansWithin } from './nodes.ts';
 import { serializerOf } from './output.ts';
 import { BASE64_PATTERN, FORMATS, MOMENT_PATTERN } from './formats.ts';
 import type { About, FieldPlan, ObjectPlan, TypeNode, Variant, Constraints } from './nodes.ts';
@@ -77,10 +77,7 @@ export class JsonSchemas {
   /** Returns the schema of a field, with its description. */
   field(field: FieldPlan, direction: Direction): JsonSchema {
     const about = field.isSecret ? withoutExamples(field.about) : field.about;
-    const schema = Object.assign(
-      this.type(field.node, direction),
-      isEmpty(about) ? undefined : described(field.node, about),
-    );
+    const schema = Object.assign(this.type(field.node, direction), described(field.node, about));
     if (field.hasDefault && typeof field.default !== 'function' && !field.isSecret)
       schema['default'] = field.default;
     if (field.isSecret) schema['writeOnly'] = true;
@@ -334,28 +331,9 @@ function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   return others.length === 0 ? only! : { anyOf: [only, ...others] };
 }
 
-/** Returns the types inside a type, except schema classes. */
-function innerOf(node: TypeNode): readonly TypeNode[] {
-  switch (node.kind) {
-    case 'list':
-    case 'record':
-      return [node.item];
-    case 'nullable':
-      return [node.inner];
-    case 'choice':
-    case 'tuple':
-      return node.members;
-    case 'lazy':
-      return [node.resolve()];
-    default:
-      return [];
-  }
-}
-
 function described(node: TypeNode, about: About): JsonSchema {
-  const serializer = serializerOf(node);
   const examples = examplesOf(about).flatMap((example) => {
-    const written = serializer.toValue(example);
+    const written = serializerOf(node).toValue(example);
     return written.ok ? [written.value] : [];
   });
   return defined({
@@ -368,10 +346,6 @@ function described(node: TypeNode, about: About): JsonSchema {
 
 function withoutExamples({ example: _, examples: __, ...about }: About): About {
   return about;
-}
-
-function isEmpty(about: About): boolean {
-  return Object.values(about).every((value) => value === undefined);
 }
 
 /*
@@ -447,10 +421,10 @@ function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
   const either = [
     minLength === undefined || minLength % 3 === 1 || minLength === 0
       ? undefined
-      : longerOr(least! + 1, minLength % 3 === 0 ? '[^=]$' : '[^=]=?$'),
+      : patternOr({ minLength: least! + 1 }, minLength % 3 === 0 ? '[^=]$' : '[^=]=?$'),
     maxLength === undefined || maxLength % 3 === 0
       ? undefined
-      : shorterOr(most! - 4, maxLength % 3 === 1 ? '==$' : '=$'),
+      : patternOr({ maxLength: most! - 4 }, maxLength % 3 === 1 ? '==$' : '=$'),
   ].filter((rule) => rule !== undefined);
   return defined({
     type: 'string',
@@ -463,19 +437,10 @@ function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
   });
 }
 
-function longerOr(minLength: number, pattern: string): JsonSchema {
+function patternOr(length: JsonSchema, pattern: string): JsonSchema {
   return {
     anyOf: [
-      { type: 'string', minLength },
-      { type: 'string', pattern },
-    ],
-  };
-}
-
-function shorterOr(maxLength: number, pattern: string): JsonSchema {
-  return {
-    anyOf: [
-      { type: 'string', maxLength },
+      { type: 'string', ...length },
       { type: 'string', pattern },
     ],
   };

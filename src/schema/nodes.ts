@@ -6,7 +6,7 @@
  * schema class contains a function that returns its plan, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
+import { bool, defined, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
 import { FieldType, isSchemaClass } from './types.ts';
 import type {
@@ -300,11 +300,34 @@ export function fieldFault(name: string, owner: string, problem: string): SvcErr
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return typeof value === 'string'
-    ? String
-    : typeof value === 'boolean'
-      ? Boolean
-      : new FieldType({ kind: Number.isInteger(value) ? 'int' : 'float' });
+  return withoutDefault(value) as TypeSource; // a type stands for each default
+}
+
+/** Returns the type of a field that is declared by its default. */
+export function withoutDefault(source: FieldSource): FieldSource {
+  switch (typeof source) {
+    case 'string':
+      return String;
+    case 'boolean':
+      return Boolean;
+    case 'number':
+      return new FieldType({ kind: Number.isInteger(source) ? 'int' : 'float' });
+    default:
+      return source;
+  }
+}
+
+/**
+ * Returns the declarations of an object of fields.
+ * @throws SvcError `E_SCHEMA_FIELD` for a member that is not made by Field()
+ */
+export function shapeFields(owner: string, shape: object): ReadonlyMap<string, Declaration> {
+  return new Map(
+    Object.entries(shape).map(([name, marker]) => {
+      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
+      return [name, marker] as const;
+    }),
+  );
 }
 
 type SourceShape =
@@ -357,9 +380,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
   ); // FILES has validated the values
-  const constraints = Object.freeze(
-    Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints,
-  );
+  const constraints: Constraints = Object.freeze(defined(found));
   const {
     minLength = 0,
     maxLength = Infinity,
@@ -394,10 +415,8 @@ export function examplesOf({ example, examples = [] }: About): readonly unknown[
 }
 
 function aboutOf(read: Read): About {
-  const entries = ['title', 'description', 'example', 'examples', 'deprecated']
-    .filter((name) => read[name] !== undefined)
-    .map((name) => [name, read[name]] as const);
-  return Object.freeze(Object.fromEntries(entries) as About);
+  const { title, description, example, examples, deprecated } = read;
+  return Object.freeze(defined({ title, description, example, examples, deprecated }) as About);
 }
 
 function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
@@ -539,6 +558,24 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
+/** Returns the types inside a type, except schema classes. */
+export function innerOf(node: TypeNode): readonly TypeNode[] {
+  switch (node.kind) {
+    case 'list':
+    case 'record':
+      return [node.item];
+    case 'nullable':
+      return [node.inner];
+    case 'choice':
+    case 'tuple':
+      return node.members;
+    case 'lazy':
+      return [node.resolve()];
+    default:
+      return [];
+  }
+}
+
 /** Returns every object plan that a type leads to, including itself, each once and in order. */
 export function plansWithin(
   node: TypeNode,
@@ -547,13 +584,9 @@ export function plansWithin(
 ): Set<ObjectPlan> {
   if (seen.has(node)) return found;
   seen.add(node);
-  if (node.kind === 'list' || node.kind === 'record') plansWithin(node.item, found, seen);
-  else if (node.kind === 'nullable') plansWithin(node.inner, found, seen);
-  else if (node.kind === 'choice' || node.kind === 'tuple')
-    for (const member of node.members) plansWithin(member, found, seen);
-  else if (node.kind === 'lazy') plansWithin(node.resolve(), found, seen);
-  else if (node.kind === 'object') plansOf(node.plan(), found, seen);
-  else if (node.kind === 'union') for (const variant of node.variants()) plansOf(variant.plan, found, seen);
+  if (node.kind === 'object') plansOf(node.plan(), found, seen);
+  if (node.kind === 'union') for (const variant of node.variants()) plansOf(variant.plan, found, seen);
+  for (const inner of innerOf(node)) plansWithin(inner, found, seen);
   return found;
 }
 

@@ -16,10 +16,10 @@ import {
   anyCheck,
   bytesCheck,
   datetimeCheck,
-  integerCheck,
   nameProblem,
   literalMessage,
   MAX_DEPTH,
+  numberCheck,
   tooDeep,
 } from './validation-run.ts';
 import { toBase64 } from './formats.ts';
@@ -33,6 +33,7 @@ import {
   Member,
   Members,
   nullableCheck,
+  oncePerPlan,
   Plain,
   recordCheck,
   runCheck,
@@ -63,13 +64,11 @@ export function serializerOf(node: TypeNode): Serializer {
   });
 }
 
-const CHECKS = new WeakMap<ObjectPlan, Check>();
-
 /** Returns the compiled check of a type in a reply. The check returns the value in JSON, or FAIL. */
 export function outputCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'int':
-      return integerOutput(integerCheck(node.constraints));
+      return integerOutput(numberCheck(node.constraints, true));
     case 'any':
       return anyOutput;
     case 'datetime':
@@ -208,11 +207,7 @@ function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
 }
 
 /** Compiled output of an object plan. */
-function objectOutput(plan: ObjectPlan): Check {
-  let check = CHECKS.get(plan);
-  if (check === undefined) CHECKS.set(plan, (check = compileOutput(plan)));
-  return check;
-}
+const objectOutput = oncePerPlan(compileOutput);
 
 function compileOutput(plan: ObjectPlan): Check {
   const members = new Members(

@@ -60,6 +60,17 @@ export type Tree =
   | { readonly kind: 'sequence' | 'choice'; readonly parts: readonly Tree[] }
   | { readonly kind: 'repeat'; readonly part: Tree; readonly least: number; readonly most: number };
 
+/** Code points of the escapes that stand for one control character. */
+const CONTROLS: Readonly<Record<string, number | undefined>> = {
+  n: 10,
+  r: 13,
+  t: 9,
+  v: 11,
+  f: 12,
+  b: 8,
+  0: 0,
+};
+
 /** Matches the empty text. */
 const EMPTY: Tree = { kind: 'empty' };
 /** Matches no text. */
@@ -236,25 +247,9 @@ class Parser {
         return negated(SPACES & ~OTHER);
       case 'p':
       case 'P':
-        this.#skip(/^\{[^}]*\}/);
-        return ALL; // a superset: this may report a hazard too many, but misses none
       case 'q':
         this.#skip(/^\{[^}]*\}/);
-        return ALL;
-      case 'n':
-        return setOf('\n');
-      case 'r':
-        return setOf('\r');
-      case 't':
-        return setOf('\t');
-      case 'v':
-        return setOf('\v');
-      case 'f':
-        return setOf('\f');
-      case 'b':
-        return setOf('\b');
-      case '0':
-        return setOf('\0');
+        return ALL; // a superset: this may report a hazard too many, but misses none
       case 'c':
         this.#next();
         return rangeSet(0, 31);
@@ -265,8 +260,10 @@ class Parser {
           /[uv]/.test(this.#flags) ? /^(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{4}))/ : /^([0-9a-fA-F]{4})/,
           char,
         );
-      default:
-        return this.#cased(setOf(char));
+      default: {
+        const code = CONTROLS[char];
+        return code === undefined ? this.#cased(setOf(char)) : rangeSet(code, code);
+      }
     }
   }
 
@@ -303,9 +300,8 @@ class Parser {
     const start = this.#at;
     const set = this.#escaped(letter);
     if ('dDwWsSpPqc'.includes(letter)) return { set, code: undefined };
-    const simple = { n: 10, r: 13, t: 9, v: 11, f: 12, b: 8, 0: 0 }[letter];
     const hex = this.#source.slice(start, this.#at).replace(/[{}]/g, '');
-    return { set, code: simple ?? (hex === '' ? letter.codePointAt(0) : parseInt(hex, 16)) };
+    return { set, code: CONTROLS[letter] ?? (hex === '' ? letter.codePointAt(0) : parseInt(hex, 16)) };
   }
 
   #cased(set: CharSet): CharSet {

@@ -9,7 +9,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
 import { jsonCheck, noteRules, objectCheck, runCheck } from './compile.ts';
 import { apart, construct, learn } from './construct.ts';
-import { FieldMarker, examplesOf, fieldFault, plansOf, plansWithin, readField, readType } from './nodes.ts';
+import { examplesOf, fieldFault, plansOf, plansWithin, readField, readType, shapeFields } from './nodes.ts';
 import { outputCheck, serializerOf } from './output.ts';
 import { textCheck } from './text.ts';
 import { FAIL, FieldType, isSchemaClass } from './types.ts';
@@ -20,7 +20,7 @@ import type { Declaration, FieldPlan, ObjectPlan, TypeNode, RuleIssue } from './
 import type { Serializer } from './output.ts';
 import type { Check, Result } from './validation-run.ts';
 import type { TextInput } from './text.ts';
-import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
+import type { Extra, Infer, ScalarKind, SchemaClass, TypeSource } from './types.ts';
 
 const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
@@ -325,13 +325,8 @@ class ShapePlan implements SchemaPlan<object> {
   readonly hazards: readonly FieldFinding[];
 
   constructor(shape: object, owner: string) {
-    const declared = new Map<string, Declaration>();
-    for (const [name, marker] of Object.entries(shape)) {
-      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
-      declared.set(name, marker);
-    }
     this.name = owner;
-    this.fields = readFields(owner, declared);
+    this.fields = readFields(owner, shapeFields(owner, shape));
     this.hazards = findingsOf(this.fields);
   }
 
@@ -352,42 +347,22 @@ class ShapePlan implements SchemaPlan<object> {
 
 /** Returns a sample value for a declaration, used by computed initializers during the probe. */
 function sampleOf({ source, options }: Declaration): unknown {
-  const given = options as
-    | {
-        readonly default?: unknown;
-        readonly example?: unknown;
-        readonly format?: unknown;
-        readonly email?: unknown;
-      }
-    | undefined;
-  const fallback = given?.example ?? given?.default;
+  const given = (options ?? {}) as Readonly<Record<string, unknown>>;
+  const fallback = given['example'] ?? given['default'];
   if (fallback !== undefined)
     return typeof fallback === 'function' ? apart(fallback as () => unknown) : fallback;
   if (typeof source === 'string' || typeof source === 'number' || typeof source === 'boolean') return source;
-  if (given?.email === true || given?.format === 'email') return 'someone@example.com';
+  if (given['email'] === true || given['format'] === 'email') return 'someone@example.com';
   return sampleOfType(source);
 }
 
 function sampleOfType(source: TypeSource): unknown {
-  if (source === Number) return 1;
-  if (source === Boolean) return true;
-  if (source === Date) return new Date(0);
-  if (!(source instanceof FieldType)) return source === String ? 'text' : {};
+  if (source === Number) return SAMPLES.float;
+  if (source === Boolean) return SAMPLES.bool;
+  if (source === Date) return SAMPLES.datetime;
+  if (!(source instanceof FieldType)) return source === String ? SAMPLES.str : {};
   const { shape } = source;
   switch (shape.kind) {
-    case 'int':
-    case 'float':
-      return 1;
-    case 'bool':
-      return true;
-    case 'datetime':
-      return new Date(0);
-    case 'date':
-      return '2000-01-01';
-    case 'uuid':
-      return '00000000-0000-4000-8000-000000000000';
-    case 'bytes':
-      return new Uint8Array();
     case 'list':
       return [];
     case 'nullable':
@@ -398,12 +373,27 @@ function sampleOfType(source: TypeSource): unknown {
       return shape.members.map(sampleOfType);
     case 'literal':
       return shape.values[0];
-    case 'str':
-      return 'text';
-    default:
+    case 'record':
+    case 'union':
+    case 'lazy':
       return {};
+    default:
+      return SAMPLES[shape.kind];
   }
 }
+
+const SAMPLES: Readonly<Record<ScalarKind, unknown>> = {
+  str: 'text',
+  int: 1,
+  float: 1,
+  bool: true,
+  datetime: new Date(0),
+  date: '2000-01-01',
+  uuid: '00000000-0000-4000-8000-000000000000',
+  bytes: new Uint8Array(),
+  file: {},
+  any: {},
+};
 
 /*
  * Rules across fields. `static check(self)` of a schema class gets an instance whose fields are valid. It

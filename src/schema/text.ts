@@ -5,11 +5,20 @@
  * Empty text counts as absent for an optional member that is not a string: `?page=` means no page.
  */
 import type { FileLike, Literal } from './types.ts';
+import { innerOf } from './nodes.ts';
 import type { ObjectPlan, TypeNode } from './nodes.ts';
 import { anyCheck, countCheck, literalMessage, choiceCheck } from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Check } from './validation-run.ts';
-import { absence, built, deferred, jsonCheck, listCheck, unknownMembers } from './compile.ts';
+import {
+  absence,
+  deferred,
+  jsonCheck,
+  listCheck,
+  noteRules,
+  oncePerPlan,
+  unknownMembers,
+} from './compile.ts';
 import type { Input } from './compile.ts';
 
 /**
@@ -25,14 +34,8 @@ interface TextMap {
   files?(name: string): readonly FileLike[];
 }
 
-const CHECKS = new WeakMap<ObjectPlan, Check>();
-
 /** Compiled check of a text source. */
-export function textCheck(plan: ObjectPlan): Check {
-  let check = CHECKS.get(plan);
-  if (check === undefined) CHECKS.set(plan, (check = compileText(plan)));
-  return check;
-}
+export const textCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileText);
 
 const INTEGER = /^-?(?:0|[1-9]\d{0,15})$/;
 const DECIMAL = /^-?(?:0|[1-9]\d{0,308})(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?$/;
@@ -68,7 +71,7 @@ function compileText(plan: ObjectPlan): Check {
       values.push(out);
     }
     const extras = unknown?.(isMap ? recordOf(source) : source, run);
-    return isGood && extras !== FAIL ? built(plan, values, input, extras, run) : FAIL;
+    return isGood && extras !== FAIL ? noteRules(plan, plan.build(values, input, extras), run) : FAIL;
   };
 }
 
@@ -108,13 +111,10 @@ function takesEmpty(node: TypeNode): boolean {
     case 'literal':
       return node.values.includes('');
     case 'list':
-      return takesEmpty(node.item);
     case 'nullable':
-      return takesEmpty(node.inner);
     case 'choice':
-      return node.members.some(takesEmpty);
     case 'lazy':
-      return takesEmpty(node.resolve());
+      return innerOf(node).some(takesEmpty);
     default:
       return false;
   }
@@ -235,11 +235,9 @@ export function fileLimit(node: TypeNode): number | undefined {
     case 'file':
       return node.constraints.maxLength ?? Infinity;
     case 'list':
-      return fileLimit(node.item);
     case 'nullable':
-      return fileLimit(node.inner);
     case 'lazy':
-      return fileLimit(node.resolve());
+      return fileLimit(innerOf(node)[0]!);
     default:
       return undefined;
   }
@@ -269,18 +267,13 @@ export function textIssue(node: TypeNode, isForm: boolean): string | undefined {
         ? 'a list of lists cannot be sent as text'
         : textIssue(node.item, isForm);
     case 'nullable':
-      return textIssue(node.inner, isForm);
     case 'lazy':
-      return textIssue(node.resolve(), isForm);
+      return textIssue(innerOf(node)[0]!, isForm);
     default:
       return undefined;
   }
 }
 
 function itemKind(node: TypeNode): TypeNode['kind'] {
-  return node.kind === 'nullable'
-    ? itemKind(node.inner)
-    : node.kind === 'lazy'
-      ? itemKind(node.resolve())
-      : node.kind;
+  return node.kind === 'nullable' || node.kind === 'lazy' ? itemKind(innerOf(node)[0]!) : node.kind;
 }
