@@ -10,7 +10,7 @@ import { createToken } from '../../crypto/jwt.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { OAuthError } from '../errors.ts';
 import { isScopes } from '../plugin-options.ts';
-import { LruMap } from '../../cache/lru.ts';
+import { LruIndex } from '../../cache/lru.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Secrets } from '../../crypto/keys.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -166,14 +166,6 @@ export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
 }
 
-/** Cached revocation of a subject. */
-interface Revocation {
-  /** Time of the revocation in microseconds since the epoch; 0 for none. */
-  readonly moment: number;
-  /** Expiry of the cache entry in milliseconds. */
-  readonly deadlineMs: number;
-}
-
 /**
  * Checks whether access tokens are newer than the last revocation of their subject. Reads the store at most
  * every five seconds for each subject.
@@ -181,8 +173,13 @@ interface Revocation {
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
-  /** Revocations by subject. */
-  readonly #revocations = new LruMap<Revocation>();
+  readonly #index = new LruIndex(MAX_SUBJECTS);
+  /**
+   * Cached by slot of the index: the time of the revocation in microseconds, and the expiry of the cache
+   * entry in milliseconds.
+   */
+  readonly #moments: number[] = [0];
+  readonly #deadlines: number[] = [0];
 
   /** Result of {@link marginOf}, in microseconds. */
   readonly #margin: number;
@@ -201,18 +198,25 @@ export class ValidAfterGate {
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
     const made = this.#madeAt(claims);
-    const known = this.#revocations.get(sub);
-    if (known !== undefined && known.deadlineMs > this.#clock.monotonicMs()) return made > known.moment;
-    return this.#store.validAfter(sub).then((moment) => made > this.remember(sub, moment));
+    const slot = this.#index.find(sub);
+    if (slot !== 0 && this.#deadlines[slot]! > this.#clock.monotonicMs()) {
+      this.#index.use(slot);
+      return made > this.#moments[slot]!;
+    }
+    return this.#store.validAfter(sub).then((moment) => {
+      this.remember(sub, moment);
+      return made > this.#moments[this.#index.find(sub)]!;
+    });
   }
 
-  /** Records the time of a revocation in the cache. Returns the latest known one. */
-  remember(sub: string, given: number): number {
+  /** Records the time of a revocation in the cache. */
+  remember(sub: string, moment: number): void {
+    const known = this.#index.find(sub);
+    const slot =
+      known !== 0 ? known : this.#index.isFull ? this.#index.replaceOldest(sub) : this.#index.add(sub);
     // keep the later time: an older look-up may finish last
-    const moment = Math.max(given, this.#revocations.peek(sub)?.moment ?? 0);
-    this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + TTL_MS });
-    if (this.#revocations.size > MAX_SUBJECTS) this.#revocations.delete(this.#revocations.oldest!);
-    return moment;
+    this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!);
+    this.#deadlines[slot] = this.#clock.monotonicMs() + TTL_MS;
   }
 
   /** Returns the earliest possible issue time of a token, in microseconds. */
