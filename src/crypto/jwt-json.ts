@@ -7,42 +7,48 @@
  * levels.
  */
 import { isUtf8 } from 'node:buffer';
-import { isRecord } from '../base/options.ts';
 
 /** An object with unknown members. */
 export type JsonObject = Record<string, unknown>;
 
 const MAX_DEPTH = 32;
+/** Buffer for tokens up to the default maximum length, so that coding a segment allocates only its text. */
+const ROOM_CHARACTERS = 8_192;
+const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
+const REPLACEMENT = '\ufffd';
 
 /** Returns a text as a segment of a token. */
 export function segmentOf(text: string): string {
-  return Buffer.from(text).toString('base64url');
-}
-
-/**
- * Returns the bytes of a segment, or undefined unless it is canonical base64url. Decoders ignore foreign
- * characters and unused bits, so the bytes are encoded again and compared (RFC 4648 §3.5).
- */
-export function bytesOf(segment: string): Buffer | undefined {
-  const bytes = Buffer.from(segment, 'base64url');
-  return bytes.toString('base64url') === segment ? bytes : undefined;
+  // not longer than the buffer: a UTF-16 unit has at most three bytes in UTF-8
+  if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
+  return room.toString('base64url', 0, room.write(text));
 }
 
 /** Returns the object in a segment of a token, or undefined. */
 export function objectOf(segment: string): JsonObject | undefined {
-  const bytes = bytesOf(segment);
-  return bytes === undefined ? undefined : objectIn(bytes);
+  const text = textOf(segment);
+  return text === undefined ? undefined : parseObject(text);
 }
 
-/** Returns the object in well-formed UTF-8, or undefined. */
-export function objectIn(bytes: Buffer): JsonObject | undefined {
-  return isUtf8(bytes) ? parseObject(bytes.toString()) : undefined;
+/**
+ * Returns the text of a segment, or undefined unless it is well-formed UTF-8 in canonical base64url. Decoders
+ * ignore foreign characters and unused bits, so the text is encoded again and compared.
+ */
+function textOf(segment: string): string | undefined {
+  const bytes = segment.length <= ROOM_CHARACTERS ? room : Buffer.allocUnsafe(segment.length);
+  const length = bytes.write(segment, 'base64url');
+  if (bytes.toString('base64url', 0, length) !== segment) return undefined;
+  const text = bytes.toString('utf8', 0, length);
+  // malformed bytes become U+FFFD, so only a text with U+FFFD needs a closer check
+  return text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(0, length)) ? undefined : text;
 }
 
 /** Returns the object that a JSON text contains, or undefined. */
 export function parseObject(text: string): JsonObject | undefined {
   const value = parseValue(text);
-  return isRecord(value) ? value : undefined;
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as JsonObject)
+    : undefined; // the value REFUSED was excluded above
 }
 
 /** Returns the value of a JSON text, or undefined. */
@@ -53,31 +59,82 @@ export function parseValue(text: string): unknown {
   } catch {
     return undefined;
   }
-  return isAmbiguous(text) ? undefined : value;
+  const members = countInside(value, 0);
+  return members === REFUSED || (members !== mostNames(text) && hasRepeatedName(text)) ? undefined : value;
+}
+
+const REFUSED = -1;
+
+/** Returns the number of members of an object and of all objects in it, or REFUSED. */
+function countMembers(object: JsonObject, depth: number): number {
+  if (depth > MAX_DEPTH) return REFUSED;
+  const names = Object.keys(object);
+  let members = names.length;
+  for (const name of names) {
+    if (name === '__proto__') return REFUSED;
+    const found = countInside(object[name], depth);
+    if (found === REFUSED) return REFUSED;
+    members += found;
+  }
+  return members;
+}
+
+/** Returns the number of members of all objects in a value at this depth. */
+function countInside(value: unknown, depth: number): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  if (!Array.isArray(value)) return countMembers(value as JsonObject, depth + 1);
+  if (depth === MAX_DEPTH) return REFUSED;
+  let members = 0;
+  for (const inner of value as unknown[]) {
+    const found = countInside(inner, depth + 1);
+    if (found === REFUSED) return REFUSED;
+    members += found;
+  }
+  return members;
 }
 
 const QUOTE = 0x22;
-const COLON = 0x3a;
 const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
-/** Whether a valid JSON text has a duplicate member, a member `__proto__`, or too deep nesting. */
-function isAmbiguous(text: string): boolean {
+/**
+ * Returns an upper limit of the number of names in a JSON text: colons after a quote or white space. If it
+ * equals the number of parsed members, no name is duplicate. Then the check by name, which takes three times
+ * as long, is skipped.
+ */
+function mostNames(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf(':'); at !== -1; at = text.indexOf(':', at + 1)) {
+    const before = text.charCodeAt(at - 1);
+    if (before === QUOTE || before <= SPACE) count++;
+  }
+  return count;
+}
+
+/** Whether an object in a valid JSON text has a duplicate member. */
+function hasRepeatedName(text: string): boolean {
   const open: (Set<string> | undefined)[] = []; // the names in each open object; undefined for an array
   for (let index = 0; index < text.length; index++) {
-    const character = text[index];
-    if (character === '{' || character === '[') {
-      if (open.push(character === '{' ? new Set() : undefined) > MAX_DEPTH) return true;
-    } else if (character === '}' || character === ']') open.pop();
-    else if (character === '"') {
-      const end = endOfString(text, index);
-      if (isName(text, end)) {
-        const name = JSON.parse(text.slice(index, end)) as string;
-        const names = open.at(-1)!; // only a string in an object can be a name
-        if (name === '__proto__' || names.has(name)) return true;
-        names.add(name);
+    switch (text[index]) {
+      case '{':
+        open.push(new Set());
+        break;
+      case '[':
+        open.push(undefined);
+        break;
+      case '}':
+      case ']':
+        open.pop();
+        break;
+      case '"': {
+        const end = endOfString(text, index);
+        if (isName(text, end)) {
+          const names = open.at(-1)!; // the caller has checked that the string is a name in an object
+          const { size } = names;
+          if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
+        }
+        index = end - 1;
       }
-      index = end - 1;
     }
   }
   return false;
@@ -94,5 +151,5 @@ function endOfString(text: string, start: number): number {
 function isName(text: string, end: number): boolean {
   let index = end;
   while (text.charCodeAt(index) <= SPACE) index++;
-  return text.charCodeAt(index) === COLON;
+  return text[index] === ':';
 }

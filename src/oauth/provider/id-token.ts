@@ -8,9 +8,10 @@
  * the encoding are refused. Every refusal is a ProviderFailure `provider_error` whose reason names the check.
  * The client does not learn it.
  */
+import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
 import { LATEST_SECONDS } from '../../crypto/jwt.ts';
-import { bytesOf, objectIn } from '../../crypto/jwt-json.ts';
+import { parseObject } from '../../crypto/jwt-json.ts';
 import { chooseKeys } from './jwks.ts';
 import { ProviderFault } from './failure.ts';
 import { GUID, TENANT } from './option-types.ts';
@@ -64,6 +65,7 @@ const MAX_CHARACTERS = 32_768;
 const MAX_SUBJECT_CHARACTERS = 255;
 /** Limit of keys tried for a token without a key id, so that a large key set cannot cost much time. */
 const MAX_TRIED = 8;
+const BASE64URL = /^[\w-]+$/;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
 /** Hashes by algorithm (RFC 7518 §3.3 to §3.5). Ed25519 hashes by itself (RFC 8037 §3.1). */
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
@@ -85,6 +87,7 @@ const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
   ES512: 132,
   EdDSA: 64,
 };
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /**
  * Verifies an id_token, and returns its claims.
@@ -133,7 +136,7 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   if (token.length > MAX_CHARACTERS) throw refused('too_long');
   const segments = token.split('.');
   if (segments.length !== 3) throw refused('segments');
-  const [header, payload, signature] = segments.map(segmentBytes) as [Buffer, Buffer, Buffer];
+  const [header, payload, signature] = segments.map(bytesOf) as [Buffer, Buffer, Buffer];
   const { alg, kid, typ, ...others } = objectOf(header);
   const algorithm = algorithms.find((each) => each === alg);
   if (algorithm === undefined) throw refused('alg');
@@ -149,10 +152,13 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   };
 }
 
-/** Decodes a segment that is not empty. Only the canonical form is accepted (RFC 7515 §2). */
-function segmentBytes(segment: string): Buffer {
-  const bytes = segment === '' ? undefined : bytesOf(segment);
-  if (bytes === undefined) throw refused('base64url');
+/**
+ * Decodes base64url strictly: no padding, no other alphabet, no unused bits that are set (RFC 7515 §2, RFC
+ * 4648 §3.5).
+ */
+function bytesOf(segment: string): Buffer {
+  const bytes = Buffer.from(segment, 'base64url');
+  if (!BASE64URL.test(segment) || bytes.toString('base64url') !== segment) throw refused('base64url');
   return bytes;
 }
 
@@ -161,7 +167,7 @@ function segmentBytes(segment: string): Buffer {
  * differ in which one they use.
  */
 function objectOf(bytes: Buffer): Record<string, unknown> {
-  const object = objectIn(bytes);
+  const object = isUtf8(bytes) ? parseObject(utf8.decode(bytes)) : undefined;
   if (object === undefined) throw refused('json');
   return object;
 }
