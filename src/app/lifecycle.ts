@@ -37,7 +37,7 @@ import type { ServerOptions } from './options.ts';
  */
 const START_DENIED: unique symbol = Symbol.for('svc.start.denied');
 
-/** Forbids every start in this process. For commands that import an application only to inspect it. */
+/** Forbids every start in this process. For commands that import an application and must not start it. */
 export function denyStart(): void {
   Object.defineProperty(process, START_DENIED, { value: true, configurable: true });
 }
@@ -110,13 +110,16 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // must be outside of startParts(): shutdown() waits for #sharing
+      // not in startParts(), because shutdown() waits for `#sharing`, which would wait for itself
       await this.#app.shutdown();
       throw error;
     }
   }
 
-  /** Starts only plugins and hooks: a test client resolves the dependencies of scope `app` itself. */
+  /**
+   * Starts only plugins and hooks. A test client calls this method, because it resolves the dependencies of
+   * scope `app` itself.
+   */
   async startParts(): Promise<void> {
     assertStartAllowed();
     return (this.#starting ??= this.#start().catch((error: unknown) => {
@@ -142,7 +145,7 @@ export class Lifecycle {
     const abort = (this.#startAbort = new AbortController());
     await startPlugins(plugins, abort.signal, log);
     try {
-      await this.#roomBus?.settled?.(); // from now on, messages of other processes to the rooms arrive
+      await this.#roomBus?.settled?.(); // resolves when messages of other processes can arrive in the rooms
       for (const hook of this.#hooks) {
         if (hook.start === undefined) continue;
         abort.signal.throwIfAborted();
@@ -157,8 +160,8 @@ export class Lifecycle {
   }
 
   /**
-   * Runs the shutdown hooks and the clean-ups of startup hooks, in reverse order. If one fails, that is
-   * logged, and the others run.
+   * Runs the shutdown hooks and the clean-ups of startup hooks in reverse order. If one fails, its error is
+   * logged, and the others still run.
    */
   async #stopHooks(): Promise<void> {
     for (const hook of this.#hooks.toReversed()) {
@@ -206,7 +209,7 @@ export interface RequestListeners {
   readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
-/** An opened server: its address, and how to close it. */
+/** Address of an opened server, and how it is drained. */
 interface OpenedServer {
   readonly host: string;
   readonly port: number;
@@ -217,8 +220,8 @@ interface OpenedServer {
 }
 
 /**
- * During a stop: time in milliseconds for the first request of a connection that the parent has just passed
- * on.
+ * Time in milliseconds, during a stop, in which a new connection may send its first request. A parent process
+ * may just have passed that connection on.
  */
 const LAST_REQUEST_MS = 100;
 
@@ -250,7 +253,8 @@ export class Serving {
     let opening: Promise<RunningServer> | undefined;
     let running: RunningServer | undefined;
     const close = async (): Promise<void> => {
-      // a server accepts connections as soon as its ports are open, so it must be drained
+      // a server accepts connections as soon as its port is open, so it must be drained before the
+      // application stops
       const open = running ?? (await opening?.catch(() => undefined));
       await (open === undefined ? this.#app.shutdown() : open.close());
       signals?.[Symbol.dispose]();
@@ -264,10 +268,10 @@ export class Serving {
       running = await (opening = this.#open(server, options));
       return isEnding() ? await never() : { ...running, close };
     } catch (error) {
-      if (isEnding()) return never(); // the start has failed because a signal ended it
+      if (isEnding()) return never(); // the start has failed because a signal has stopped the application
       signals?.[Symbol.dispose]();
       await server?.close(0);
-      // otherwise the parts that have started would keep the process alive
+      // otherwise the started parts would keep the process alive
       if (isFirst) await this.#app.shutdown();
       throw error;
     }
@@ -313,7 +317,7 @@ export class Serving {
     return new SecureTransport(options, { clock: this.#app.clock, log: this.#app.log });
   }
 
-  /** Continues with a server that can accept requests, by listening or through a parent process. */
+  /** Serves requests with a server that listens, or that gets its connections from a parent process. */
   async serve(
     server: HttpServer,
     { drainMs, isSupervised = false, host, port, url }: OpenedServer,
@@ -327,7 +331,7 @@ export class Serving {
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
-      // a process that only retires stays "ready" until it exits: other processes serve
+      // a process that retires stays "ready" until it exits, because other processes serve in its place
       if (how === 'stop') operations.isStopping = true;
       return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
         async () => {

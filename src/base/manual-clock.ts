@@ -4,7 +4,7 @@
 import { sleepUntil } from './clock.ts';
 import type { Clock } from './clock.ts';
 
-/** Default start: Monday, 2024-01-01T00:00:00Z. Any fixed moment is suitable. */
+/** Default start: Monday, 2024-01-01T00:00:00Z. Tests need only a fixed moment. */
 const START_MS = 1_704_067_200_000;
 
 interface Timer {

@@ -27,18 +27,18 @@ import type { Trespass } from './quarantine.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
-// CORE_RULES has every rule
+// CORE_RULES contains every SVC rule
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
 const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES has every rule
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
 process.once('message', (job: Job) => {
-  // fork() defines process.send; keep it, because the application may remove it
+  // fork() defines process.send; bound here, because the application may remove it later
   const send = process.send!.bind(process);
   const answer = (of: Answer): void => {
     flush();
-    process.channel?.ref(); // stay alive until the parent has received the response
+    process.channel?.ref(); // so that the process stays alive until the parent has received the response
     send(of);
   };
   send({ token: job.token, kind: 'begun' } satisfies Begun);
@@ -53,11 +53,11 @@ process.once('message', (job: Job) => {
 process.once('disconnect', () => process.exit(1)); // the parent has ended
 
 async function work(job: Job): Promise<Answer> {
-  // a promise that never settles then ends the process instead of waiting for the parent
+  // so that the channel does not keep the process alive while a promise never settles
   process.channel?.unref();
   Error.stackTraceLimit = STACK_FRAMES;
   process.setSourceMapsEnabled(true); // maps places of compiled code to its sources
-  // open both streams now, so that they do not count as opened by the application
+  // opens both streams now, so that they do not count as opened by the application
   void process.stdout.writable;
   void process.stderr.writable;
   denyStart();
@@ -73,7 +73,7 @@ async function work(job: Job): Promise<Answer> {
   const startedMs = importMsSoFar();
   const loaded = await load(job);
   const importMs = importMsSoFar() - startedMs;
-  // wait one turn: Node.js emits unhandled rejections after the import
+  // waits one turn of the event loop, because Node.js emits unhandled rejections after the import
   if ('app' in loaded) await systemClock.sleep(0);
   const open = 'app' in loaded ? await watch.leftOpen() : [];
   const tried = await placed(job, [...network.tried, ...open]);
@@ -92,14 +92,14 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  const found = trespassed(); // read before the probes below, which may use the network
+  const found = trespassed(); // read before probe(), which may use the network
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect());
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
     !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
   )
-    // only without errors: the document would lack a route that cannot be compiled
+    // only without errors, because the document would lack a route that cannot be compiled
     return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
@@ -159,7 +159,9 @@ function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
 type Loaded =
   { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
 
-/** Returns the reason why there is no application. Denied operations are reported separately. */
+/**
+ * Returns findings that say why the import gave no application. Denied operations have findings of their own.
+ */
 function unloaded(
   job: Job,
   loaded: Exclude<Loaded, { app: Svc }>,
@@ -203,7 +205,8 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
 }
 
 /**
- * Returns the time in which this process computed or idled. Other processes on a busy machine do not count.
+ * Returns the milliseconds in which this process has computed or waited. Time for which a busy machine ran
+ * other processes does not count.
  */
 function importMsSoFar(): number {
   const { user, system } = process.cpuUsage();
@@ -225,7 +228,7 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
   ];
 }
 
-/** Adds the place of an opened connection from the sources, where the stack did not show it. */
+/** Finds the place of an opened connection in the sources, if its stack does not contain the place. */
 async function placed({ module }: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
   const isUnknown = ({ what, place }: Trespass): boolean =>
     place.line === 0 && /^(?:connects|looks up)/.test(what);
@@ -252,7 +255,7 @@ function loadFinding({ given }: Job, error: unknown): Finding {
   const said =
     error instanceof Error
       ? error.message.replace(/^Cannot load "[^"]*": /, '')
-      : `a value that is not an error was thrown`;
+      : `a value that is not an Error was thrown`;
   const located = /^((?:file:|\/|[A-Za-z]:\\).*?):(\d+): (.*)$/s.exec(said);
   const place =
     (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??

@@ -9,7 +9,7 @@
 import { SvcError } from '../base/errors.ts';
 import type { Logger } from './log.ts';
 
-/** A number that only grows. */
+/** A metric that only grows. */
 export interface Counter {
   /** Adds `amount` >= 0 to the series with these label values, in declared order. */
   add(amount: number, ...labels: string[]): void;
@@ -52,7 +52,10 @@ const METRIC_NAME = /^svc_[a-z0-9_]+$/;
 const LABEL_NAME = /^(?!__)[a-z_][a-z0-9_]*$/;
 const OTHER = 'other';
 
-/** Creates an empty registry. `log` gets one line for each metric with more than 1,000 label sets, or with an invalid number. */
+/**
+ * Creates an empty registry. Logs one line for each metric that has more than 1,000 label sets or gets an
+ * invalid number.
+ */
 export function createMetrics({ log }: { readonly log: Logger }): MetricsRegistry {
   return new MetricsRegistry(log);
 }
@@ -68,8 +71,8 @@ export class MetricsRegistry implements Metrics {
 
   /**
    * Declares a counter.
-   * @throws SvcError `E_METRIC` for an invalid name, and for one in use: two plugins would count in one
-   * metric
+   * @throws SvcError `E_METRIC` for an invalid name, and for a name in use: otherwise two plugins would count
+   * in one metric
    */
   counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
@@ -138,10 +141,12 @@ export class MetricsRegistry implements Metrics {
   }
 }
 
-/** Maps label values to a slot. The numbers of all slots are stored side by side. */
+/** The series of one metric. The numbers of all series are stored side by side in one array. */
 class SeriesTable {
   readonly labels: readonly string[];
-  /** The numbers of all slots. The array is replaced when it grows, so callers must not keep it. */
+  /**
+   * The numbers of all series. A larger array replaces this one when it is full, so callers must not keep it.
+   */
   numbers: Float64Array;
   readonly #name: string;
   readonly #width: number;
@@ -149,7 +154,7 @@ class SeriesTable {
   /** Offsets by label values: Maps that are nested as deep as there are labels. */
   readonly #root: Branch | number;
   readonly #sets: (readonly string[])[] = [];
-  /** Offset of the slot for all label sets beyond the limit. */
+  /** Offset of the series that counts all label sets beyond the limit. */
   #other: number | undefined;
 
   constructor(name: string, labels: readonly string[], width: number, log: Logger) {
@@ -247,7 +252,10 @@ export class CounterMetric implements Counter {
     return this.#table.snapshot('counter', this.#help, []);
   }
 
-  /** Refuses values other than finite numbers >= 0, which would spoil the sum. The first one is logged. */
+  /**
+   * Refuses values other than finite numbers >= 0, which would falsify the sum. The first refused value is
+   * logged.
+   */
   #increase(offset: number, amount: number): void {
     if (amount >= 0 && amount < Infinity) this.#table.numbers[offset]! += amount;
     else this.#refuse();
@@ -282,8 +290,8 @@ class GaugeMetric {
   }
 
   /**
-   * Omits a series while its reader throws. A gap is better than a wrong number, and other metrics are still
-   * exported.
+   * Returns no series while `read` throws or returns an invalid number. A gap is better than a wrong number,
+   * and other metrics are still exported.
    */
   #series(): MetricSnapshot['series'] {
     try {
@@ -331,7 +339,7 @@ class HistogramMetric implements Histogram {
     const limits = this.#limits;
     const { numbers } = this.#table;
     let bucket = 0;
-    // linear search: with about ten limits and mostly small values, binary search is not faster
+    // linear search, because binary search is not faster for about ten limits and mostly small values
     while (bucket < limits.length && value > limits[bucket]!) bucket++;
     numbers[offset + bucket]! += 1;
     numbers[offset + limits.length + 1]! += value;
@@ -347,7 +355,7 @@ function refusal(name: string, log: Logger): (error?: unknown) => void {
   };
 }
 
-/* Converts metrics at one moment to Prometheus text format 0.0.4, for one process or merged over several. */
+/* Snapshots of metrics: merged over several processes, and as text in the Prometheus format 0.0.4. */
 
 /** A metric at one moment, as plain JSON that can be sent between processes. */
 export interface MetricSnapshot {
@@ -423,8 +431,8 @@ export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
 }
 
 /**
- * Returns cumulative counts. Buckets are stored separately and added here, because scrapes are rarer than
- * observations.
+ * Returns cumulative counts. Each bucket is stored with its own count only, and the counts are added here,
+ * because scrapes are rarer than observations.
  */
 function bucketLines({ name, buckets }: MetricSnapshot, labels: string, numbers: readonly number[]): string {
   const own = labels === '' ? '' : `${labels},`;
@@ -444,7 +452,7 @@ function escaped(character: string): string {
 
 const shared = new WeakMap<Metrics, Map<string, Counter>>();
 
-/** Returns the counter of this name, shared by all parts of an application. The first call declares it. */
+/** Returns the counter of this name. All parts of an application share it; the first call declares it. */
 export function sharedCounter(
   metrics: Metrics,
   name: `svc_${string}`,

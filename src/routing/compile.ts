@@ -51,7 +51,7 @@ interface Declarations {
   /** Routes that only the application itself can call: no transport reaches them. */
   readonly tools?: Routes | undefined;
   readonly middleware: readonly Middleware[];
-  /** Where the program has added a middleware. */
+  /** Returns the place where the program has added a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Plugins in dependency order. */
   readonly plugins: readonly Plugin[];
@@ -68,7 +68,7 @@ interface Declarations {
   config(key: string): unknown;
 }
 
-/** A route for rules: compiled, and as it was declared. */
+/** A compiled route with its declaration, for the rules of `svc check`. */
 export interface RouteDetail {
   readonly route: CompiledRoute;
   /** The declaration; all methods of one declaration share it. */
@@ -110,7 +110,7 @@ export interface CompiledApplication {
    * Handles a request for a WebSocket: returns `SwitchingProtocols` to open it; any other response refuses.
    */
   readonly upgrade: Core;
-  /** The route for a method and path. */
+  /** Returns the route for a method and path; undefined if there is none. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Whether a WebSocket can be opened at a path. */
   hasSocketAt(path: string): boolean;
@@ -120,7 +120,10 @@ export interface CompiledApplication {
   start(): Promise<() => Promise<void>>;
 }
 
-/** Compiles as much as possible, and finds every mistake between declarations. Never throws for one. */
+/**
+ * Compiles as much as possible, and reports every contradiction between declarations as a finding. Never
+ * throws for a contradiction.
+ */
 export function compileApplication(declarations: Declarations): Compilation {
   const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
   const { env, log } = services;
@@ -171,7 +174,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const whole =
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  // routes without own middleware share the list of their router, so each list is checked once
+  // routes without middleware of their own share the list of their router, so each list is checked once
   const lists = new Map(
     [...details, ...tools].map(({ declared }) => [declared.use, declared.declared.place]),
   );
@@ -222,7 +225,7 @@ function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Cor
   };
 }
 
-/** Findings of a middleware about its place. An exception that it throws becomes a finding. */
+/** Reports the findings of a middleware's compile(). An exception of compile() becomes a finding, too. */
 function askMiddleware(
   layer: Middleware,
   view: CompilationView,
@@ -271,7 +274,7 @@ class StartContext implements Context {
   }
 }
 
-/** Enters all methods of all routes into the table. */
+/** Compiles all routes that are not WebSockets, and enters each of their methods into the table. */
 function enter(
   flat: readonly FlatRoute[],
   isOperation: boolean,
@@ -309,8 +312,8 @@ function enter(
 const SOCKET = 'WEBSOCKET';
 
 /**
- * Enters WebSockets into a table of their own. In the main table their paths respond with 426 to ordinary
- * requests, unless a route handles them.
+ * Enters WebSockets into a routing table of their own. In the main table, their paths respond with 426 to an
+ * ordinary GET request, unless another route handles it.
  */
 function enterSockets(
   flat: readonly FlatRoute[],
@@ -391,7 +394,7 @@ function compiled(
     };
   } catch (error) {
     deps.report({
-      // the cause may also be a getter of a spec that refers to a later declaration
+      // the error may also come from a getter of the spec that refers to a later declaration
       rule: (error instanceof SvcError ? faultOf(error.code).rule : undefined) ?? 'SVC107',
       severity: 'error',
       subject: `${method} ${route.template.template}`,
@@ -436,7 +439,7 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
         subject: `${route.methods.join(', ')} ${route.template.template}`,
         place: route.declared.place,
         message: `the name "${name}" belongs to ${earlier.template.template} already`,
-        remedy: 'Give each route a unique name: urlFor() finds it by that',
+        remedy: 'Give each route a unique name, because urlFor() finds a route by its name',
       });
   }
 }
@@ -471,14 +474,14 @@ function core(
   };
 }
 
-/** Remedies for a path that both the framework and a route use. */
+/** Other remedies, by path, if a route has a path of the framework. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
-  '/docs': ', or do without the page: enableDocs: false',
-  '/openapi.json': ', or do without the document: enableDocs: false',
+  '/docs': ', or switch the page off with enableDocs: false',
+  '/openapi.json': ', or switch the document off with enableDocs: false',
 };
 
-/** Finding: the framework handles the path of a route itself. */
+/** Finding: the path of a route belongs to an endpoint of the framework. */
 function hidden(route: CompiledRoute): Finding {
   return mistakeOf(
     route,
@@ -488,7 +491,7 @@ function hidden(route: CompiledRoute): Finding {
   );
 }
 
-/** Finding: a static folder and a route have equal paths, so one of them is never reached. */
+/** Finding: a static folder and a route have equal paths, so that one of the two is never reached. */
 function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
   return mistakeOf(
     route,
@@ -504,7 +507,7 @@ function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
     route,
     'SVC101',
     `this path and method are also registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
-    'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
+    'Remove one of the two routes, or give one of them another path or method; paths that differ only in the names of parameters are equal',
   );
 }
 

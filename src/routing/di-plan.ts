@@ -1,6 +1,7 @@
 /**
- * Plans the dependencies of a route: each comes after those it needs; cycles, and a need for a shorter scope,
- * are mistakes. The second part of the file resolves them for one request.
+ * Plans the dependencies of a route: each comes after those that it needs. A cycle is a mistake, and so is a
+ * dependency that needs one of a shorter scope. The second part of the file resolves the dependencies for one
+ * request.
  */
 import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
@@ -16,7 +17,7 @@ import type { Context, HttpRequest, SecurityRequirement, StateMap } from '../htt
 import type { RequestEvent } from '../http/request/event.ts';
 import type { Surround } from '../http/state.ts';
 
-/** State while the dependencies of one route are planned. */
+/** The plan of one route while it is made. */
 interface Ordering {
   readonly planned: PlannedDependency[];
   readonly slots: Map<DependencySource, number>;
@@ -31,7 +32,7 @@ interface PlannerDeps {
   readonly report: (finding: Finding) => void;
 }
 
-/** The chain of dependencies that need each other, the outermost first. */
+/** Dependencies from the one that the route names to the current one. Each needs the next. */
 type Path = readonly { readonly source: DependencySource; readonly label: string; readonly scope: Scope }[];
 
 const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown>', line: 0, column: 0 }) });
@@ -84,7 +85,7 @@ export class DependencyGraph {
         ordering,
         'SVC111',
         `a dependency needs itself: ${names}`,
-        'Break the circle: let one of them take what it needs from the request or the application',
+        'Break the circle: let one of these dependencies read what it needs from the request or the application',
       );
     const outer = above.at(-1);
     if (outer !== undefined && RANK[outer.scope] > RANK[scope]) {
@@ -92,7 +93,7 @@ export class DependencyGraph {
         ordering,
         'SVC112',
         `${outer.label} lives for the ${outer.scope} and needs ${read.label}, which lives for the ${scope}: ${names}`,
-        'Give the outer one the narrower scope, or the inner one the wider',
+        'Give the dependency that needs the other one its shorter scope, or give the other one the longer scope',
       );
     }
     const known = dependency.isCached ? ordering.slots.get(source) : undefined;
@@ -101,8 +102,8 @@ export class DependencyGraph {
         return this.#mistake(
           ordering,
           'SVC112',
-          `${read.label} is asked for with the scopes ${ordering.planned[known]!.scope} and ${scope}: ${names}`,
-          'Ask for it with one scope everywhere, or with cache: false',
+          `${read.label} is used with the scopes ${ordering.planned[known]!.scope} and ${scope}: ${names}`,
+          'Use the same scope in each Depends() of this source, or set cache: false',
         );
       }
       return known;
@@ -141,7 +142,7 @@ export class DependencyGraph {
   }
 
   #planShared(ordering: Ordering, dependency: Dependency<unknown>, label: string, above: Path): number {
-    // findings name the first route that uses the dependency
+    // so that findings name the first route that uses the dependency
     const shared = { ...this.#app, subject: ordering.subject, declared: ordering.declared };
     const slot = this.plan(
       shared,
@@ -213,7 +214,7 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 ]);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-/** How to call a source, decided once. */
+/** Returns the function that calls a source, so that nothing is decided for each request. */
 function callerOf(
   source: DependencySource,
   read: ReadSource,
@@ -240,7 +241,10 @@ function callerOf(
   };
 }
 
-/** Whether a source is a class, which must be called with `new`. Only its source text shows that. */
+/**
+ * Whether a source is a class, which must be called with `new`. Only the source text of a function shows
+ * whether it is a class.
+ */
 function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
@@ -293,15 +297,15 @@ export interface PlannedDependency {
   readonly mayYield: boolean;
   /** Runs the functions that need this dependency: see {@link surrounded}. */
   readonly surround: Surround | undefined;
-  /** Whether other dependencies need this one, and so must wait until it is resolved. */
+  /** Whether other dependencies need this one, so that they must wait until it is resolved. */
   isNeeded: boolean;
 }
 
 /**
- * Moves dependencies that surround others (such as a transaction), and the dependencies that need them,
- * behind all others. So a transaction begins only after everything that does not need it is resolved. A
- * surrounding dependency runs the functions that need it, the handler among them. `inside` has the slots of
- * all moved dependencies.
+ * Moves the dependencies that surround others (such as a transaction), and those that need them, behind all
+ * others. So a transaction begins only after everything that does not need it is resolved. A surrounding
+ * dependency runs the functions that need it, the handler among them. `inside` has the slots of all moved
+ * dependencies.
  */
 export function surrounded(planned: readonly PlannedDependency[]): {
   readonly order: readonly PlannedDependency[];
@@ -330,7 +334,10 @@ export function surrounded(planned: readonly PlannedDependency[]): {
   return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
 }
 
-/** Runs each step of a generator inside the surrounding dependencies: calling its function runs none of its code. */
+/**
+ * Runs each step of a generator inside the surrounding dependencies. The call of a generator function runs
+ * none of its code, so it is not enough to surround that call.
+ */
 function steppedInside<G extends Generator | AsyncGenerator>(
   generator: G,
   inside: <T>(work: () => T) => T,
@@ -358,7 +365,7 @@ export function calledInside<T>(
   );
 }
 
-/** The error that ended a request early, in an object, because any value can be thrown. */
+/** The error that ended a request early. It is in an object, because `undefined` can be thrown, too. */
 interface Failure {
   readonly error: unknown;
 }
@@ -372,7 +379,7 @@ export class Resolution {
   /** Validated inputs by slot. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /** Promises of running dependencies that others need, by slot. They never reject. */
+  /** Promises, by slot, of running dependencies that others need. They never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
   /** The failure of the lowest slot so far. */
@@ -425,7 +432,7 @@ export class Resolution {
     for (let cleanup = cleanups.pop(); cleanup !== undefined; cleanup = cleanups.pop()) {
       try {
         const leaving = cleanup.leave(current);
-        // awaiting undefined would cost a turn of the event loop for each clean-up
+        // awaiting undefined would delay each clean-up by a microtask
         if (leaving !== undefined) await leaving;
       } catch (error) {
         if (current !== undefined && error === current.error) continue;
@@ -496,8 +503,8 @@ export class Resolution {
   }
 
   /**
-   * Two callbacks and a counter. An async function for each dependency, with allSettled(), would take three
-   * times as long (test/bench/dependencies.ts).
+   * Waits by two callbacks and a counter. An async function for each dependency, with allSettled(), would
+   * take three times as long (test/bench/dependencies.ts).
    */
   #await({ slot, isNeeded }: PlannedDependency, value: PromiseLike<unknown>): void {
     this.#pending++;

@@ -52,8 +52,8 @@ export function replyPlanOf(
 }
 
 /**
- * Describes an issue of a reply in words. If a promise is at or above its place, that promise is the cause,
- * and is named instead.
+ * Describes an issue of a reply in words. If the value at its place, or a value around it, is a promise, the
+ * text names that promise, because a forgotten `await` is the cause.
  */
 function inWords({ loc, message }: Issue, body: unknown): string {
   const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
@@ -80,7 +80,7 @@ function isListType(source: TypeSource): boolean {
 }
 
 /*
- * Exception handlers may declare their replies as routes do: `app.exceptionHandler(NotFound, { response:
+ * Exception handlers may declare their replies, as routes do: `app.exceptionHandler(NotFound, { response:
  * Problem }, handler)`.
  */
 
@@ -103,7 +103,7 @@ interface ReadHandler<E> {
 }
 
 /**
- * Checks the arguments.
+ * Checks the arguments of exceptionHandler().
  * @throws SvcError `E_EXCEPTION_HANDLER`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, and for mistakes in schemas
  */
 export function readExceptionHandler<E>(

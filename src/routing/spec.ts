@@ -38,7 +38,7 @@ export interface Allowance {
   readonly until?: string | undefined;
 }
 
-/** Description of a route for MCP clients, instead of its spec's. */
+/** Description of a route for MCP clients. It replaces name, summary and description of the spec. */
 export interface ToolDescription {
   /**
    * Name of the tool: 1 ... 128 characters of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its
@@ -53,7 +53,7 @@ export interface ToolDescription {
   readonly annotations?: ToolHints | undefined;
 }
 
-/** Effects of a call, as hints: by them, clients decide whether to ask their user first. */
+/** Effects of a call. By these hints, clients decide whether to ask their user before the call. */
 export interface ToolHints {
   /** The call changes nothing. Default: true for GET. */
   readonly readOnlyHint?: boolean | undefined;
@@ -79,7 +79,9 @@ export interface SharedSpec extends TextInputs {
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
   /** Security requirements of the route, if no dependency declares them. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** Limit of the calls of one client, which replaces that of the rate-limit middleware; false: unlimited. */
+  /**
+   * Limit of the calls of one client, in place of the limit of the rate-limit middleware; false: unlimited.
+   */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
    * Maximum time for the response (for a WebSocket: for the handshake), 1 ... 86_400_000 ms; false:
@@ -219,7 +221,7 @@ const CALLBACK = {
   ),
 };
 
-/** Definition of an option whose members are requests that the application sends, by name. */
+/** Definition of an option that holds requests that the application sends, by name. */
 export const SENT_REQUESTS: OptionKind<
   Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 > = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));
@@ -396,11 +398,11 @@ interface StatusTuple<T, S extends number> {
 }
 type Answer<T, S extends number = number> = Reply<T, S> | StatusTuple<T, S>;
 /**
- * Replies that every route may return in addition to its `response`: an empty one with 204, errors, and
- * responses that a handler made itself.
+ * Replies that every route may return in addition to its `response`: an empty reply with 204, and responses
+ * that a handler has made itself.
  */
 type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Response;
-/** Replies of routes whose arrays are always the body, never a body with a status. */
+/** Replies of a route whose `response` is a list: an array is always the body, never a body with a status. */
 type ListReply<T> =
   Wire<T> | T | Reply<Wire<T>> | Reply<unknown, ErrorStatus> | Reply<null, 204> | HttpResponse | Response;
 /**

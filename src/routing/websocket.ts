@@ -78,13 +78,13 @@ export interface WebSocketSpec extends SharedSpec {
    */
   readonly maxBufferedBytes?: number | undefined;
   /**
-   * Policy beyond that limit: `disconnect` closes the socket (1008), `drop-oldest` drops the oldest
-   * messages, `wait` lets `send()` throw. Default `disconnect`.
+   * Policy when the limit `maxBufferedBytes` is reached: `disconnect` closes the socket (1008), `drop-oldest`
+   * drops the oldest messages, `wait` lets `send()` throw. Default `disconnect`.
    */
   readonly slowConsumer?: SlowConsumerPolicy | undefined;
   /**
-   * Interval of pings to a silent client, 100 ... 3_600_000 ms; false: no pings. If no response comes before
-   * the next one, the connection is closed. Default 30_000.
+   * Interval of pings to a silent client, 100 ... 3_600_000 ms; false: no pings. If no pong arrives before
+   * the next ping, the connection is closed. Default 30_000.
    */
   readonly heartbeatMs?: number | false | undefined;
   /**
@@ -134,7 +134,7 @@ export type SocketContext<P extends string, S = object, D = object> = Context & 
   SocketInjected<S> &
   SocketInjected<D, keyof S>;
 
-/** Type of a message: that of the option `message`, else strings and bytes. */
+/** Type of a message: the type in the option `message`, or else strings and bytes. */
 export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource }
   ? Infer<T>
   : string | Uint8Array;
@@ -147,9 +147,9 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** The negotiated subprotocol; empty if there is none. */
   readonly protocol: string;
   /**
-   * Whether messages can be sent: neither side has closed. If the client closes after sending messages, this
-   * stays true while handlers of those messages run, at most for `closeTimeoutMs`: replies are sent before
-   * the close frame.
+   * Whether messages can be sent: neither side has closed the socket. If the client closes it after sending
+   * messages, `isOpen` stays true while handlers of those messages run, at most for `closeTimeoutMs`. Their
+   * replies are sent before the close frame.
    */
   readonly isOpen: boolean;
   /** Number of sent bytes that the system has not accepted yet. */
@@ -171,7 +171,10 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   ping(): Promise<number | undefined>;
   /** Closes after sent messages. Default code 1000; `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that must not be sent */
   close(code?: number, reason?: string): void;
-  /** Joins a room, and gets its messages from now on. @throws SvcError `E_ROOM` beyond `maxRooms` */
+  /**
+   * Joins a room. From now on, messages to the room are sent to this socket. @throws SvcError `E_ROOM` beyond
+   * `maxRooms`
+   */
   join(room: string): void;
   leave(room: string): void;
   /** Sends to every member of a room except this socket, in every process. */
@@ -199,7 +202,7 @@ interface Callbacks<C, M> {
 
 /** Collects the handlers of a WebSocket route. `C`: type of their context, `M`: type of a message. */
 export class WebSocketRouter<C = Context, M = string | Uint8Array> {
-  // typed without C, so that routers of other prefixes are assignable
+  // typed without C, so that a router with another context type is assignable
   readonly #callbacks: Callbacks<never, M> = {};
   readonly #subject: string;
   #isFrozen = false;
@@ -269,7 +272,7 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
 });
 
 /** Definitions of the options of a WebSocket route: default and valid values, by name. */
-const SPEC = {
+const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   ...SHARED_SPEC,
   message: given<TypeSource>(),
   protocols: given<readonly string[]>(
@@ -293,10 +296,19 @@ const SPEC = {
     (value) => isBoolean(value) || isObject(value),
   ),
   allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
-} satisfies Record<keyof WebSocketSpec, OptionKind<unknown>>;
+};
 
 /** Checked options of a WebSocket route. */
-type SocketOptions = ReturnType<typeof readOptions<typeof SPEC>>;
+interface SocketOptions extends WebSocketSpec {
+  readonly allowMissingOrigin: boolean;
+  readonly maxMessageBytes: number;
+  readonly maxBufferedBytes: number;
+  readonly slowConsumer: SlowConsumerPolicy;
+  readonly heartbeatMs: number | false;
+  readonly idleTimeoutMs: number | false;
+  readonly closeTimeoutMs: number;
+  readonly maxRooms: number;
+}
 
 const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
   'params',
@@ -325,14 +337,15 @@ export class DeclaredSocket {
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const [options, given] = apart(spec, SPEC);
-    this.options = readOptions(this.subject, options, SPEC);
+    // the kinds of SPEC have the types of the options
+    this.options = readOptions(this.subject, options, SPEC) as SocketOptions;
     this.deps = readDependencies(this.subject, given, RESERVED, 'an option of a WebSocket', SPEC);
     this.router = new WebSocketRouter(this.subject);
     this.#handler = handler as SocketHandler<never, never> | undefined;
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** Whether any handler was added. */
+  /** Whether the route has a handler. */
   get isHandled(): boolean {
     return this.#handler !== undefined || Object.keys(this.router.take()).length > 0;
   }
@@ -356,7 +369,7 @@ export class DeclaredSocket {
   #listener(): SocketListener<WebSocketConnection> {
     const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
-      // the overloads of websocket() guarantee the type
+      // the overloads of websocket() allow only this type
       ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined;
     if (handler !== undefined) {
       return {
@@ -368,7 +381,7 @@ export class DeclaredSocket {
         },
       };
     }
-    // the methods that set the handlers guarantee the types
+    // onOpen() and the other methods allow only these types
     const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>;
     return {
       decode,
@@ -394,7 +407,7 @@ export class SocketOpener {
     this.#deps = deps;
   }
 
-  /** Called at each start, before the first handshake. */
+  /** Imports the code for open sockets. Called at each start, before the first handshake. */
   async load(): Promise<void> {
     if (this.#open !== undefined) return;
     const { WebSocketConnection } = await import('../http/websocket/websocket.ts');
@@ -408,8 +421,8 @@ export class SocketOpener {
 }
 
 /**
- * Middleware around the dependencies of the route: checks the handshake first, so that they are not resolved
- * for an ordinary request.
+ * Middleware of a WebSocket route. It checks the handshake before the dependencies of the route are resolved,
+ * so that an ordinary request does not resolve them.
  */
 class HandshakeGuard implements Middleware {
   readonly compression: SharedSocketDeps['compression'];
@@ -433,9 +446,7 @@ class HandshakeGuard implements Middleware {
     this.origin.compile(view);
   }
 
-  /**
-   * Returns a response without a promise if possible: promises of many simultaneous handshakes cost memory.
-   */
+  /** Returns a promise only if it must wait, because promises of many simultaneous handshakes cost memory. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
     const deflate =
@@ -453,15 +464,15 @@ class HandshakeGuard implements Middleware {
 
   /** Returns the agreement that handle() has negotiated, and forgets it. */
   takeAgreement(req: HttpRequest): Agreement {
-    const agreement = this.#agreements.get(req)!; // handle() has stored the agreement
-    this.#agreements.delete(req); // deleted, because an open socket keeps its request in memory
+    const agreement = this.#agreements.get(req)!; // handle() has stored it for every request that it passes on
+    this.#agreements.delete(req); // deleted, because an open socket keeps its request, and so the entry, in memory
     return agreement;
   }
 }
 
 /**
- * Creates the decoder of messages. Its exceptions close the socket with 1003 or 1007, unless onError handles
- * them.
+ * Creates the decoder of messages. If it throws, the socket closes with 1003 or 1007, unless onError handles
+ * the exception.
  */
 function decoder(message: TypeSource | undefined, subject: string): (data: string | Buffer) => unknown {
   if (message === undefined) return (data) => data;

@@ -1,6 +1,6 @@
 /**
- * Compiles nodes to closures that validate JSON, without generating source text. Strict: "3" is not an int,
- * and `null` is refused unless the type allows it. text.ts handles text sources.
+ * Compiles nodes to closures that validate JSON, without generating source text. The closures do not convert
+ * types: "3" is not an int. They refuse `null` unless the type allows it. text.ts handles text sources.
  *
  * A closure call is megamorphic and takes about 12 ns per field (test/bench/parts.mjs --only=validation). So
  * each field has one closure, without options objects, try/catch or paths in between.
@@ -42,7 +42,7 @@ export function runCheck<T>(
 ): Result<T> {
   const run = new Run(isForm, isPlainJson);
   const value = check(input, run);
-  // the value has the type that the check returns
+  // the caller passes the check of a type whose values are T
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
@@ -124,7 +124,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     run.depth++;
     let mark = run.count,
       isGood = true;
-    // a copy by spread is faster than new Array(n), and leaves no holes
+    // a spread, because it is faster than new Array(n), and makes an array without holes
     const items: unknown[] = run.isDry ? value : [...value];
     const { isPlainJson } = run;
     for (let i = 0; i < items.length; i++) {
@@ -216,7 +216,7 @@ function compileObject(plan: ObjectPlan): Check {
   const check: Check = (value, run) => {
     if (!isInputObject(value, run)) {
       if (schema === undefined || !(value instanceof schema)) return run.fail('type', 'must be an object');
-      // an instance inside of the input is valid already, and is kept
+      // an instance inside of the input was validated by its constructor, so it is returned unchanged
       return run.depth > 0 || plan.inputOf === undefined ? value : check(plan.inputOf(value), run);
     }
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
@@ -227,12 +227,14 @@ function compileObject(plan: ObjectPlan): Check {
     const extras = run.isMore ? unknown?.(value, run) : undefined;
     run.depth--;
     if (!isGood || extras === FAIL) return FAIL;
-    return run.isDry ? value : noteRules(plan, plan.build(values, value, extras), run);
+    if (run.isDry) return value;
+    const made = plan.build(values, value, extras);
+    return plan.rules === undefined ? made : noteRules(plan, made, run);
   };
   return check;
 }
 
-/** Returns the value; FAIL if a rule of its class reports an issue. */
+/** Returns the value, or FAIL if a rule of its class reports an issue. */
 export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   if (plan.rules === undefined) return value;
   const issues = plan.rules(value);
@@ -244,7 +246,7 @@ export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   return issues.length === 0 ? value : FAIL;
 }
 
-/** Values of a dry run, which are not kept. */
+/** List of values for dry runs, which keep no values. */
 const NO_VALUES: unknown[] = [];
 
 /** Compiled fields of an object. */
@@ -279,7 +281,7 @@ export class Members {
     let isMore = false;
     for (const key in object) {
       if (at === count) {
-        isMore = true; // the member is unknown, or a field that was looked up before
+        isMore = true; // `key` is an unknown member, or a field that was looked up before
         break;
       }
       if (key !== members[at]!.key) {
@@ -298,7 +300,7 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // set last, because the checks of nested objects set it as well
+    run.isMore = isMore; // set last, because the checks of nested objects set it, too
     return values;
   }
 
@@ -353,7 +355,7 @@ export class Member {
   }
 }
 
-/** Field of an input. A read-only field is skipped, as OpenAPI allows. */
+/** Compiles a field of an input. The value of a read-only field is ignored, as OpenAPI allows. */
 function memberOf(field: FieldPlan): Member {
   const absent = absence(field);
   return field.isReadOnly
@@ -363,10 +365,13 @@ function memberOf(field: FieldPlan): Member {
 
 /** Members of an object. */
 export type Input = Readonly<Record<string, unknown>>;
-/** Handles unknown members: returns those that are kept, undefined if there are none, or FAIL. */
+/** Returns the unknown members that are kept, undefined if there are none, or FAIL. */
 type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
-/** Refuses unknown members, or keeps those that are JSON and do not hide a member of the class. */
+/**
+ * Compiles the function for unknown members. It refuses them, or keeps those that are JSON values and do not
+ * hide a member of the class.
+ */
 export function unknownMembers(plan: ObjectPlan): UnknownMembers {
   const known = new Set(plan.fields.map((field) => field.wireName));
   return (input, run) => {
@@ -410,7 +415,7 @@ const MAX_CHOICES = 8;
  * properties are public and have one shape.
  */
 export class Plain {
-  /** Accepts nothing: every value goes to its check. */
+  /** Accepts no value, so that every value goes to its check. */
   static readonly nothing: Plain = new Plain({ kind: 'any', constraints: {} });
 
   readonly kind: number;
@@ -437,9 +442,9 @@ export class Plain {
     );
     this.low = constraints.ge ?? -Number.MAX_VALUE;
     this.high = constraints.le ?? Number.MAX_VALUE;
-    // a text longer than that is left to the check
+    // a text longer than `longest` goes to the check
     this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN;
-    // a copy, because reading a frozen array takes a call
+    // a copy, because V8 reads a frozen array more slowly
     this.choices = node.kind === 'literal' ? [...node.values] : [];
   }
 
@@ -458,7 +463,7 @@ export class Plain {
           typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value)
         );
       case 3:
-        // the comparisons are false for NaN, and for infinity
+        // the comparisons are false for NaN and infinite numbers
         return typeof value === 'number' && value >= this.low && value <= this.high;
       case 4:
         return value === true || value === false;

@@ -2,13 +2,13 @@
  * Parser of regular expressions: converts the source of a RegExp to a tree, whose nodes and character sets
  * are declared here.
  *
- * JavaScript has accepted the source, so the parser need not find every syntax error. If an exact set of
- * characters would be too expensive, a larger one is used: \p{...} and \q{...} are all characters, \b matches
- * the empty text.
+ * JavaScript has accepted the source before, so the parser need not find every syntax error. If an exact set
+ * of characters would be too expensive, a larger one is used: \p{...} and \q{...} are all characters, \b
+ * matches the empty text.
  *
  * A character set is a bit set over ASCII, with one bit for all other characters. A bounded repetition counts
- * as unbounded if it has at least MANY rounds. It also counts as unbounded if a text can be split into its
- * rounds in many ways: (a{1,9}){1,9}.
+ * as unbounded if it has at least MANY rounds. It also counts as unbounded if a text can be divided among its
+ * rounds in many ways, as for (a{1,9}){1,9}.
  */
 
 /** Number of rounds from which on a repetition counts as unbounded. */
@@ -96,8 +96,8 @@ function canBeEmpty(tree: Tree): boolean {
 }
 
 /**
- * Returns whether a text of several rounds can be split into them in many ways: the lengths of rounds differ,
- * and there are many.
+ * Returns whether a text can be divided among the rounds of a repetition in many ways, because rounds may
+ * have different lengths, and there may be many.
  */
 export function hasManySplits(part: Tree, rounds: number): boolean {
   const [least, most] = extent(part);
@@ -105,8 +105,8 @@ export function hasManySplits(part: Tree, rounds: number): boolean {
 }
 
 /**
- * Returns the minimum and maximum number of characters that a tree consumes. For an endless loop, the maximum
- * is that of one round more than the minimum: the automaton finds its hazards.
+ * Returns the minimum and maximum number of characters that a tree consumes. For a loop without a maximum,
+ * one round more than its minimum is counted, because the automaton finds the hazards of such loops.
  */
 function extent(tree: Tree): readonly [least: number, most: number] {
   if (tree.kind === 'chars') return [1, 1];
@@ -137,7 +137,8 @@ export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
   /**
-   * Trees of the look-behinds. Each ends with NEVER, because the pattern tries it again at every position.
+   * Trees of the look-behinds. Each ends with NEVER, because the matcher tries it again at every position, as
+   * if it failed.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;
@@ -249,7 +250,7 @@ class Parser {
       case 'P':
       case 'q':
         this.#skip(/^\{[^}]*\}/);
-        return ALL; // a superset: this may report a hazard too many, but misses none
+        return ALL; // a larger set, which may report a hazard that does not exist, but misses none
       case 'c':
         this.#next();
         return rangeSet(0, 31);

@@ -9,7 +9,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
 import { jsonCheck, noteRules, objectCheck, runCheck } from './compile.ts';
 import { apart, construct, learn } from './construct.ts';
-import { examplesOf, fieldFault, plansOf, plansWithin, readField, readType, shapeFields } from './nodes.ts';
+import { FieldMarker, examplesOf, fieldFault, plansOf, plansWithin, readField, readType } from './nodes.ts';
 import { outputCheck, serializerOf } from './output.ts';
 import { textCheck } from './text.ts';
 import { FAIL, FieldType, isSchemaClass } from './types.ts';
@@ -63,7 +63,7 @@ export interface CompiledType<T = unknown> {
  * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
  */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
-  // the cast is safe: instances of the class have the type T
+  // the instances of the class have the type T
   return classPlan(schema) as unknown as SchemaPlan<T>;
 }
 
@@ -135,9 +135,7 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
   );
 }
 
-/**
- * Returns the issues of examples by field name. Documents must not show values that requests may not have.
- */
+/** Returns the issues of examples by field name, because documents must not show invalid values. */
 export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
   return fields.flatMap((field) => {
     return examplesOf(field.about).flatMap((example) => {
@@ -195,12 +193,15 @@ class Plan implements SchemaPlan<object>, Constructed {
   readonly extra: Extra;
   readonly hazards: readonly FieldFinding[];
   /**
-   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, as they
-   * have unless a class declares a field again.
+   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, which
+   * is so unless a class declares an inherited field again.
    */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
-  /** Whether an instance is needed to know if an input is valid, because the class has rules of its own. */
+  /**
+   * Whether this class, or one that it contains, has rules, so that an input can only be validated by making
+   * an instance.
+   */
   #hasRules: boolean | undefined;
   readonly rules: ObjectPlan['rules'];
   #check: Check | undefined;
@@ -256,7 +257,7 @@ class Plan implements SchemaPlan<object>, Constructed {
       (input, run) => noteRules(this, construct(this, values, input, extras), run),
       data,
       undefined,
-    ); // an instance is made only for the rules, because `new` makes its own
+    ); // this instance is only for the rules, because `new` makes another one
     return checked.ok ? result : checked;
   }
 
@@ -286,7 +287,7 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    // own members of an instance are its fields, and unknown members that were kept
+    // the own members of an instance are its fields and the unknown members that were kept
     const members = instance as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
@@ -345,7 +346,23 @@ class ShapePlan implements SchemaPlan<object> {
   }
 }
 
-/** Returns a sample value for a declaration, used by computed initializers during the probe. */
+/**
+ * Returns the declarations of an object of fields.
+ * @throws SvcError `E_SCHEMA_FIELD` for a member that is not made by Field()
+ */
+export function shapeFields(owner: string, shape: object): ReadonlyMap<string, Declaration> {
+  return new Map(
+    Object.entries(shape).map(([name, marker]) => {
+      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
+      return [name, marker] as const;
+    }),
+  );
+}
+
+/**
+ * Returns a sample value for a declaration. During a probe, initializers that use other fields get such
+ * samples.
+ */
 function sampleOf({ source, options }: Declaration): unknown {
   const given = (options ?? {}) as Readonly<Record<string, unknown>>;
   const fallback = given['example'] ?? given['default'];

@@ -18,8 +18,8 @@
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
 import { apart, called, enter, enterDirectly } from './construct.ts';
-import { fieldFault, shapeFields, withoutDefault } from './nodes.ts';
-import { classPlan, planOf } from './plan.ts';
+import { fieldFault, withoutDefault } from './nodes.ts';
+import { classPlan, planOf, shapeFields } from './plan.ts';
 import { Run } from './validation-run.ts';
 import { FAIL, isSchemaClass } from './types.ts';
 import type { InspectOptions } from 'node:util';
@@ -92,9 +92,9 @@ export class ValidationError extends BadRequest {
 }
 
 /**
- * Declares one field. The first argument is either a type: then the field is required, unless `default` or
- * `optional: true` is set. Or it is a default, which also gives the type: text, an integer (`int`), a
- * fraction (`float`), true or false.
+ * Declares one field. The first argument is a type or a default. With a type, the field is required, unless
+ * `default` or `optional: true` is set. A default also gives the type: text, an integer (`int`), a fraction
+ * (`float`), true or false.
  *
  * Its TypeScript type is that of the values in instances. In a class, it returns such a value; elsewhere it
  * returns a marker, which {@link fieldsOf} reads. Options are read when the schema is compiled, which throws
@@ -112,7 +112,7 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  // the cast is safe: the value is validated, or is a marker that stands for a value
+  // the value is validated, or a marker that stands for a validated value
   return called(source as FieldSource, options) as Infer<S>;
 }
 
@@ -208,8 +208,8 @@ export class Schema {
   }
 
   /**
-   * Returns the members in their form on the wire, without secrets. It does not check them; a route with
-   * `response` does.
+   * Returns the members in their form on the wire, without secrets. It does not validate the members; a route
+   * with `response` does.
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
@@ -304,7 +304,7 @@ function classOf(instance: Schema): SchemaClass | undefined {
 
 type Declarations = ReadonlyMap<string, Declaration>;
 
-/** Returns a class with these fields in addition to those of `base`. */
+/** Returns a subclass of `base` with these fields in addition to inherited ones. */
 function classOfFields(base: SchemaClass, name: string, fields: Declarations, extra?: unknown): SchemaClass {
   // the constructors of schema classes accept members
   const Base = base as unknown as new (data: never) => object;

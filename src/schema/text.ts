@@ -1,6 +1,6 @@
 /**
- * Compiles nodes to closures that validate text sources: query, headers, cookies, path, forms. Text is
- * converted to the type, and repeated names make lists. Then the rules of compile.ts apply.
+ * Compiles nodes to closures that validate text sources: query, headers, cookies and forms. Text is converted
+ * to the type of its field; the values of a repeated name become a list. Then the rules of compile.ts apply.
  *
  * Empty text counts as absent for an optional member that is not a string: `?page=` means no page.
  */
@@ -95,7 +95,7 @@ function recordOf(source: TextMap): Input {
     const raw = fromMap(source, name);
     found.push([name, typeof raw === 'object' && !Array.isArray(raw) ? undefined : raw]);
   }
-  return Object.fromEntries(found); // fromEntries() defines own members, even for a name such as __proto__
+  return Object.fromEntries(found); // fromEntries() makes an own member even of the name __proto__
 }
 
 /** Whether empty text counts as absent for a member: true unless it is a string. */
@@ -243,7 +243,10 @@ export function fileLimit(node: TypeNode): number | undefined {
   }
 }
 
-/** Returns why a text source cannot hold a type, or undefined; used when routes are compiled. */
+/**
+ * Returns the reason why a text source cannot hold a type, or undefined if it can. Called when routes are
+ * compiled.
+ */
 export function textIssue(node: TypeNode, isForm: boolean): string | undefined {
   switch (node.kind) {
     case 'object':
