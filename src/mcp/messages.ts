@@ -15,7 +15,7 @@ export type JsonObject = { readonly [name: string]: unknown };
 export type RequestId = string | number;
 
 export const PARSE_ERROR = -32_700;
-export const INVALID_REQUEST = -32_600;
+const INVALID_REQUEST = -32_600;
 export const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INTERNAL_ERROR = -32_603;

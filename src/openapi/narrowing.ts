@@ -11,7 +11,7 @@ import { list, record } from './reader.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** Returns the schema that a reference points to, within the document that contains the reference. */
-export type Resolve = (schema: JsonSchema) => JsonSchema;
+type Resolve = (schema: JsonSchema) => JsonSchema;
 
 /** The documents that contain the two schemas. */
 export interface Documents {

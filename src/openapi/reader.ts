@@ -124,6 +124,17 @@ export function isFile(schema: unknown): boolean {
   );
 }
 
+/**
+ * Returns the schema of a form's field. A field with a media type of its own is a file, even if it contains
+ * text, such as `text/csv`.
+ */
+export function formField(given: unknown): JsonObject {
+  const schema = record(given);
+  if (schema['items'] !== undefined) return { ...schema, items: formField(schema['items']) };
+  const isPart = schema['contentMediaType'] !== undefined && schema['contentEncoding'] === undefined;
+  return isPart ? { ...schema, format: 'binary' } : schema;
+}
+
 /** Returns the type of a schema. Without `type`, its keywords imply the type. */
 export function impliedType(given: JsonObject): string {
   if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';

@@ -11,7 +11,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { packageRoot } from '../../base/package-root.ts';
-import { callbacksOf, list, operationsOf, record, resolve, text } from '../reader.ts';
+import { callbacksOf, formField, isFile, list, operationsOf, record, resolve, text } from '../reader.ts';
 import { isJson, isJsonLines, isText } from './runtime.ts';
 import { TypeWriter, comment, declared, key, union } from './types.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
@@ -211,8 +211,8 @@ class ClientWriter {
     const schema = resolve(this.#root, media['schema']);
     const required = new Set(list(schema['required']));
     const lines = Object.entries(record(schema['properties'])).map(([name, given]) => {
-      const member = resolve(this.#root, given);
-      const item = resolve(this.#root, member['items']);
+      const member = formField(resolve(this.#root, given));
+      const item = formField(resolve(this.#root, member['items']));
       const type = isFile(member) ? 'Blob' : isFile(item) ? 'Blob[]' : undefined;
       const isRequired = required.has(name);
       if (type === undefined) return this.#types.member(name, given, isRequired, 'request', indent);
@@ -377,10 +377,6 @@ function contentOf(body: JsonObject = {}): readonly [type: string, media: JsonOb
   const contents = Object.entries(record(body['content']));
   const chosen = contents.find(([type]) => type === 'multipart/form-data') ?? contents[0];
   return chosen && [chosen[0], record(chosen[1])];
-}
-
-function isFile({ contentMediaType, contentEncoding, format }: JsonObject): boolean {
-  return format === 'binary' || (contentMediaType !== undefined && contentEncoding === undefined);
 }
 
 function joinedParameters(parameters: readonly JsonObject[]): string[] {

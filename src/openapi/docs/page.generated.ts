@@ -1187,9 +1187,17 @@ return JSON.parse(text);
 return undefined;
 }
 }
+function formField(schema) {
+if (schema.items) return { ...schema, items: formField(resolved(schema.items)) };
+return schema.contentMediaType && !schema.contentEncoding ? { ...schema, format: 'binary' } : schema;
+}
 function formEditor(type, schema, example, encoding) {
 const required = schema.required ?? [];
-const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member)]);
+const isMultipart = type.startsWith('multipart/');
+const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [
+name,
+isMultipart ? formField(resolved(member)) : resolved(member),
+]);
 const fields = members
 .filter(([, member]) => !member.readOnly)
 .map(([name, member]) =>
@@ -1204,7 +1212,6 @@ mediaType: encoding[name]?.contentType,
 const parts = () => fields.flatMap(({ name, values }) => values().map((value) => [name, value]));
 const input = () =>
 Object.fromEntries(fields.map((field) => [field.name, typedValue(field.schema, field.values())]));
-const isMultipart = type.startsWith('multipart/');
 return {
 elements: fields.flatMap(({ elements }) => elements),
 read: () => ({ type, isMultipart, parts: parts(), input: input() }),

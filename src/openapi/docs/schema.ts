@@ -10,7 +10,17 @@
  */
 import { prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
-import { impliedType, isFile, list, record, resolve, schemaName, text, unescaped } from '../reader.ts';
+import {
+  formField,
+  impliedType,
+  isFile,
+  list,
+  record,
+  resolve,
+  schemaName,
+  text,
+  unescaped,
+} from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 import type { NamedSchema, ReadDocument } from './document.ts';
 import type { Content, Markup } from './markup.ts';
@@ -160,7 +170,13 @@ export class SchemaWriter {
   #writeMembers(given: JsonObject, depth: number, fieldTypes?: ReadonlyMap<string, string>): Markup {
     const required = new Set(list(given['required']));
     const rows = Object.entries(record(given['properties'])).map(([name, member]) =>
-      this.#member(name, member, required.has(name), depth, fieldTypes?.get(name)),
+      this.#member(
+        name,
+        fieldTypes === undefined ? member : formField(member),
+        required.has(name),
+        depth,
+        fieldTypes?.get(name),
+      ),
     );
     const others = [
       ...Object.entries(record(given['patternProperties'])).map(([pattern, member]) =>
