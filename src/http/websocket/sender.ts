@@ -190,12 +190,12 @@ export class FrameSender {
     this.flush();
     const backlog = this.#backlog;
     if (backlog?.close !== undefined && backlog.queue !== undefined) {
-      this.#forgetQueue();
+      this.forget();
       this.#open.add(backlog.close);
       this.flush();
     }
     this.#isOver = true;
-    this.#forgetQueue();
+    this.forget();
     this.#release();
   }
 
@@ -322,11 +322,6 @@ export class FrameSender {
     return new Promise((resolve) => {
       ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve);
     });
-  }
-
-  /** Drops all waiting frames. */
-  forget(): void {
-    this.#forgetQueue();
   }
 
   #sendDeflated(opcode: number, bytes: Uint8Array): void {
@@ -501,17 +496,18 @@ export class FrameSender {
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark);
     while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
       this.#open.add(shift(backlog, queue));
-    if (backlog.first === queue.length) this.#forgetQueue();
+    if (backlog.first === queue.length) this.forget();
   }
 
   #drop(backlog: Backlog): void {
     const queue = backlog.queue!; // the caller has checked that there is a queue
     shift(backlog, queue);
     this.#options.meter?.dropped.add(1);
-    if (backlog.first === queue.length) this.#forgetQueue();
+    if (backlog.first === queue.length) this.forget();
   }
 
-  #forgetQueue(): void {
+  /** Drops all waiting frames. */
+  forget(): void {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
     backlog.queue = undefined;
