@@ -557,27 +557,20 @@ export class NDJSONResponse extends StreamingResponse {
   ) {
     const source = checkedSource(values) as Chunks; // the cast is safe: each value becomes a line of text
     super(
-      { [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Chunk> },
+      { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
     ); // the cast is safe: `for await` accepts steps that are not promises
   }
 }
 
-class Lines implements ChunkIterator {
-  readonly #source: ChunkIterator;
-
-  constructor(source: ChunkIterator) {
-    this.#source = source;
-  }
-
-  next(): ChunkStep | PromiseLike<ChunkStep> {
-    const step = this.#source.next();
-    return isPending(step) ? step.then(lineOf) : lineOf(step);
-  }
-
-  return(): unknown {
-    return this.#source.return?.();
-  }
+function linesOf(source: ChunkIterator): ChunkIterator {
+  return {
+    next() {
+      const step = source.next();
+      return isPending(step) ? step.then(lineOf) : lineOf(step);
+    },
+    return: () => source.return?.(),
+  };
 }
 
 function lineOf(step: ChunkStep): ChunkStep {

@@ -79,9 +79,7 @@ function loadOf(metrics: Metrics): Load {
 export class ConcurrencyLimitMiddleware implements Middleware {
   readonly kind = 'concurrency-limit';
   readonly #application = new OneApplication();
-  readonly #max: number;
-  readonly #queue: number;
-  readonly #maxQueueMs: number;
+  readonly #limits: { readonly max: number; readonly queue: number; readonly maxQueueMs: number };
   readonly #maxDelayMs: number;
   readonly #retryAfter: string;
   /** Starts the requests in the queue. */
@@ -99,11 +97,9 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: ConcurrencyLimitOptions = {}) {
     const {
-      max,
-      queue,
-      maxQueueMs,
       maxEventLoopDelayMs = 200,
       retryAfterSeconds,
+      ...limits
     } = readOptions('ConcurrencyLimitMiddleware', options, {
       max: int(100, 1, 1_000_000),
       queue: int(0, 0, 1_000_000),
@@ -114,9 +110,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
         (value) => value === false || int(1, 1, 60_000).accepts(value),
       ),
     });
-    this.#max = max;
-    this.#queue = queue;
-    this.#maxQueueMs = maxQueueMs;
+    this.#limits = limits;
     this.#maxDelayMs = maxEventLoopDelayMs === false ? Infinity : maxEventLoopDelayMs;
     this.#retryAfter = String(retryAfterSeconds);
   }
@@ -125,8 +119,8 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     if (req.route?.meta['loadShedding'] === false) return next();
     if (this.#maxDelayMs !== Infinity && this.#delay.recentMs(this.#clock.monotonicMs()) > this.#maxDelayMs)
       return this.#shed(req, 'event_loop_delay');
-    if (this.#running < this.#max) return this.#run(req, next);
-    return this.#waiting.size < this.#queue ? this.#wait(req, next) : this.#shed(req, 'concurrency');
+    if (this.#running < this.#limits.max) return this.#run(req, next);
+    return this.#waiting.size < this.#limits.queue ? this.#wait(req, next) : this.#shed(req, 'concurrency');
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -192,7 +186,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
         // the client has left, or the time limit of the request has passed
         reject(req.signal.reason as Error);
       };
-      const timer = this.#clock.after(this.#maxQueueMs, () => {
+      const timer = this.#clock.after(this.#limits.maxQueueMs, () => {
         end();
         resolve(this.#shed(req, 'queue_timeout'));
       });

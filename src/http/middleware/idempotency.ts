@@ -126,17 +126,7 @@ export class IdempotencyMiddleware implements Middleware {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: IdempotencyOptions = {}) {
     const owner = 'IdempotencyMiddleware';
-    const {
-      header,
-      ttlSeconds,
-      principal,
-      store,
-      methods,
-      required,
-      maxBodyBytes,
-      maxAnswerBytes,
-      leaseSeconds,
-    } = readOptions(owner, options, {
+    const read = readOptions(owner, options, {
       header: text('Idempotency-Key'),
       ttlSeconds: int(86_400, 1, 31_536_000),
       required: bool(false),
@@ -150,22 +140,27 @@ export class IdempotencyMiddleware implements Middleware {
       maxBodyBytes: int(1_000_000, 0, 1_000_000_000),
       maxAnswerBytes: int(65_536, 0, 16_777_216),
     });
-    if (!isToken(header))
+    if (!isToken(read.header))
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'header',
         'must be the name of a header field',
-        JSON.stringify(header),
+        JSON.stringify(read.header),
       ]);
-    this.header = header;
-    this.#field = header.toLowerCase();
-    this.#principal = principal;
-    this.knowsPrincipal = principal !== undefined;
-    this.#methods = new Set(methods ?? ['POST', 'PATCH']);
-    this.isRequired = required;
-    this.#limits = { ttlMs: ttlSeconds * 1_000, leaseMs: leaseSeconds * 1_000, maxBodyBytes, maxAnswerBytes };
-    this.#store = store;
-    this.#isShared = store !== undefined && !(store instanceof MemoryRecordStore);
+    this.header = read.header;
+    this.#field = read.header.toLowerCase();
+    this.#principal = read.principal;
+    this.knowsPrincipal = read.principal !== undefined;
+    this.#methods = new Set(read.methods ?? ['POST', 'PATCH']);
+    this.isRequired = read.required;
+    this.#limits = {
+      ttlMs: read.ttlSeconds * 1_000,
+      leaseMs: read.leaseSeconds * 1_000,
+      maxBodyBytes: read.maxBodyBytes,
+      maxAnswerBytes: read.maxAnswerBytes,
+    };
+    this.#store = read.store;
+    this.#isShared = read.store !== undefined && !(read.store instanceof MemoryRecordStore);
   }
 
   /** Whether requests of a route are covered. @internal */

@@ -108,7 +108,6 @@ export class TimeoutMiddleware implements Middleware {
   readonly kind = 'timeout';
   readonly #application = new OneApplication();
   readonly #ms: number;
-  readonly #limits = new Map<number, TimeLimit>();
   /** Time limit of each route that declares one; null: the route is unlimited. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, TimeLimit | null>();
   /** The limit of all other routes, set when the application is compiled. */
@@ -132,19 +131,13 @@ export class TimeoutMiddleware implements Middleware {
     const { services, routes } = view;
     const stranger = this.#application.claim('middleware timeout', view);
     if (stranger !== undefined) return yield stranger;
-    this.#usual = this.#limitOf(this.#ms, services);
+    this.#usual = new TimeLimit(this.#ms, services);
     for (const route of routes) {
       if (route.timeoutMs !== undefined)
         this.#ofRoutes.set(
           route,
-          route.timeoutMs === false ? null : this.#limitOf(route.timeoutMs, services),
+          route.timeoutMs === false ? null : new TimeLimit(route.timeoutMs, services),
         );
     }
-  }
-
-  #limitOf(ms: number, services: Services): TimeLimit {
-    let limit = this.#limits.get(ms);
-    if (limit === undefined) this.#limits.set(ms, (limit = new TimeLimit(ms, services)));
-    return limit;
   }
 }

@@ -12,6 +12,7 @@
 import { currentContext, ignore, within } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
+import { isNamed } from '../headers.ts';
 import { TransportRequest, pathOf } from '../request/request.ts';
 import { HttpResponse, Prepared } from '../response.ts';
 import { CLOSE } from '../websocket/codes.ts';
@@ -334,21 +335,8 @@ export class SwitchingProtocols extends HttpResponse {
   }
 }
 
-/** Fields of every 101 response. */
-const SENT: ReadonlySet<string> = new Set([
-  'Upgrade',
-  'Connection',
-  'Sec-WebSocket-Accept',
-  'Sec-WebSocket-Protocol',
-  'Sec-WebSocket-Extensions',
-]);
 /** Fields that are not sent, because they concern a body or the connection. */
-const NOT_SENT: ReadonlySet<string> = new Set([
-  'content-length',
-  'content-type',
-  'transfer-encoding',
-  'keep-alive',
-]);
+const NOT_SENT = /^(?:content-length|content-type|transfer-encoding|keep-alive)$/i;
 
 /** The head of the response as text in Latin-1. Its fields were checked when they were set. */
 function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
@@ -356,11 +344,8 @@ function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: b
   const fields = response.fields(isSecure);
   for (let index = 0; index < fields.length; index += 2) {
     const name = fields[index]!;
-    if (SENT.has(name) || isSent(name.toLowerCase(), req)) text += `${name}: ${fields[index + 1]!}\r\n`;
+    if (!NOT_SENT.test(name) && !isNamed(name, req.identity.name))
+      text += `${name}: ${fields[index + 1]!}\r\n`;
   }
   return `${text}${req.idField}: ${req.id}\r\n\r\n`;
-}
-
-function isSent(name: string, req: TransportRequest): boolean {
-  return !NOT_SENT.has(name) && name !== req.idField.toLowerCase();
 }

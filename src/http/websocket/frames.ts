@@ -83,14 +83,6 @@ const KNOWN_OPCODES =
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * A frame of at least this size is collected in one buffer. The buffer is allocated when 1/32 of the frame
- * has arrived, so a peer that only announces a long frame costs no memory. Each chunk is copied while it is
- * in the processor's cache, and its memory is released before the next one is read (test/bench/websocket.ts:
- * 1 MiB).
- */
-const LONG_BYTES = 131_072,
-  SHARE_THERE = 32;
-/**
  * The memory of a chunk of at least this size that contained only text is released after parsing. Most
  * allocations are chunks; without the release, V8 marks the whole heap after every dozen megabytes of them
  * (test/bench/websocket.ts: text4KiB). The value is a guess: shorter chunks were not measured.
@@ -128,8 +120,6 @@ export class FrameReader {
   #messageBytes = 0;
   #cost = 0;
   #parts: ByteQueue | undefined;
-  /** Buffer for a message of one long frame, allocated when enough of it has arrived. */
-  #room: Buffer | undefined;
   #text: Utf8Check | undefined;
 
   constructor(options: FrameReaderOptions, sink: FrameSink) {
@@ -188,7 +178,7 @@ export class FrameReader {
     this.#isOver = true;
     this.#chunk = NOTHING;
     this.#at = 0;
-    this.#later = this.#parts = this.#room = this.#text = this.#gathered = undefined;
+    this.#later = this.#parts = this.#text = this.#gathered = undefined;
   }
 
   get #isHalted(): boolean {
@@ -339,13 +329,7 @@ export class FrameReader {
     const to = Math.min(this.#chunk.length, from + this.#left);
     const isWhole = to - from === this.#left;
     this.#at = to;
-    if (
-      isWhole &&
-      this.#isFinal &&
-      this.#opcode !== OPCODE.continuation &&
-      this.#parts === undefined &&
-      this.#room === undefined
-    ) {
+    if (isWhole && this.#isFinal && this.#opcode !== OPCODE.continuation && this.#parts === undefined) {
       this.#state = this.#header;
       return this.#deliverInPlace(from, to);
     }
@@ -358,48 +342,12 @@ export class FrameReader {
 
   /** Adds a range of the chunk to the message. */
   #keep(from: number, to: number): boolean {
-    const kept = this.#isRoomy(to - from) ? this.#moveIn(from, to) : this.#addPart(from, to);
+    const kept = this.#addPart(from, to);
     this.#mask = rotateMask(this.#mask, to - from);
     this.#left -= to - from;
     if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
     this.#text ??= new Utf8Check();
     return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // invalid UTF-8 fails the connection (§8.1)
-  }
-
-  /** Whether the frame is a long message of which enough has arrived to allocate one buffer. */
-  #isRoomy(there: number): boolean {
-    if (this.#room !== undefined) return true;
-    const length = this.#messageBytes;
-    return (
-      length >= LONG_BYTES &&
-      this.#isFinal &&
-      this.#opcode !== OPCODE.continuation &&
-      (length - this.#left + there) * SHARE_THERE >= length
-    );
-  }
-
-  /** Copies bytes into the message's buffer, and releases the chunk if this frame uses all of it. */
-  #moveIn(from: number, to: number): Buffer {
-    const chunk = this.#chunk;
-    const room = (this.#room ??= this.#makeRoom());
-    const at = room.length - this.#left;
-    chunk.copy(room, at, from, to);
-    applyMask(room, at, at + to - from, this.#mask);
-    if (this.#ownsChunks && from === 0 && to === chunk.length && chunk.buffer.byteLength === to) {
-      this.#chunk = NOTHING;
-      this.#at = 0;
-      release(chunk);
-    }
-    return room.subarray(at, at + to - from);
-  }
-
-  /** Allocates the buffer of the message, and copies the bytes that have arrived. */
-  #makeRoom(): Buffer {
-    const room = Buffer.allocUnsafeSlow(this.#messageBytes);
-    const parts = this.#parts;
-    if (parts !== undefined) room.set(parts.take(parts.length)!, 0);
-    this.#parts = undefined;
-    return room;
   }
 
   #addPart(from: number, to: number): Buffer {
@@ -423,14 +371,14 @@ export class FrameReader {
   }
 
   #deliverParts(): boolean {
-    const [parts, room] = [this.#parts, this.#room];
+    const parts = this.#parts;
     const isChecked = this.#text !== undefined;
     if (this.#text?.isComplete === false)
       return this.#fail(CLOSE.invalidData, 'a text ends within a character');
     const opcode = this.#messageOpcode;
     this.#messageOpcode = 0;
-    this.#text = this.#parts = this.#room = undefined;
-    return this.#deliver(opcode, room ?? asBuffer(parts?.take(parts.length) ?? NOTHING), isChecked);
+    this.#text = this.#parts = undefined;
+    return this.#deliver(opcode, asBuffer(parts?.take(parts.length) ?? NOTHING), isChecked);
   }
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
