@@ -5,7 +5,7 @@
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
  * Steps of the verification:
- *   length -> three segments -> header, usually a cached one -> HMAC -> claims (bytes, JSON, types, times)
+ *   length -> three segments -> header -> HMAC -> claims (bytes, JSON, types, times)
  *
  * Claims are read only after the MAC is verified. Keys and addresses in a token are ignored. Every segment
  * has one valid spelling, so text that another decoder might skip is refused. A client learns only that its
@@ -176,25 +176,9 @@ function asJson(claims: object): string {
   }
 }
 
-const PLAIN_HEADER = segmentOf('{"alg":"HS256","typ":"JWT"}');
-/** Cached header segments by `typ` and `kid`. */
-const headers = new Map<string, string>();
-const MOST_HEADERS = 256;
-
 function headerFor(keyring: Keyring, typ: string): string {
   const kid = keyring.keys.length > 1 ? keyring.current.id : undefined;
-  if (kid === undefined && typ === 'JWT') return PLAIN_HEADER;
-  const key = `${typ} ${kid}`;
-  let header = headers.get(key);
-  if (header === undefined)
-    keep(headers, MOST_HEADERS, key, (header = segmentOf(JSON.stringify({ alg: 'HS256', typ, kid }))));
-  return header;
-}
-
-/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
-function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): void {
-  if (kept.size >= most) kept.delete(kept.keys().next().value!);
-  kept.set(key, value);
+  return segmentOf(JSON.stringify({ alg: 'HS256', typ, kid }));
 }
 
 // -- verifying --
@@ -273,8 +257,7 @@ export function readToken(
   const first = token.indexOf('.');
   const second = token.length - MAC_CHARACTERS - 1;
   if (first < 1 || second < first + 2 || token.indexOf('.', first + 1) !== second) return 'form';
-  const header =
-    token.startsWith(PLAIN_HEADER) && first === PLAIN_HEADER.length ? PLAIN : headerOf(token.slice(0, first));
+  const header = headerOf(token.slice(0, first));
   if (typeof header === 'string') return header;
   if (header.type !== checks.type && !(checks.type === undefined && USUAL_TYPES.has(header.type!)))
     return 'type';
@@ -282,8 +265,6 @@ export function readToken(
   if (header.kid !== undefined && signer === undefined) return 'key';
   const keys = signer === undefined ? keyring.keys : [signer];
   if (!isSigned(token.slice(0, second), token.slice(second + 1), keys)) return 'signature';
-  if (header !== PLAIN && first <= MAX_KEPT_CHARACTERS)
-    keep(knownHeaders, MOST_HEADERS, token.slice(0, first), header);
   const claims = objectOf(token.slice(first + 1, second));
   return claims === undefined
     ? 'payload'
@@ -322,18 +303,18 @@ interface Header {
   readonly kid: string | undefined;
 }
 
-const PLAIN: Header = Object.freeze({ type: 'jwt', kid: undefined });
 /**
  * Maximum length of a decoded header, in characters: the `kid` of this package has 12, and no other accepted
  * member is long.
  */
 const MAX_HEADER_CHARACTERS = 1_024;
-const MAX_KEPT_CHARACTERS = 256;
-/**
- * Parsed headers by their segment. Only headers of tokens with a valid MAC are cached, because clients can
- * invent any number of others.
- */
-const knownHeaders = new Map<string, Header>();
+/** Headers of tokens without a key id, by their segment. They need no decoding. */
+const USUAL_HEADERS: ReadonlyMap<string, Header> = new Map(
+  ['JWT', 'at+jwt'].map((typ) => [
+    segmentOf(JSON.stringify({ alg: 'HS256', typ })),
+    { type: typ.toLowerCase(), kid: undefined },
+  ]),
+);
 /** Header members that must be understood (RFC 7515 §4.1.11), contain a key, or announce nested content. */
 const UNSUPPORTED: ReadonlySet<string> = new Set([
   'crit',
@@ -348,8 +329,8 @@ const UNSUPPORTED: ReadonlySet<string> = new Set([
 ]);
 
 function headerOf(segment: string): Header | TokenRefusal {
-  const known = knownHeaders.get(segment);
-  if (known !== undefined) return known;
+  const usual = USUAL_HEADERS.get(segment);
+  if (usual !== undefined) return usual;
   const header = segment.length > MAX_HEADER_CHARACTERS ? undefined : objectOf(segment);
   if (header === undefined || Object.keys(header).some((name) => UNSUPPORTED.has(name))) return 'header';
   if (own(header, 'alg') !== 'HS256') return 'algorithm';

@@ -37,12 +37,8 @@ const MOST_RINGS = 256;
 const MOST_LABELS = 64;
 const KEY_BYTES = 32;
 const ID_BYTES = 9;
-/**
- * Cached rings. `rings` has those of one secret, the other Map those of a list by its JSON text. Two Maps,
- * because a secret may equal the text of a list.
- */
+/** Cached rings by the JSON text of their secrets. */
 const rings = new Map<string, Keyring>();
-const ringsOfLists = new Map<string, Keyring>();
 
 /** Keys made from secrets; equal secrets share a ring. Printing a ring shows neither keys nor secrets. */
 export class Keyring {
@@ -62,13 +58,9 @@ export class Keyring {
    * (RFC 8725 §2.1), for malformed text, and for an empty or too long list
    */
   static of(secrets: Secrets): Keyring {
-    if (typeof secrets === 'string')
-      return rings.get(secrets) ?? remember(rings, MOST_RINGS, secrets, new Keyring(keysOf([secrets])));
-    const list = textsOf(secrets);
-    const content = JSON.stringify(list);
-    return (
-      ringsOfLists.get(content) ?? remember(ringsOfLists, MOST_RINGS, content, new Keyring(keysOf(list)))
-    );
+    const list = typeof secrets === 'string' ? [secrets] : textsOf(secrets);
+    const text = JSON.stringify(list);
+    return rings.get(text) ?? remember(rings, MOST_RINGS, text, new Keyring(keysOf(list)));
   }
 
   /** The current key, then the previous keys, in the given order. */
