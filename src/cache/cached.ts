@@ -129,15 +129,8 @@ const LOG_PAUSE_MS = 60_000;
 
 class CachedCalls<A extends readonly unknown[], R> {
   readonly #fn: (...args: A) => Awaitable<R>;
+  readonly #options: ReturnType<typeof readCachedOptions<A>>;
   readonly #backend: CacheBackend;
-  readonly #prefix: string;
-  readonly #key: ((...args: A) => string) | undefined;
-  readonly #ttlMs: number;
-  readonly #staleMs: number;
-  readonly #negativeMs: number;
-  readonly #shareReferences: boolean;
-  readonly #maxFlights: number;
-  readonly #backendTimeoutMs: number;
   readonly #clock: Clock;
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
@@ -158,66 +151,10 @@ class CachedCalls<A extends readonly unknown[], R> {
   };
 
   constructor(fn: (...args: A) => Awaitable<R>, options: CachedOptions<A>) {
-    const {
-      ttlSeconds,
-      staleSeconds,
-      negativeTtlSeconds,
-      key,
-      backend,
-      name,
-      maxEntries,
-      shareReferences,
-      maxFlights,
-      backendTimeoutMs,
-      log,
-      clock,
-    } = readOptions('cached()', options, {
-      ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS),
-      staleSeconds: number(0, 0, TEN_YEARS_SECONDS),
-      negativeTtlSeconds: number(0, 0, DAY_SECONDS),
-      key: given<(...args: A) => string>('a function', isFunction),
-      backend: given<CacheBackend>(
-        'a CacheBackend',
-        (value) => typeof (value as CacheBackend | null)?.get === 'function',
-      ),
-      name: given<string>(
-        '1 … 64 letters, digits, "_", "." and "-"',
-        (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
-      ),
-      maxEntries: optionalInt(1, 10_000_000),
-      shareReferences: bool(false),
-      maxFlights: int(1_000, 1, 1_000_000),
-      backendTimeoutMs: int(1_000, 1, 60_000),
-      log: given<Logger>(),
-      clock: given<Clock>(),
-    });
-    if (backend !== undefined && name === undefined)
-      throw new SvcError('E_OPTION_RANGE', [
-        'cached()',
-        'name',
-        'must be set together with "backend", because other functions may share the backend',
-        'undefined',
-      ]);
-    if (backend !== undefined && maxEntries !== undefined)
-      throw new SvcError('E_OPTION_RANGE', [
-        'cached()',
-        'maxEntries',
-        'must be omitted, because "backend" is set',
-        'both',
-      ]);
+    const read = readCachedOptions(options);
+    const { backend, maxEntries, shareReferences, clock, log } = read;
     this.#fn = fn;
-    this.#key = key;
-    this.#prefix = name === undefined ? '' : `${name}:`;
-    [this.#ttlMs, this.#staleMs, this.#negativeMs] = [
-      ttlSeconds * 1_000,
-      staleSeconds * 1_000,
-      negativeTtlSeconds * 1_000,
-    ];
-    [this.#shareReferences, this.#maxFlights, this.#backendTimeoutMs] = [
-      shareReferences,
-      maxFlights,
-      backendTimeoutMs,
-    ];
+    this.#options = read;
     this.#clock = clock ?? systemClock;
     this.#log = log;
     this.#backend = backend ?? new MemoryCache({ maxEntries, shareReferences, clock });
@@ -255,7 +192,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   async clear(): Promise<void> {
     this.#failures.clear();
     await Promise.all([this.#shared.forgetAll(), this.#refreshes.forgetAll()]);
-    await this.#inTime(this.#backend.clear(this.#prefix));
+    await this.#inTime(this.#backend.clear(this.#options.prefix));
   }
 
   stats(): CachedStats {
@@ -264,15 +201,16 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   /** Returns the key of a call. @throws SvcError `E_CACHED_KEY` */
   #keyOf(args: A): string {
-    if (this.#key !== undefined) {
-      const key: unknown = this.#key(...args);
+    if (this.#options.key !== undefined) {
+      const key: unknown = this.#options.key(...args);
       if (typeof key !== 'string')
         throw new SvcError('E_CACHED_KEY', [`the key function returned ${shown(key)}`]);
-      return this.#prefix + bounded(key);
+      return this.#options.prefix + bounded(key);
     }
     try {
       return (
-        this.#prefix + keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
+        this.#options.prefix +
+        keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
       );
     } catch (error) {
       // a getter in the arguments may throw other errors
@@ -300,7 +238,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     if (stored === undefined) return undefined;
     const entry = readEntry<R>(stored);
     if (entry === undefined) return undefined;
-    if (this.#staleMs === 0 || this.#clock.nowMs() < entry.freshUntilMs) {
+    if (this.#options.staleMs === 0 || this.#clock.nowMs() < entry.freshUntilMs) {
       this.#counts.hits++;
       return entry;
     }
@@ -315,11 +253,11 @@ class CachedCalls<A extends readonly unknown[], R> {
    */
   #write(key: string, value: R): Promise<void> | undefined {
     const entry =
-      this.#staleMs === 0 && value !== undefined && !Array.isArray(value)
+      this.#options.staleMs === 0 && value !== undefined && !Array.isArray(value)
         ? value
-        : entryOf(value, this.#clock.nowMs() + this.#ttlMs);
+        : entryOf(value, this.#clock.nowMs() + this.#options.ttlMs);
     try {
-      const written = this.#backend.set(key, entry, this.#ttlMs + this.#staleMs);
+      const written = this.#backend.set(key, entry, this.#options.ttlMs + this.#options.staleMs);
       if (!(written instanceof Promise)) return undefined;
       return this.#inTime(written).catch((error: unknown) => this.#onBackendFailure('set', error));
     } catch (error) {
@@ -330,8 +268,8 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   async #inTime<T>(pending: Awaitable<T>): Promise<T> {
     if (!(pending instanceof Promise)) return pending;
-    return within(this.#clock, this.#backendTimeoutMs, pending, () => {
-      throw new Error(`The cache did not answer within ${this.#backendTimeoutMs} ms`);
+    return within(this.#clock, this.#options.backendTimeoutMs, pending, () => {
+      throw new Error(`The cache did not answer within ${this.#options.backendTimeoutMs} ms`);
     });
   }
 
@@ -345,7 +283,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     if (nowMs < this.#quietUntilMs) return;
     this.#quietUntilMs = nowMs + LOG_PAUSE_MS;
     (this.#log ??= createLogger({ clock: this.#clock })).error(event, error, {
-      cache: this.#prefix.slice(0, -1),
+      cache: this.#options.prefix.slice(0, -1),
       ...fields,
     });
   }
@@ -365,7 +303,7 @@ class CachedCalls<A extends readonly unknown[], R> {
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
-      if (this.#negativeMs > 0) this.#throwKept(key);
+      if (this.#options.negativeMs > 0) this.#throwKept(key);
       const refresh = this.#refreshes.get(key);
       return refresh === undefined ? this.#callFunction(this.#shared, key, args, call) : refresh.promise;
     });
@@ -381,7 +319,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   #isFull(): boolean {
-    return this.#shared.size + this.#refreshes.size >= this.#maxFlights;
+    return this.#shared.size + this.#refreshes.size >= this.#options.maxFlights;
   }
 
   /** Calls the function and stores its result. */
@@ -398,7 +336,11 @@ class CachedCalls<A extends readonly unknown[], R> {
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
-        this.#negativeMs > 0 ? this.#negativeMs : group === this.#refreshes ? REFRESH_PAUSE_MS : 0;
+        this.#options.negativeMs > 0
+          ? this.#options.negativeMs
+          : group === this.#refreshes
+            ? REFRESH_PAUSE_MS
+            : 0;
       if (!call.isObsolete) this.#failures.set(key, { error }, keptMs);
       throw error;
     }
@@ -421,7 +363,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   /** Returns a function that gives each caller an object of its own. @throws SvcError `E_CACHE_VALUE` */
   #giver(value: R): Give<R> {
     if (
-      this.#shareReferences ||
+      this.#options.shareReferences ||
       value === null ||
       (typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol')
     )
@@ -435,6 +377,48 @@ class CachedCalls<A extends readonly unknown[], R> {
     }
     return () => fromBytes(bytes) as R;
   }
+}
+
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+function readCachedOptions<A extends readonly unknown[]>(options: CachedOptions<A>) {
+  const { ttlSeconds, staleSeconds, negativeTtlSeconds, name, ...read } = readOptions('cached()', options, {
+    ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS),
+    staleSeconds: number(0, 0, TEN_YEARS_SECONDS),
+    negativeTtlSeconds: number(0, 0, DAY_SECONDS),
+    key: given<(...args: A) => string>('a function', isFunction),
+    backend: given<CacheBackend>(
+      'a CacheBackend',
+      (value) => typeof (value as CacheBackend | null)?.get === 'function',
+    ),
+    name: given<string>(
+      '1 … 64 letters, digits, "_", "." and "-"',
+      (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
+    ),
+    maxEntries: optionalInt(1, 10_000_000),
+    shareReferences: bool(false),
+    maxFlights: int(1_000, 1, 1_000_000),
+    backendTimeoutMs: int(1_000, 1, 60_000),
+    log: given<Logger>(),
+    clock: given<Clock>(),
+  });
+  const refuse = (option: string, need: string, found: string): never => {
+    throw new SvcError('E_OPTION_RANGE', ['cached()', option, need, found]);
+  };
+  if (read.backend !== undefined && name === undefined)
+    refuse(
+      'name',
+      'must be set together with "backend", because other functions may share the backend',
+      'undefined',
+    );
+  if (read.backend !== undefined && read.maxEntries !== undefined)
+    refuse('maxEntries', 'must be omitted, because "backend" is set', 'both');
+  return {
+    ...read,
+    prefix: name === undefined ? '' : `${name}:`,
+    ttlMs: ttlSeconds * 1_000,
+    staleMs: staleSeconds * 1_000,
+    negativeMs: negativeTtlSeconds * 1_000,
+  };
 }
 
 function isSignal(value: unknown): value is AbortSignal {
