@@ -13,7 +13,7 @@ import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.t
 import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
 import { wantsHtml } from './failure-page.ts';
-import { extraOf, returnToOf, scopesOf, bodyParameters } from './parameters.ts';
+import { returnToOf, bodyParameters } from './parameters.ts';
 import { currentUser } from './login-state.ts';
 import { assertOwnPage } from './guard.ts';
 import { isLive } from './tokens/store.ts';
@@ -44,18 +44,14 @@ export class LinkEndpoints {
     connected: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, authorizations, audit, options } = this.#deps;
+    const { guard, authorizations, audit } = this.#deps;
     return guard.watched(req, async () => {
       const link = this.#userOf(req, claims);
       await guard.take('login', req);
       const parameter = await bodyParameters(req);
-      const { provider } = connected;
       const given = parameter('redirect_uri');
-      const { url, begun } = await authorizations.begin(req, connected, {
-        redirectUri: authorizations.redirectUri(req, provider.name, given === undefined ? [] : [given]),
-        returnTo: options.mode === 'cookie' ? returnToOf(parameter) : null,
-        extra: extraOf(parameter),
-        scopes: scopesOf(parameter('scope'), provider.scopes),
+      const { url, begun } = await authorizations.begin(req, connected, parameter, {
+        redirectUris: given === undefined ? [] : [given],
         keyThumbprint: null,
         client: null,
         link,
@@ -64,7 +60,7 @@ export class LinkEndpoints {
         ? new RedirectResponse(url, { status: 303 })
         : new JSONResponse({ authorization_url: url });
       begun.remember(response);
-      audit.userStep('link_started', req, provider.name, link.sub);
+      audit.userStep('link_started', req, connected.provider.name, link.sub);
       return response;
     });
   }

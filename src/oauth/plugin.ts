@@ -15,7 +15,7 @@ import { Depends } from '../routing/di.ts';
 import { PREFIX, PROVIDER_TOKEN_TABLE, USED_TABLE, assemble } from './assembly.ts';
 import { describeEndpoint } from './document.ts';
 import { FailurePages } from './failure-page.ts';
-import { readPluginOptions } from './plugin-options.ts';
+import { outOfRange, readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
 import { OAuthProvider } from './provider/presets.ts';
 import { OAUTH_TABLES, PROVIDER_SESSIONS } from './tokens/sql-store.ts';
@@ -70,28 +70,7 @@ export class OAuthPlugin implements Plugin {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_OAUTH_PROVIDERS` */
   constructor(options: OAuthPluginOptions) {
     this.#options = readPluginOptions(options);
-    const { provider, providers } = this.#options;
-    if (provider !== undefined && providers !== undefined)
-      throw new SvcError('E_OAUTH_PROVIDERS', [
-        'either the option provider or the option providers must be set',
-      ]);
-    this.#providers = provider !== undefined ? [provider] : [...(providers ?? [])];
-    if (providers?.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider))
-      throw new SvcError('E_OAUTH_PROVIDERS', [
-        'each provider must be made by githubProvider(), googleProvider() or new OAuthProvider()',
-      ]);
-    if (new Set(this.#providers.map((one) => one.name)).size < this.#providers.length)
-      throw new SvcError('E_OAUTH_PROVIDERS', ['two providers have the same name']);
-    const isAlone = this.#providers.length === 0;
-    if (isAlone && (this.#options.onUser !== undefined || this.#options.onLink !== undefined))
-      throw new SvcError('E_OAUTH_PROVIDERS', ['onUser and onLink need the option provider or providers']);
-    if (!isAlone && this.#options.onUser === undefined)
-      throw new SvcError('E_OPTION_RANGE', [
-        'OAuthPlugin',
-        'onUser',
-        'must be a function (provider, info) that returns the subject',
-        'none',
-      ]);
+    this.#providers = providersOf(this.#options);
     if (this.#options.authSecret === undefined) this.secrets = ['authSecret'];
   }
 
@@ -167,12 +146,7 @@ export class OAuthPlugin implements Plugin {
   #storedTokens(): StoredProviderTokens {
     const { providerTokens } = this.#use();
     if (providerTokens !== undefined) return providerTokens;
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin',
-      'storeProviderTokens',
-      'must be true when providerToken() is used',
-      'false',
-    ]);
+    throw outOfRange('storeProviderTokens', 'must be true when providerToken() is used', 'false');
   }
 
   /**
@@ -322,6 +296,24 @@ export class OAuthPlugin implements Plugin {
       if (count < CLEAN_UP_BATCH) return removed;
     }
   }
+}
+
+/** Returns the providers of the options. @throws SvcError `E_OAUTH_PROVIDERS`, `E_OPTION_RANGE` */
+function providersOf({ provider, providers, onUser, onLink }: ReadOptions): readonly OAuthProvider[] {
+  const all = provider !== undefined ? [provider] : [...(providers ?? [])];
+  const refuse = (problem: string): never => {
+    throw new SvcError('E_OAUTH_PROVIDERS', [problem]);
+  };
+  if (provider !== undefined && providers !== undefined)
+    refuse('either the option provider or the option providers must be set');
+  if (providers?.length === 0 || !all.every((one) => one instanceof OAuthProvider))
+    refuse('each provider must be made by githubProvider(), googleProvider() or new OAuthProvider()');
+  if (new Set(all.map((one) => one.name)).size < all.length) refuse('two providers have the same name');
+  if (all.length === 0 && (onUser !== undefined || onLink !== undefined))
+    refuse('onUser and onLink need the option provider or providers');
+  if (all.length > 0 && onUser === undefined)
+    throw outOfRange('onUser', 'must be a function (provider, info) that returns the subject', 'none');
+  return all;
 }
 
 /** Whether a provider uses OpenID Connect, so it has sessions and signs tokens. */
