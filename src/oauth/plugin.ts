@@ -167,15 +167,9 @@ export class OAuthPlugin implements Plugin {
   register(host: Host): void {
     const assembled = (this.#registered = assemble(host, this.#options, this.#providers));
     const { loginEndpoints, tokenEndpoints, connected } = assembled;
-    host.use(
-      new OAuthAnswers(
-        PREFIX,
-        this.#options.mode === 'cookie'
-          ? new FailurePages(PREFIX, this.#options.errorPath, this.#options.allowedRedirectUris)
-          : undefined,
-      ),
-      'outside',
-    );
+    const { mode, errorPath, allowedRedirectUris } = this.#options;
+    const pages = mode === 'cookie' ? new FailurePages(PREFIX, errorPath, allowedRedirectUris) : undefined;
+    host.use(new OAuthAnswers(PREFIX, pages), 'outside');
     const route = (
       path: string,
       methods: readonly ('GET' | 'POST')[],
@@ -183,11 +177,9 @@ export class OAuthPlugin implements Plugin {
       dependencies: object = {},
     ): void => {
       for (const method of methods) {
-        const { meta, ...texts } = describeEndpoint(
-          path.slice(path.lastIndexOf('/') + 1) as EndpointName,
-          method,
-          this.#options,
-        ); // the last segment of each path is the name of the endpoint
+        // the last segment of each path is the name of the endpoint
+        const name = path.slice(path.lastIndexOf('/') + 1) as EndpointName;
+        const { meta, ...texts } = describeEndpoint(name, method, this.#options);
         host.routes.route(
           PREFIX + path,
           [method],
@@ -211,9 +203,7 @@ export class OAuthPlugin implements Plugin {
     };
     const { links, logouts } = assembled;
     if (this.#options.postLogoutRedirectUris !== undefined)
-      route('/logout', this.#options.mode === 'cookie' ? ['GET', 'POST'] : ['POST'], (req) =>
-        logouts.logout(req),
-      );
+      route('/logout', mode === 'cookie' ? ['GET', 'POST'] : ['POST'], (req) => logouts.logout(req));
     if (this.#options.backchannelLogout && [...connected.values()].some(isOpenId))
       route('/{provider}/backchannel-logout', ['POST'], (req) => {
         const found = named(req);
@@ -236,11 +226,8 @@ export class OAuthPlugin implements Plugin {
     host.migration('oauth_provider_sessions', PROVIDER_SESSIONS);
     host.migration('oauth_provider_tokens', recordStoreMigration(PROVIDER_TOKEN_TABLE));
     host.provide(tokenIssuer, () => assembled.issuer);
-    for (const rule of rulesOf(this.#options, {
-      env: host.env,
-      storage: assembled.isPersistent ? host.get(durability) : undefined,
-    }))
-      host.rule(rule);
+    const storage = assembled.isPersistent ? host.get(durability) : undefined;
+    for (const rule of rulesOf(this.#options, this.#providers, host.env, storage)) host.rule(rule);
     if (!assembled.isPersistent && host.env !== 'production')
       assembled.log.warn('logins_in_memory', {
         remedy: 'Register a DatabasePlugin to keep logins after the process ends',
