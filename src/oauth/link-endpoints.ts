@@ -60,7 +60,7 @@ export class LinkEndpoints {
         ? new RedirectResponse(url, { status: 303 })
         : new JSONResponse({ authorization_url: url });
       begun.remember(response);
-      audit.userStep('link_started', req, connected.provider.name, link.sub);
+      audit.linkStarted(req, connected.provider.name, link.sub);
       return response;
     });
   }
@@ -80,7 +80,7 @@ export class LinkEndpoints {
     if (!(await isAgreed(() => this.#onLink(sub, provider, info, context))))
       throw new OAuthError('account_taken', { reason: 'on_link' });
     await providerTokens?.keep(sub, provider, context.tokens);
-    audit.userStep('account_linked', req, provider, sub);
+    audit.accountLinked(req, provider, sub);
     return options.mode === 'cookie'
       ? new RedirectResponse(begun.returnTo ?? options.afterLogin, { status: 303 })
       : new JSONResponse({ linked: provider });
@@ -104,7 +104,7 @@ export class LinkEndpoints {
       // end other logins through the removed identity: they may be those of its owner
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
-      audit.userStep('account_unlinked', req, name, sub);
+      audit.accountUnlinked(req, name, sub);
       return options.mode === 'cookie' && wantsHtml(req)
         ? new RedirectResponse(returnTo ?? options.afterLogin, { status: 303 })
         : new HttpResponse(null, { status: 204 });
