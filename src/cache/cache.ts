@@ -1,8 +1,9 @@
 /**
- * In-process cache: evicts the least recently used entry, expires entries, and limits entries and bytes.
+ * Cache in the memory of the process. It evicts the least recently used entry, lets entries expire, and
+ * limits their number and bytes.
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
- * structured clone, and each reader gets a new clone, so no caller can change the value of another.
+ * structured clone. Each reader gets a new clone, so no caller can change the value of another.
  */
 import { DefaultDeserializer, serialize } from 'node:v8';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -20,21 +21,22 @@ export interface MemoryCacheOptions {
    */
   readonly maxBytes?: number | undefined;
   /**
-   * Returns the stored object itself: faster, but a change affects all readers. Its size counts as that of
-   * its structured clone, or as 1 KiB if it has none (functions, handles). Default false.
+   * Returns the stored object itself instead of a clone. This is faster, but a change of the object affects
+   * all readers. The size of an object counts as that of its structured clone, or as 1 KiB if it has none
+   * (functions, handles). Default false.
    */
   readonly shareReferences?: boolean | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Estimated memory of one entry in addition to key and value: Map entry, neighbours, deadline and size. */
+/** Estimated memory of one entry in bytes, without its key and value. */
 const ENTRY_BYTES = 200;
 const UNKNOWN_BYTES = 1_024;
 
-/** A stored value: itself, or its clone if it can be changed. */
+/** A stored value: the value itself, or its clone if callers could change it. */
 interface Stored {
   readonly value: unknown;
-  /** Estimated size of value, key and entry in bytes. */
+  /** Estimated size of entry, key and value in bytes. */
   readonly size: number;
   readonly deadlineMs: number;
 }
@@ -96,7 +98,7 @@ export class MemoryCache implements CacheBackend {
     }
     this.#bytes += size - (this.#entries.peek(key)?.size ?? 0);
     this.#entries.set(key, { value: kept, size, deadlineMs: this.#clock.monotonicMs() + ttlMs });
-    // never evicts the new entry: it is the most recently used one, and not larger than the cache
+    // the new entry stays: it is the most recently used one, and not larger than the cache
     while (this.size > this.#maxEntries || this.#bytes > this.#maxBytes) this.#remove(this.#entries.oldest!);
   }
 
@@ -109,7 +111,7 @@ export class MemoryCache implements CacheBackend {
     for (const key of this.#entries.keys()) if (key.startsWith(prefix)) this.#remove(key);
   }
 
-  /** Returns what is stored for a value, and its size in bytes. */
+  /** Returns the value or its clone, and the size in bytes. */
   #kept(value: unknown): [kept: unknown, bytes: number] {
     if (isPlain(value)) return [value, typeof value === 'string' ? 2 * value.length : 0];
     try {
@@ -152,16 +154,17 @@ function isPlain(value: unknown): boolean {
 }
 
 /*
- * Converts values to the bytes of their structured clones (HTML §2.7) and back, so that each reader gets its
- * own copy.
+ * Converts values to the bytes of their structured clones (HTML Standard §2.7) and back, so that each reader
+ * gets its own copy.
  *
- * node:v8 returns typed arrays and buffers as views of its input. Then readers would share memory, and
+ * node:v8 returns typed arrays and buffers as views of its input. Readers would then share memory, and
  * `.buffer` would expose other parts of the value. So these views are copied.
  */
 
 /**
- * A structured clone as bytes.
- * @throws an Error for a value without a structured clone: functions, symbols, handles
+ * Returns the structured clone of a value as bytes.
+ *
+ * @throws Error for a value without a structured clone: functions, symbols, handles
  */
 export function toBytes(value: unknown): Uint8Array {
   return serialize(value);
@@ -175,7 +178,7 @@ export function fromBytes(bytes: Uint8Array): unknown {
 }
 
 class Reader extends DefaultDeserializer {
-  /** node:v8 calls this for each view. */
+  /** Reads a typed array, a buffer or a DataView. node:v8 calls this method for each of them. */
   _readHostObject(): ArrayBufferView {
     const view = (
       DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }
@@ -183,6 +186,6 @@ class Reader extends DefaultDeserializer {
     if (Buffer.isBuffer(view)) return Buffer.from(view);
     return view instanceof DataView
       ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))
-      : (view as Uint8Array).slice(); // all other views have slice(), which copies
+      : (view as Uint8Array).slice(); // every other view has slice(), which copies
   }
 }

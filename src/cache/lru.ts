@@ -1,11 +1,10 @@
 /**
- * A Map in order of use. All bounded stores that evict the least recently used entry use it.
+ * A Map in order of use, for bounded stores that evict the least recently used entry.
  *
- * The entries form a ring in order of use, so that every operation is O(1). A plain Map that deletes and adds
- * a key at each use has to skip its deleted entries to find the oldest one.
+ * The entries form a ring in order of use, so that every operation is O(1). With a plain Map whose keys are
+ * deleted and added at each use, finding the oldest key would have to skip all deleted entries.
  */
 
-/** An entry, with its neighbours in order of use. */
 interface Entry<V> {
   readonly key: string;
   value: V;
@@ -16,7 +15,10 @@ interface Entry<V> {
 /** Values by key, in order of use. */
 export class LruMap<V> {
   readonly #entries = new Map<string, Entry<V>>();
-  /** Head of the ring, between the newest entry and the oldest one. */
+  /**
+   * Start and end of the ring: its `newer` neighbour is the oldest entry, its `older` neighbour the newest
+   * one.
+   */
   readonly #head = headOf<V>();
 
   get size(): number {
@@ -37,7 +39,7 @@ export class LruMap<V> {
     return entry.value;
   }
 
-  /** Returns the value of a key. Does not count as a use. */
+  /** Returns the value of a key without marking the key as used. */
   peek(key: string): V | undefined {
     return this.#entries.get(key)?.value;
   }
@@ -60,7 +62,7 @@ export class LruMap<V> {
     return entry.value;
   }
 
-  /** Returns the keys in no particular order. Keys may be deleted during the iteration. */
+  /** Returns all keys, in no particular order. Keys may be deleted during the iteration. */
   keys(): IterableIterator<string> {
     return this.#entries.keys();
   }
@@ -78,7 +80,6 @@ function unlink<V>({ newer, older }: Entry<V>): void {
   older.newer = newer;
 }
 
-/** Returns the head of an empty ring. It has no value. */
 function headOf<V>(): Entry<V> {
   const head = { key: '' } as Entry<V>;
   head.newer = head.older = head;

@@ -1,10 +1,10 @@
 /**
- * JSON objects in tokens: decodes base64url, then UTF-8, then one JSON object. Each step accepts only one
- * spelling (RFC 7515 §2, §5.2).
+ * Reads JSON objects in tokens: base64url, then UTF-8, then one JSON object. Each object has exactly one
+ * accepted spelling (RFC 7515 §2, §5.2).
  *
- * Stricter than JSON.parse(). Refuses duplicate names at any depth and with any escaping, because parsers
- * differ in which one they use (RFC 8259 §4). Also refuses the name `__proto__`, and nesting beyond 32
- * levels.
+ * The reader is stricter than JSON.parse(). It refuses duplicate names at any depth, because parsers differ
+ * in which one they use (RFC 8259 §4). It also refuses the name `__proto__`, and more than 32 levels of
+ * nesting.
  */
 import { isUtf8 } from 'node:buffer';
 import { isRecord } from '../base/options.ts';
@@ -14,7 +14,7 @@ export type JsonObject = Record<string, unknown>;
 
 const MAX_DEPTH = 32;
 
-/** Returns a text as a segment of a token. */
+/** Encodes a text in base64url, as a segment of a token. */
 export function segmentOf(text: string): string {
   return Buffer.from(text).toString('base64url');
 }
@@ -28,28 +28,28 @@ export function bytesOf(segment: string): Buffer | undefined {
   return bytes.toString('base64url') === segment ? bytes : undefined;
 }
 
-/** Returns the object in a segment of a token, or undefined. */
+/** Returns the JSON object in a base64url segment; undefined if the segment has none. */
 export function objectOf(segment: string): JsonObject | undefined {
   const bytes = bytesOf(segment);
   return bytes === undefined ? undefined : objectIn(bytes);
 }
 
-/** Returns the object in well-formed UTF-8, or undefined. */
+/** Returns the JSON object in bytes; undefined if they are not UTF-8 or no JSON object. */
 export function objectIn(bytes: Buffer): JsonObject | undefined {
   return isUtf8(bytes) ? parseObject(bytes.toString()) : undefined;
 }
 
-/** Returns the object that a JSON text contains, or undefined. */
+/** Parses a JSON text strictly. Returns undefined for anything but an object. */
 export function parseObject(text: string): JsonObject | undefined {
   const value = parseValue(text);
   return isRecord(value) ? value : undefined;
 }
 
-/** Returns the value of a JSON text, or undefined. */
+/** Parses a JSON text strictly. Returns undefined for invalid JSON and for refused members. */
 export function parseValue(text: string): unknown {
   let value: unknown;
   try {
-    value = JSON.parse(text); // V8's parser does not recurse: deep nesting cannot overflow the stack
+    value = JSON.parse(text); // JSON.parse() is not recursive, so deep nesting cannot overflow the stack
   } catch {
     return undefined;
   }
@@ -61,9 +61,12 @@ const COLON = 0x3a;
 const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
-/** Whether a valid JSON text has a duplicate member, a member `__proto__`, or too deep nesting. */
+/**
+ * Returns whether a JSON text has a duplicate name, the name `__proto__`, or more than MAX_DEPTH levels. The
+ * text must be valid JSON.
+ */
 function isAmbiguous(text: string): boolean {
-  const open: (Set<string> | undefined)[] = []; // the names in each open object; undefined for an array
+  const open: (Set<string> | undefined)[] = []; // names in each object that is not closed yet; undefined for an array
   for (let index = 0; index < text.length; index++) {
     const character = text[index];
     if (character === '{' || character === '[') {
@@ -73,7 +76,7 @@ function isAmbiguous(text: string): boolean {
       const end = endOfString(text, index);
       if (isName(text, end)) {
         const name = JSON.parse(text.slice(index, end)) as string;
-        const names = open.at(-1)!; // only a string in an object can be a name
+        const names = open.at(-1)!; // a string before a colon is in an object, so there is an entry
         if (name === '__proto__' || names.has(name)) return true;
         names.add(name);
       }
@@ -83,14 +86,13 @@ function isAmbiguous(text: string): boolean {
   return false;
 }
 
-/** Returns the index after the closing quote of the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let index = start + 1;
   for (; text.charCodeAt(index) !== QUOTE; index++) if (text.charCodeAt(index) === BACKSLASH) index++;
   return index + 1;
 }
 
-/** Whether a colon follows, after optional white space. */
+/** Returns whether the string that ends at `end` is a name: a colon follows it, perhaps after white space. */
 function isName(text: string, end: number): boolean {
   let index = end;
   while (text.charCodeAt(index) <= SPACE) index++;
