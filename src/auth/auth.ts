@@ -95,13 +95,7 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
   );
   return wayIn('BearerAuth', {
     bare,
-    requirement: {
-      scheme: 'bearer',
-      scopes: [],
-      roles: [],
-      ...(options.optional === true ? { isOptional: true } : {}),
-    },
-    scheme: SCHEMES.bearer,
+    requirement: requirementOf('bearer', options.optional),
     realm: options.realm,
   });
 }
@@ -319,7 +313,6 @@ function isRealm(value: unknown): boolean {
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
-  readonly scheme: string;
   readonly realm: string | undefined;
 }
 
@@ -342,11 +335,14 @@ function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): Au
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
   if (own !== undefined) return own;
-  const [requirement = BEARER] = viewOfDependency(Depends(source)).security;
-  return { bare: source, requirement, scheme: SCHEMES[requirement.scheme], realm: undefined };
+  const [requirement = requirementOf('bearer')] = viewOfDependency(Depends(source)).security;
+  return { bare: source, requirement, realm: undefined };
 }
 
-const BEARER: SecurityRequirement = Object.freeze({ scheme: 'bearer', scopes: [], roles: [] });
+/** Returns the requirement of any client that a scheme authenticates. */
+function requirementOf(scheme: SecurityRequirement['scheme'], isOptional = false): SecurityRequirement {
+  return { scheme, scopes: [], roles: [], ...(isOptional ? { isOptional } : {}) };
+}
 
 /**
  * Names of the schemes in challenges. `Bearer` is registered. RFC 9110 requires a challenge for the others as
@@ -404,8 +400,7 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
   });
   return wayIn('requireSession', {
     bare,
-    requirement: { scheme: 'session', scopes: [], roles: [] },
-    scheme: SCHEMES.session,
+    requirement: requirementOf('session'),
     realm: undefined,
   });
 }
@@ -522,14 +517,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
   );
   return wayIn('APIKeyAuth', {
     bare,
-    requirement: {
-      scheme: 'apiKey',
-      scopes: [],
-      roles: [],
-      credential: place,
-      ...(optional ? { isOptional: true } : {}),
-    },
-    scheme: SCHEMES.apiKey,
+    requirement: { ...requirementOf('apiKey', optional), credential: place },
     realm,
   });
 }

@@ -233,9 +233,9 @@ function demand(
   const {
     bare,
     requirement: { isOptional: _, ...requirement },
-    scheme,
     realm,
   } = wayOf(auth ?? BearerAuth());
+  const scheme = SCHEMES[requirement.scheme];
   const absent = { headers: { 'WWW-Authenticate': challenge(scheme, { realm }) } };
   const scope = needs.scopes.length === 0 ? undefined : needs.scopes.join(' ');
   const forbidden = (

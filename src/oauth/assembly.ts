@@ -20,6 +20,7 @@ import { LoginEndpoints } from './login-endpoints.ts';
 import { LogoutEndpoints } from './logout-endpoints.ts';
 import { Logins } from './logins.ts';
 import { LoginStates } from './login-state.ts';
+import { outOfRange } from './plugin-options.ts';
 import { StoredProviderTokens } from './provider-tokens.ts';
 import { ProviderClient } from './provider/client.ts';
 import { SingleUse } from './single-use.ts';
@@ -171,7 +172,7 @@ function endpointDeps(
     authorizations: new Authorizations({
       states,
       allowlists: allowlistsOf(options, providers, env),
-      onLogin: options.onLogin,
+      options,
     }),
     logins: new Logins(loginsDeps),
     ownPages: {
@@ -255,12 +256,12 @@ function limitStoreOf(
 ): RateLimitStore | undefined {
   if (store !== 'database') return store;
   if (database === undefined)
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin limits',
+    throw outOfRange(
       'store',
       'must be omitted, because no DatabasePlugin is registered',
       '"database"',
-    ]);
+      'OAuthPlugin limits',
+    );
   const records = recordsOf(database, clock, USED_TABLE);
   return {
     take: (key, rule, cost) => new RecordRateLimitStore(records(), { clock }).take(key, rule, cost),

@@ -57,14 +57,20 @@ export class Audit {
     this.#log.warn('logout_refused', { provider, reason: cut(reason), ...fieldsOf(req) });
   }
 
-  /** Records a step of a user who is identified already. */
-  userStep(
-    event: 'code_issued' | 'link_started' | 'account_linked' | 'account_unlinked',
-    req: HttpRequest,
-    provider: string,
-    sub: string,
-  ): void {
-    this.#log.info(event, { provider, sub, ...fieldsOf(req) });
+  codeIssued(req: HttpRequest, provider: string, sub: string): void {
+    this.#log.info('code_issued', { provider, sub, ...fieldsOf(req) });
+  }
+
+  linkStarted(req: HttpRequest, provider: string, sub: string): void {
+    this.#log.info('link_started', { provider, sub, ...fieldsOf(req) });
+  }
+
+  accountLinked(req: HttpRequest, provider: string, sub: string): void {
+    this.#log.info('account_linked', { provider, sub, ...fieldsOf(req) });
+  }
+
+  accountUnlinked(req: HttpRequest, provider: string, sub: string): void {
+    this.#log.info('account_unlinked', { provider, sub, ...fieldsOf(req) });
   }
 
   /**

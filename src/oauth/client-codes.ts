@@ -62,7 +62,7 @@ export class ClientCodes {
     const code = randomBytes(CODE_BYTES).toString('base64url');
     const { used, audit } = this.#deps;
     await used.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
-    audit.userStep('code_issued', req, login.provider, login.user.sub);
+    audit.codeIssued(req, login.provider, login.user.sub);
     return this.addressOf(login.client, { code });
   }
 

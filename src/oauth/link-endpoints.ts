@@ -13,7 +13,7 @@ import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.t
 import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
 import { wantsHtml } from './failure-page.ts';
-import { extraOf, returnToOf, scopesOf, bodyParameters } from './parameters.ts';
+import { returnToOf, bodyParameters } from './parameters.ts';
 import { currentUser } from './login-state.ts';
 import { assertOwnPage } from './guard.ts';
 import { isLive } from './tokens/store.ts';
@@ -44,18 +44,14 @@ export class LinkEndpoints {
     connected: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, authorizations, audit, options } = this.#deps;
+    const { guard, authorizations, audit } = this.#deps;
     return guard.watched(req, async () => {
       const link = this.#userOf(req, claims);
       await guard.take('login', req);
       const parameter = await bodyParameters(req);
-      const { provider } = connected;
       const given = parameter('redirect_uri');
-      const { url, begun } = await authorizations.begin(req, connected, {
-        redirectUri: authorizations.redirectUri(req, provider.name, given === undefined ? [] : [given]),
-        returnTo: options.mode === 'cookie' ? returnToOf(parameter) : null,
-        extra: extraOf(parameter),
-        scopes: scopesOf(parameter('scope'), provider.scopes),
+      const { url, begun } = await authorizations.begin(req, connected, parameter, {
+        redirectUris: given === undefined ? [] : [given],
         keyThumbprint: null,
         client: null,
         link,
@@ -64,7 +60,7 @@ export class LinkEndpoints {
         ? new RedirectResponse(url, { status: 303 })
         : new JSONResponse({ authorization_url: url });
       begun.remember(response);
-      audit.userStep('link_started', req, provider.name, link.sub);
+      audit.linkStarted(req, connected.provider.name, link.sub);
       return response;
     });
   }
@@ -84,7 +80,7 @@ export class LinkEndpoints {
     if (!(await isAgreed(() => this.#onLink(sub, provider, info, context))))
       throw new OAuthError('account_taken', { reason: 'on_link' });
     await providerTokens?.keep(sub, provider, context.tokens);
-    audit.userStep('account_linked', req, provider, sub);
+    audit.accountLinked(req, provider, sub);
     return options.mode === 'cookie'
       ? new RedirectResponse(begun.returnTo ?? options.afterLogin, { status: 303 })
       : new JSONResponse({ linked: provider });
@@ -108,7 +104,7 @@ export class LinkEndpoints {
       // end other logins through the removed identity: they may be those of its owner
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
-      audit.userStep('account_unlinked', req, name, sub);
+      audit.accountUnlinked(req, name, sub);
       return options.mode === 'cookie' && wantsHtml(req)
         ? new RedirectResponse(returnTo ?? options.afterLogin, { status: 303 })
         : new HttpResponse(null, { status: 204 });

@@ -11,7 +11,7 @@ import { isUsersAnswer } from './audit.ts';
 import { calling } from './authorization.ts';
 import { OAuthError } from './errors.ts';
 import { repostPage } from './failure-page.ts';
-import { clientOf, extraOf, isLook, returnToOf, scopesOf, parametersOf } from './parameters.ts';
+import { clientOf, isLook, parametersOf } from './parameters.ts';
 import { providerTokensOf } from './provider-tokens.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { ConnectedProvider } from './provider/client.ts';
@@ -77,19 +77,15 @@ export class LoginEndpoints {
     const { guard, authorizations, audit, options } = this.#deps;
     await guard.take('login', req);
     const parameter = parametersOf(req.query);
-    const { provider } = connected;
-    const { url, begun } = await authorizations.begin(req, connected, {
-      redirectUri: authorizations.redirectUri(req, provider.name, req.query.getAll('redirect_uri')),
-      returnTo: options.mode === 'cookie' ? returnToOf(parameter) : null,
-      extra: extraOf(parameter),
-      scopes: scopesOf(parameter('scope'), provider.scopes),
+    const { url, begun } = await authorizations.begin(req, connected, parameter, {
+      redirectUris: req.query.getAll('redirect_uri'),
       keyThumbprint: this.#keyThumbprintOf(parameter('dpop_jkt')),
       client: clientOf(parameter, options.nativeRedirects),
       link: null,
     });
     const response = new RedirectResponse(url, { status: 302 });
     begun.remember(response);
-    audit.loginStarted(req, provider.name);
+    audit.loginStarted(req, connected.provider.name);
     return response;
   }
 

@@ -7,9 +7,9 @@
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
-import { SvcError } from '../base/errors.ts';
 import { currentUser } from './login-state.ts';
 import { HttpResponse } from '../http/response.ts';
+import { outOfRange } from './plugin-options.ts';
 import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { Audit } from './audit.ts';
@@ -128,22 +128,18 @@ export class Logins {
       claims: given<Readonly<Record<string, unknown>>>('an object', isObject),
       method: text('local'),
     });
-    if (req === undefined)
-      throw new SvcError('E_OPTION_RANGE', [owner, 'req', 'must be the HTTP request', 'none']);
+    if (req === undefined) throw outOfRange('req', 'must be the HTTP request', 'none', owner);
     if (!METHOD.test(method) || connected.has(method))
-      throw new SvcError('E_OPTION_RANGE', [
-        owner,
+      throw outOfRange(
         'method',
         'must be a name such as "magic-link" that is not the name of a provider',
         method,
-      ]);
-    if ((response !== undefined) !== isCookieMode)
-      throw new SvcError('E_OPTION_RANGE', [
         owner,
-        'response',
-        isCookieMode ? 'must be a response in cookie mode' : 'must be omitted except in cookie mode',
-        isCookieMode ? 'none' : 'a response',
-      ]);
+      );
+    if ((response !== undefined) !== isCookieMode)
+      throw isCookieMode
+        ? outOfRange('response', 'must be a response in cookie mode', 'none', owner)
+        : outOfRange('response', 'must be omitted except in cookie mode', 'a response', owner);
     const startedAt = clock.nowMicros();
     const user = access.userOf({ sub, scopes, claims });
     const keyThumbprint = (await dpop?.keyOf(req, '')) ?? null;

@@ -182,6 +182,11 @@ export type ReadOptions = {
     : NonNullable<OAuthPluginOptions[Name]>;
 } & { readonly limits: ReadLimits };
 
+/** Returns the error for an option of the plugin, or of the method `owner`. */
+export function outOfRange(option: string, need: string, found: string, owner = 'OAuthPlugin'): SvcError {
+  return new SvcError('E_OPTION_RANGE', [owner, option, need, found]);
+}
+
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   const seconds = (fallback: number): ReturnType<typeof int> => int(fallback, 1, YEAR_SECONDS);
@@ -251,34 +256,26 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   nativeRedirects.forEach((entry, index) => {
     const problem = issueOfClientRedirect(entry);
     if (problem !== undefined)
-      throw new SvcError('E_OPTION_RANGE', [
-        'OAuthPlugin',
+      throw outOfRange(
         'nativeRedirects',
         'must be redirect URIs of native clients (RFC 8252 §7)',
         `a list whose entry ${index + 1} ${problem}`,
-      ]);
+      );
   });
   if (nativeRedirects.length > 0 && read.mode === 'cookie')
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin',
+    throw outOfRange(
       'nativeRedirects',
       'must be omitted in cookie mode: native clients have no cookies to refresh with',
       'a list',
-    ]);
+    );
   if (read.onUnlink !== undefined && read.onLink === undefined)
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin',
-      'onLink',
-      'must be a function, because onUnlink is set',
-      'none',
-    ]);
+    throw outOfRange('onLink', 'must be a function, because onUnlink is set', 'none');
   if (read.mode === 'cookie' && read.dpop !== 'off')
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin',
+    throw outOfRange(
       'dpop',
       'must be "off" in cookie mode: scripts cannot read the tokens that a proof needs',
       read.dpop,
-    ]);
+    );
   // a browser loses a response when the user leaves the page
   const graceSeconds = refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0);
   return {

@@ -11,9 +11,9 @@
 import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';
 import { pass } from '../base/clock.ts';
-import { SvcError } from '../base/errors.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import { ProviderFault } from './provider/failure.ts';
+import { askStore } from './single-use.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 import type { Keyring } from '../crypto/keys.ts';
@@ -166,7 +166,11 @@ export class StoredProviderTokens {
         }
         continue;
       }
-      if (this.#deps.clock.monotonicMs() >= endMs) throw unavailable('provider_token_lock');
+      if (this.#deps.clock.monotonicMs() >= endMs)
+        throw new OAuthError('temporarily_unavailable', {
+          reason: 'provider_token_lock',
+          headers: { 'Retry-After': '1' },
+        });
       await pass(this.#deps.clock, POLL_MS);
     }
   }
@@ -232,14 +236,8 @@ export class StoredProviderTokens {
     });
   }
 
-  async #ask<T>(ask: (records: RecordStore) => Awaitable<T>): Promise<T> {
-    try {
-      return await ask(this.#deps.records());
-    } catch (error) {
-      // a mistake in the application, for which a retry by the client does not help
-      if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
-      throw unavailable('store', error);
-    }
+  #ask<T>(ask: (records: RecordStore) => Awaitable<T>): Promise<T> {
+    return askStore(() => ask(this.#deps.records()));
   }
 }
 
@@ -256,8 +254,4 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
 /** Returns the record key. The length prefix prevents that two subjects have the same key. */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');
-}
-
-function unavailable(reason: string, cause?: unknown): OAuthError {
-  return new OAuthError('temporarily_unavailable', { reason, cause, headers: { 'Retry-After': '1' } });
 }

@@ -84,10 +84,7 @@ export class Discovery {
   async #discover(): Promise<Endpoints> {
     // needsDiscovery() requires a discoveryUrl
     const answer = await this.#outbound.call({ method: 'GET', url: this.#options.discoveryUrl! });
-    const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), {
-      ...this.#options,
-      issuer: this.#options.issuer!,
-    });
+    const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), this.#options);
     if (typeof metadata === 'string')
       throw new ProviderFault('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
     this.#endpoints = join(this.#options, metadata, !answer.isPrivate);
@@ -97,33 +94,33 @@ export class Discovery {
 }
 
 /** Whether an endpoint is missing that the document could name. */
-function needsDiscovery({
-  metadata,
-  discoveryUrl,
-  authorizeUrl,
-  tokenUrl,
-  userinfoUrl,
-  jwksUrl,
-  jwks,
-  usesOpenId,
-  idTokenAlgorithms,
-}: ResolvedProviderOptions): boolean {
-  if (metadata !== undefined || discoveryUrl === undefined) return false;
-  return (
-    authorizeUrl === undefined ||
-    tokenUrl === undefined ||
-    (usesOpenId
-      ? !idTokenAlgorithms.includes('HS256') && jwks === undefined && jwksUrl === undefined
-      : userinfoUrl === undefined)
-  );
+function needsDiscovery(options: ResolvedProviderOptions): boolean {
+  const { metadata, discoveryUrl } = options;
+  return metadata === undefined && discoveryUrl !== undefined && missingEndpoint(options, {}) !== undefined;
+}
+
+/** Returns why the endpoints are not enough for a login; undefined if they are. */
+export function missingEndpoint(
+  options: ResolvedProviderOptions,
+  named: Partial<Metadata>,
+): string | undefined {
+  const has = (name: keyof typeof ENDPOINTS): boolean => (options[name] ?? named[name]) !== undefined;
+  if (!has('authorizeUrl') || !has('tokenUrl'))
+    return 'the provider has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+  if (!options.usesOpenId)
+    return has('userinfoUrl')
+      ? undefined
+      : 'it has neither an id_token (scope "openid") nor a userinfoUrl: nothing identifies the user';
+  // with HS256, the client secret is the key
+  return options.idTokenAlgorithms.includes('HS256') || options.jwks !== undefined || has('jwksUrl')
+    ? undefined
+    : 'the keys are neither given by jwks or jwksUrl nor named by the metadata';
 }
 
 /** Returns the endpoints from options. They may be private addresses, because the application named them. */
 function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
-    options.metadata === undefined
-      ? { sendsIssuer: false }
-      : readMetadata(options.metadata, { ...options, issuer: options.issuer! });
+    options.metadata === undefined ? { sendsIssuer: false } : readMetadata(options.metadata, options);
   // the constructor of OAuthProvider refuses invalid metadata
   return join(options, metadata as Metadata, false);
 }
@@ -133,24 +130,13 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
     const url = own ?? named;
     return url === undefined ? undefined : { url, isGuarded: isGuarded && own === undefined };
   };
-  const authorizeUrl = options.authorizeUrl ?? metadata.authorizeUrl;
-  const token = target(options.tokenUrl, metadata.tokenUrl);
-  const keys = target(options.jwksUrl, metadata.jwksUrl);
-  const userinfo = target(options.userinfoUrl, metadata.userinfoUrl);
-  if (authorizeUrl === undefined || token === undefined)
-    throw new ProviderFault('provider_error', 'discovery_without_endpoints');
-  // with HS256, the client secret is the key
-  const needsKeys = options.usesOpenId && !options.idTokenAlgorithms.includes('HS256');
-  if (
-    (needsKeys && keys === undefined && options.jwks === undefined) ||
-    (!options.usesOpenId && userinfo === undefined)
-  )
+  if (missingEndpoint(options, metadata) !== undefined)
     throw new ProviderFault('provider_error', 'discovery_without_endpoints');
   return {
-    authorizeUrl,
-    token,
-    userinfo,
-    keys,
+    authorizeUrl: (options.authorizeUrl ?? metadata.authorizeUrl)!,
+    token: target(options.tokenUrl, metadata.tokenUrl)!,
+    userinfo: target(options.userinfoUrl, metadata.userinfoUrl),
+    keys: target(options.jwksUrl, metadata.jwksUrl),
     endSessionUrl: options.endSessionUrl ?? metadata.endSessionUrl,
     clientAuth: options.clientAuth ?? metadata.clientAuth ?? 'post',
     sendsIssuer: metadata.sendsIssuer,
@@ -165,6 +151,9 @@ interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
   readonly sendsIssuer: boolean;
 }
 
+/** Options that a document is checked against. */
+type MetadataRules = Pick<ResolvedProviderOptions, 'issuer' | 'allowInsecure' | 'requireSameSite'>;
+
 const ENDPOINTS = {
   authorizeUrl: 'authorization_endpoint',
   tokenUrl: 'token_endpoint',
@@ -176,11 +165,7 @@ const ENDPOINTS = {
 /** Returns the metadata, or why they are invalid. The issuer is compared byte for byte (RFC 8414 §3.3). */
 export function readMetadata(
   document: Readonly<Record<string, unknown>>,
-  {
-    issuer,
-    allowInsecure,
-    requireSameSite,
-  }: Pick<ResolvedProviderOptions, 'allowInsecure' | 'requireSameSite'> & { readonly issuer: string },
+  { issuer, allowInsecure, requireSameSite }: MetadataRules,
 ): Metadata | string {
   if (document['issuer'] !== issuer) return 'issuer is not the one configured';
   const urls: Partial<Record<keyof typeof ENDPOINTS, string>> = {};
@@ -190,7 +175,7 @@ export function readMetadata(
     // issueOfUrl() refuses a value that is not a string
     const problem = issueOfUrl(url as string, allowInsecure);
     if (problem !== undefined) return `${member} ${problem}`;
-    if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(issuer).hostname))
+    if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(String(issuer)).hostname))
       return `${member} is not within the issuer's site`;
     urls[name] = url as string;
   }

@@ -7,9 +7,8 @@
  */
 import { randomInt } from 'node:crypto';
 import { pass } from '../../base/clock.ts';
-import { SvcError } from '../../base/errors.ts';
 import { DatabaseError } from '../../db/errors.ts';
-import { OAuthError } from '../errors.ts';
+import { askStore } from '../single-use.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
 import type { Row } from '../../db/driver.ts';
@@ -17,7 +16,6 @@ import type { Parameter } from '../../db/values.ts';
 import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } from './store.ts';
 
 const ATTEMPTS = 4;
-const RETRY_AFTER_SECONDS = 1;
 /** Longest first pause in milliseconds. It doubles with each attempt. */
 const PAUSE_MS = 20;
 
@@ -215,23 +213,18 @@ export class SqlTokenStore implements TokenStore {
     return (await this.#run((database) => database.execute(sql, params))).affectedRows;
   }
 
-  async #run<T>(ask: (database: Database) => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await ask(this.#database());
-      } catch (error) {
-        // a mistake in the application, for which a retry by the client does not help
-        if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
-        const isWorthwhile = error instanceof DatabaseError && error.isRetryable && attempt < ATTEMPTS;
-        if (!isWorthwhile)
-          throw new OAuthError('temporarily_unavailable', {
-            cause: error,
-            reason: 'store',
-            headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) },
-          });
-        await pass(this.#clock, 1 + randomInt(PAUSE_MS * 2 ** (attempt - 1)));
+  #run<T>(ask: (database: Database) => Promise<T>): Promise<T> {
+    return askStore(async () => {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await ask(this.#database());
+        } catch (error) {
+          const isWorthwhile = error instanceof DatabaseError && error.isRetryable && attempt < ATTEMPTS;
+          if (!isWorthwhile) throw error;
+          await pass(this.#clock, 1 + randomInt(PAUSE_MS * 2 ** (attempt - 1)));
+        }
       }
-    }
+    });
   }
 }
 
