@@ -118,14 +118,14 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
 
   /** Runs SQL text unchanged, as one statement without values. */
   async query(text: string, limit: Limit | undefined, wanted: RowsWanted = 'none'): Promise<Exchange> {
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(text, limit);
     return this.conversation.finish(this.#writeQuery(text, wanted), limit);
   }
 
   /** Runs several texts in one round trip. The connection becomes unusable when one of them fails. */
   async flight(texts: readonly string[], limit: Limit | undefined): Promise<void> {
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(texts[0], limit);
     if (!this.#options.pipelines) {
       for (const text of texts) await this.conversation.finish(this.#writeQuery(text, 'none'), limit);
@@ -140,7 +140,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
 
   /** Runs a protocol command without arguments, such as COM_RESET_CONNECTION. */
   async command(code: number, name: string, limit: Limit | undefined): Promise<void> {
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(name, limit);
     const { writer } = this.conversation;
     writer.command(code);
@@ -156,7 +156,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
     const placeholders = this.placeholdersOf(text);
     if (params.length !== placeholders) refuseCount(placeholders, params.length);
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(text, limit);
     let id: number | undefined;
     const opened = await this.exclusively(async () => {
@@ -177,7 +177,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
 
   /** Fetches the next rows of a cursor. */
   async fetch({ id, sql, opened }: Cursor, rows: number, limit: Limit | undefined): Promise<Exchange> {
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(sql, limit);
     const { writer } = this.conversation;
     writer.command(COMMAND.stmtFetch);
@@ -227,14 +227,13 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
-  /**
-   * Waits until no request is being written. Where requests cannot be pipelined, also waits for the pending
-   * reply.
-   */
-  override async turn(): Promise<void> {
-    while (this.writing !== undefined || (!this.#options.pipelines && !this.conversation.isQuiet)) {
-      await (this.writing ?? this.conversation.settledAll());
-    }
+  /** Where requests cannot be pipelined, a request also waits for the pending reply. */
+  override get mustWait(): boolean {
+    return super.mustWait || (!this.#options.pipelines && !this.conversation.isQuiet);
+  }
+
+  override turn(): Promise<void> {
+    return this.writing ?? this.conversation.settledAll();
   }
 
   /** Returns the columns of a result. */
@@ -310,7 +309,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
 
   async #attempt(request: Request): Promise<Exchange> {
     const { text, params, limit } = request;
-    if (this.writing !== undefined || !this.#options.pipelines) await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(text, limit);
     const known = this.#known(text, params);
     const exchange =

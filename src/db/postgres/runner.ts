@@ -118,7 +118,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
 
   /** Runs SQL text unchanged, as one statement without values. */
   async simple(text: string, limit: Limit | undefined): Promise<Exchange> {
-    if (this.writing !== undefined) await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(text, limit);
     this.conversation.writer.query(text);
     const exchange = new Exchange({ sql: text, steps: SIMPLE, wanted: 'none', types: this.types });
@@ -128,7 +128,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
 
   /** Fetches the next rows of a portal. */
   async more(portal: string, first: Exchange, maxRows: number, limit: Limit | undefined): Promise<Exchange> {
-    if (this.writing !== undefined) await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(first.sql, limit);
     const { writer } = this.conversation;
     writer.execute(portal, maxRows);
@@ -148,7 +148,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
 
   /** Closes a portal before all its rows are read. */
   async closePortal(portal: string, limit: Limit | undefined): Promise<void> {
-    if (this.writing !== undefined) await this.turn();
+    while (this.mustWait) await this.turn();
     const { writer } = this.conversation;
     writer.close('portal', portal);
     writer.sync();
@@ -167,14 +167,14 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    */
   async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     const { text, placeholders } = checkedStatement(sql, 'postgres');
-    if (this.writing !== undefined) await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(text, limit);
     const source = rows[Symbol.iterator]();
     try {
       const first = source.next();
       if (first.done === true) return 0;
       const known = this.#isCaching ? await this.#described(text, limit) : undefined;
-      if (this.writing !== undefined) await this.turn();
+      while (this.mustWait) await this.turn();
       this.check(text, limit);
       const { name } = this.statements.peek(text) ?? { name: '' };
       const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
@@ -216,7 +216,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
       )
         return await this.many(text, all, limit);
       const { oids } = await this.#described(text, limit); // an error here also comes from INSERT
-      await this.turn();
+      while (this.mustWait) await this.turn();
       this.check(text, limit);
       return await this.exclusively(() =>
         copyRows(this.conversation, this.types, {
@@ -288,7 +288,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
-    if (this.writing !== undefined) await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(request.text, request.limit);
     const timing = request.portal === '' ? this.timing : undefined;
     return this.timed(request.text, timing, timing?.begin() ?? 0, () => this.#withRetry(request), answer);

@@ -196,9 +196,17 @@ export abstract class ServerRunner<
     }
   }
 
-  /** Waits until no request is being written. */
-  async turn(): Promise<void> {
-    while (this.writing !== undefined) await this.writing;
+  /**
+   * Whether a request must wait for its turn. A caller checks again behind each wait, and then writes at once:
+   * `while (mustWait) await turn()`. So requests keep the order of the calls.
+   */
+  get mustWait(): boolean {
+    return this.writing !== undefined;
+  }
+
+  /** Resolves when the request that is being written is complete. */
+  turn(): Promise<void> {
+    return this.writing ?? Promise.resolve();
   }
 
   /** Throws when no request can be sent. @throws ConnectionLost, QueryCanceled, QueryTimeout */
