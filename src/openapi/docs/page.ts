@@ -109,12 +109,12 @@ export class DocsPage {
   }
 }
 
-/** Returns the response to HEAD, without content. */
-function withToken(req: HttpRequest, response: HttpResponse): HttpResponse {
+/** Returns the response to HEAD, without content and with the fields of GET. */
+function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
   response.body = []; // an empty stream of unknown length, so that the page is not rendered for HEAD
-  return response;
+  return COMPRESSION.handle(req, () => response);
 }
 
 /**
