@@ -17,6 +17,7 @@ import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
 import { bool, given, isFunction, readOptions, isObject } from '../base/options.ts';
 import { isSchemaClass, planOf } from '../schema/schema.ts';
 import { isThenable } from '../base/promises.ts';
+import { noteSecrets } from '../base/used-secrets.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { services, stateKey } from '../http/state.ts';
 import { isToken } from '../http/headers.ts';
@@ -86,6 +87,7 @@ let usual: AuthSource<Claims | undefined> | undefined;
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
   const reader = new BearerReader(options);
   const ring = secret === undefined ? undefined : Keyring.of(secret);
+  noteSecrets('BearerAuth', secret);
   const keys = named('bearerKeys', ({ state }: Context) => new BearerKeys(state, ring, secret));
   const bare = provide(
     { keys: Depends(keys, { scope: 'app' }), secrets: ring === undefined ? ['authSecret'] : [] },
@@ -495,6 +497,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'it needs either keys or verify, and not both');
+  noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
   const find = verify ?? finder(keys!); // one of the two is defined, as checked above
   const place =
     cookie === undefined

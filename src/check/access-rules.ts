@@ -4,7 +4,9 @@
  */
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
+import { RateLimitMiddleware } from '../http/middleware/rate-limit.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
+import { codeOf } from './source/functions.ts';
 import {
   layersWithPlaces,
   sourceAt,
@@ -17,7 +19,7 @@ import {
   subjectOf,
 } from './check.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
-import type { SecurityRequirement } from '../http/contracts.ts';
+import type { Middleware, SecurityRequirement } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 
 /** SVC201: routes that change data without a guard. */
@@ -244,11 +246,11 @@ function wordsOf({ declared: { template, tags } }: RouteDetail): readonly string
 export function findGuessable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, declared } = detail;
-    if (!isWrite(detail) || isGuarded(detail) || !isAboutSecrets(detail) || route.meta['rateLimit'] === 'own')
-      continue;
-    const isLimited =
-      route.rateLimit !== false && layersOf(view, declared).some((layer) => layer.kind === 'rate-limit');
-    if (!isLimited)
+    if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') continue;
+    if (!isAboutSecrets(detail) && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
+    const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
+    if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, report);
+    else
       report(
         subjectOf(detail),
         route.rateLimit === false
@@ -257,4 +259,24 @@ export function findGuessable(view: ApplicationView, report: ReportFinding): voi
         route.place,
       );
   }
+}
+
+/** Highest limit in requests per minute that still hinders the guessing of passwords. */
+const MOST_TRIES = 600;
+
+function findLooseLimit(
+  { route, declared: { handler } }: RouteDetail,
+  limits: readonly Middleware[],
+  report: ReportFinding,
+): void {
+  const perMinute = Math.min(
+    ...limits.map((layer) => (layer instanceof RateLimitMiddleware ? layer.perMinuteOf(route) : 0)),
+  );
+  if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return; // take() of a RateLimiter
+  report(
+    `${route.method} ${route.template}`,
+    `${perMinute} attempts a minute for ${route.method} ${route.template} are too many to stop guessing`,
+    route.place,
+    { cause: { key: 'perMinute', value: perMinute } },
+  );
 }

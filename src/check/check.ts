@@ -62,7 +62,18 @@ interface Particulars {
   readonly why?: string | undefined;
   /** Whether an error prevents the application from starting. Default: true in the phase `graph`. */
   readonly refuses?: boolean | undefined;
+  /** Member of an object that causes the finding, such as `debug: true`. The sources give its line. */
+  readonly cause?: Cause | undefined;
 }
+
+/** A member of an object in the sources, such as an option or a setting. */
+export interface Cause {
+  readonly key: string;
+  readonly value: unknown;
+}
+
+/** Causes of findings, for findings that have one. */
+export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
 /** Reports a finding of a rule. */
 export type ReportFinding = (
@@ -190,21 +201,19 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
     subject,
     message,
     place,
-    { severity = rule.severity, remedy = rule.remedy, why, refuses = rule.phase === 'graph' } = {},
+    { severity = rule.severity, remedy = rule.remedy, why, refuses = rule.phase === 'graph', cause } = {},
   ) => {
-    entries.push({
-      finding: {
-        rule: rule.id,
-        severity,
-        subject,
-        message,
-        ...(why === undefined ? {} : { why }),
-        remedy,
-        place: place ?? placeOfSubject(view, subject),
-      },
-      refuses,
-      isAllowable: true,
-    });
+    const finding: Finding = {
+      rule: rule.id,
+      severity,
+      subject,
+      message,
+      ...(why === undefined ? {} : { why }),
+      remedy,
+      place: place ?? placeOfSubject(view, subject),
+    };
+    if (cause !== undefined) causes.set(finding, cause);
+    entries.push({ finding, refuses, isAllowable: true });
   };
 }
 
@@ -409,15 +418,22 @@ const openGuards = new WeakSet<Guard>();
 
 /**
  * Calls every CORS origin function and metrics guard of an application, and keeps the results for the rules.
- * Never rejects.
+ * `textOf` returns text with the host names that the functions may compare. Never rejects.
  */
-export async function probe(view: ApplicationView): Promise<void> {
-  const pending: Promise<void>[] = [];
-  for (const [layer, place] of layersWithPlaces(view))
-    if (layer instanceof CORSMiddleware) pending.push(layer.allowed.settle(sourceAt(place), LIMIT_MS));
-  for (const { declared, route } of view.details)
-    if (declared.socket !== undefined)
-      pending.push(declared.socket.guard.origin.settle(sourceAt(route.place), LIMIT_MS));
+export async function probe(view: ApplicationView, textOf: () => string = () => ''): Promise<void> {
+  const origins = [
+    ...[...layersWithPlaces(view)].flatMap(([layer, place]) =>
+      layer instanceof CORSMiddleware ? [{ allowed: layer.allowed, place }] : [],
+    ),
+    ...view.details.map(({ declared: { socket }, route: { place } }) => ({
+      allowed: socket?.guard.origin.allowed,
+      place,
+    })),
+  ].filter(({ allowed }) => allowed?.isFunction);
+  const text = origins.length === 0 ? '' : textOf();
+  const pending = origins.map(
+    ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS), // isFunction is true, so it exists
+  );
   if (view.metricsGuard !== undefined) pending.push(probeGuard(view.metricsGuard));
   await Promise.allSettled(pending);
 }

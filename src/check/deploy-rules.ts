@@ -14,14 +14,28 @@ import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
 export function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
   if (view.env !== 'production') return;
   const { settings, place } = view;
+  const env = settings.peek('env');
+  if (typeof env === 'string' && env !== 'production' && settings.sourceOf('env') !== 'environment')
+    report(
+      'setting env',
+      `the environment is written into the source: production runs as "${env}", with traces and documents for every client`,
+      place,
+      {
+        severity: 'warning',
+        remedy: 'Remove env, and set SVC_ENV=development on development machines',
+        cause: { key: 'env', value: env },
+      },
+    );
   if (isOn(settings.peek('debug')))
     report('setting debug', 'error replies show stack traces to every client', place, {
       remedy: 'Remove debug (SVC_DEBUG) in production: the log has the stack traces',
+      cause: { key: 'debug', value: settings.peek('debug') },
     });
   if (view.hasPublicDocs && isOn(settings.peek('enableDocs'))) {
     report('setting enableDocs', '/docs and /openapi.json show every route to every client', place, {
       severity: 'warning',
       remedy: 'Remove enableDocs (SVC_ENABLE_DOCS) in production, unless the API is public',
+      cause: { key: 'enableDocs', value: settings.peek('enableDocs') },
     });
   }
   if (
@@ -100,6 +114,22 @@ export function findUnnamedHosts(
   ];
 }
 
+/** SVC210: trusted networks that are large enough to include clients. */
+export function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportFinding): void {
+  const trusted = settings.peek('trustProxy');
+  const networks = typeof trusted === 'string' ? trusted.split(',') : [trusted].flat();
+  const large = networks.find(
+    (network) => typeof network === 'string' && /^[\d.]+\/[0-7]\s*$|:.*\/\d\s*$/.test(network),
+  );
+  if (large !== undefined)
+    report(
+      'setting trustProxy',
+      `"${String(large).trim()}" covers so many addresses that it includes clients`,
+      place,
+      { cause: { key: 'trustProxy', value: trusted } },
+    );
+}
+
 /** Highest values at which a limit still protects the process. */
 const GREATEST = {
   headersTimeoutMs: 120_000,
@@ -122,7 +152,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
         `setting ${name}`,
         `the limit ${value} is too high to protect the process: a few clients can exhaust it`,
         settings.placeOf(name) ?? place,
-        { severity: 'warning' },
+        { severity: 'warning', cause: { key: name, value } },
       );
   }
   for (const detail of ownRoutes(view)) {
@@ -189,12 +219,12 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
     const { options, guard } = socket;
     const warn = (message: string, remedy: string): void =>
       report(subjectOf(detail), message, route.place, { severity: 'warning', remedy });
-    if (guard.origin.isOpen)
+    if (guard.origin.allowed?.isAny)
       warn(
         "pages of every site may open the WebSocket: origins: '*'",
         "Name the sites that may open the WebSocket: origins: ['https://app.example']",
       );
-    const { stranger } = guard.origin;
+    const stranger = guard.origin.allowed?.strangerAmong();
     if (stranger !== undefined)
       warn(
         `pages of unknown sites may open the WebSocket: its function for origins accepts ${stranger}`,

@@ -9,12 +9,14 @@ import { systemClock } from '../base/clock.ts';
 import { makeReport, probe } from '../check/check.ts';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
+import { readProject } from '../check/source/modules.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
+import { recordSecrets } from '../base/used-secrets.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from '../observability/log.ts';
 import { findBreakingChanges } from '../openapi/compare.ts';
@@ -23,6 +25,7 @@ import type { Svc } from '../app/svc.ts';
 import type { RuleText } from '../check/check.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
 import type { Finding, Place } from '../base/findings.ts';
+import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
@@ -30,6 +33,7 @@ import type { SourceReport } from '../check/source/examine.ts';
 // CORE_RULES has every rule
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
 const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES has every rule
+const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!; // CORE_RULES has every rule
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -61,6 +65,7 @@ async function work(job: Job): Promise<Answer> {
   void process.stdout.writable;
   void process.stderr.writable;
   denyStart();
+  const secrets = recordSecrets();
   const network = denyNetwork();
   const escaped: unknown[] = [];
   process.on('uncaughtException', (error) => {
@@ -93,7 +98,7 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
   const found = trespassed(); // read before the probes below, which may use the network
-  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect());
+  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
@@ -103,6 +108,7 @@ async function work(job: Job): Promise<Answer> {
     return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
+  const { joinFindings } = await import('../check/source-places.ts');
   const { examineSources } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
   const sources = examineSources([fileURLToPath(job.module)], CORE_RULES);
@@ -110,9 +116,8 @@ async function work(job: Job): Promise<Answer> {
     [
       ...found,
       ...more,
-      ...checked.findings,
+      ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], SECRETS_RULE),
       ...(live?.findings ?? []),
-      ...sources.findings,
       ...findUnnamedHosts(
         app.inspect(),
         HOSTS_RULE,
@@ -139,6 +144,25 @@ function judgeAsDeployed(app: Svc): void {
     // the module itself has compiled the application
     if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error;
   }
+}
+
+/** Returns the sources and the variables of the environment, whose host names the code may compare. */
+function namesFor({ module }: Job): string {
+  const { modules } = readProject([fileURLToPath(module)]);
+  return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
+}
+
+/** Returns the secrets in settings that code has set. */
+function settingSecrets(app: Svc): UsedSecret[] {
+  const { settings, place } = app.inspect();
+  return ['authSecret', 'authSecretPrevious', 'mcpToken'].flatMap((key) =>
+    settings.sourceOf(key) === 'environment'
+      ? []
+      : [settings.peek(key)]
+          .flat()
+          .filter((text) => typeof text === 'string')
+          .map((text) => ({ text, owner: key, declared: { place } })),
+  );
 }
 
 /** Counts the parts of the application that the report covers. */

@@ -239,7 +239,14 @@ export class RateLimitMiddleware implements Middleware {
     }
   }
 
-  #limitFor(req: HttpRequest): Limit | null {
+  /** Returns how many requests a minute a client may send to a route; Infinity without a limit. @internal */
+  perMinuteOf(route: CompiledRoute): number {
+    const path = route.template.replace(/\{[^}]*\}/g, '1');
+    const limit = this.#limitFor({ route, method: route.method, path });
+    return limit === null ? Infinity : Math.round((limit.rule.limit / limit.rule.periodMs) * 60_000);
+  }
+
+  #limitFor(req: Pick<HttpRequest, 'route' | 'method' | 'path'>): Limit | null {
     const { route } = req;
     if (route?.rateLimit !== undefined) {
       const own = this.#ofRoutes.get(route);
