@@ -16,11 +16,13 @@ import { InvalidToken, readToken, tokenChecks } from '../crypto/jwt.ts';
 import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
 import { bool, given, isFunction, readOptions, isObject } from '../base/options.ts';
 import { isSchemaClass, planOf } from '../schema/schema.ts';
+import { declaredHere } from '../base/findings.ts';
 import { isThenable } from '../base/promises.ts';
 import { noteSecrets } from '../base/used-secrets.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { services, stateKey } from '../http/state.ts';
 import { isToken } from '../http/headers.ts';
+import type { Declared, Place } from '../base/findings.ts';
 import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from '../crypto/jwt.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { SchemaClass, SchemaPlan } from '../schema/schema.ts';
@@ -365,6 +367,18 @@ export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
 
+const calls = new WeakMap<object, Declared>();
+
+/** Keeps the place where the program called `by`, which creates a guard, for findings. */
+export function noteGuard(guard: object, by: (...args: never[]) => unknown): void {
+  calls.set(guard, declaredHere(by));
+}
+
+/** Returns the place of the call that created a guard, for `svc check`. @internal */
+export function placeOfGuard(guard: object): Place | undefined {
+  return calls.get(guard)?.place;
+}
+
 /** The security log of the application. Callers must not pass credentials to it. */
 export function audit({ state }: Context): SecurityLog {
   return SecurityLog.of(state.get(services));
@@ -523,6 +537,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
       return isThenable(client) ? client.then(settle) : settle(client);
     }),
   );
+  noteGuard(bare, APIKeyAuth);
   return wayIn('APIKeyAuth', {
     bare,
     requirement: {

@@ -12,7 +12,9 @@
 import { readFileSync } from 'node:fs';
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
+import { dependenciesOf } from './code-rules.ts';
 import { thrown } from '../routing/compile.ts';
+import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { systemClock } from '../base/clock.ts';
@@ -434,7 +436,11 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
   const pending = origins.map(
     ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS), // isFunction is true, so it exists
   );
-  if (view.metricsGuard !== undefined) pending.push(probeGuard(view.metricsGuard));
+  if (view.metricsGuard !== undefined)
+    pending.push(probeGuard(view.metricsGuard, (verdict) => verdict === true));
+  for (const { dependency } of dependenciesOf(view))
+    if (viewOfDependency(dependency).label === 'APIKeyAuth')
+      pending.push(probeGuard(functionOf(dependency), (client) => client !== undefined && client !== null));
   await Promise.allSettled(pending);
 }
 
@@ -461,11 +467,13 @@ export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }
 
-async function probeGuard(guard: Guard): Promise<void> {
+/** Calls a guard with a test request, which is its context, too. */
+async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean): Promise<void> {
   try {
-    const verdict = Promise.try(() => guard(strangeRequest() as never));
-    const isAllowed = await within(systemClock, LIMIT_MS, verdict, () => undefined);
-    if (isAllowed === true) openGuards.add(guard);
+    const req = strangeRequest();
+    const context = { ...req, req, audit: { refused: () => undefined } };
+    const verdict = Promise.try(() => guard(context as never));
+    if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
     // the function reads parts of a request that this test request lacks: no result
   }

@@ -72,7 +72,7 @@ function isDefinedIn(code: string, name: string): boolean {
 }
 
 /** Returns every dependency once, with the first route that needs it. */
-function dependenciesOf(
+export function dependenciesOf(
   view: ApplicationView,
 ): readonly { readonly dependency: Dependency<unknown>; readonly detail: RouteDetail }[] {
   const found = new Map<unknown, { dependency: Dependency<unknown>; detail: RouteDetail }>();
@@ -171,7 +171,7 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
 }
 
 /** Whether a dependency, or one that it needs, requires a credential or throws. */
-function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
+export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
   if (seen.has(dependency.source)) return false;
   seen.add(dependency.source);
   return (

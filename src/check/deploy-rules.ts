@@ -5,7 +5,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callsOfRequest, codeOf } from './source/functions.ts';
-import { letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
+import { layersWithPlaces, letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
+import { SecurityHeadersMiddleware } from '../http/middleware/security-headers.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { Finding } from '../base/findings.ts';
 import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
@@ -57,6 +58,7 @@ function isOn(value: unknown): boolean {
 
 /** SVC211: production without security headers. */
 export function findMissingHeaders(view: ApplicationView, report: ReportFinding): void {
+  findLoosePolicies(view, report);
   if (
     view.env !== 'production' ||
     ownRoutes(view).length === 0 ||
@@ -68,6 +70,29 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
     'replies have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
   );
+}
+
+/** Sources of scripts that let an injected script run. Hosts are not reported. */
+const LOOSE = /'unsafe-inline'|'unsafe-eval'|(?<![\w:/*.-])(?:https?:|data:|\*)(?![\w/.*-])/;
+
+function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
+  for (const [layer, place] of layersWithPlaces(view)) {
+    const directives =
+      layer instanceof SecurityHeadersMiddleware ? (layer.policy ?? '').split(/\s*;\s*/) : [];
+    const scripts =
+      directives.find((each) => /^script-src\s/.test(each)) ??
+      directives.find((each) => /^default-src\s/.test(each)) ??
+      '';
+    const found = LOOSE.exec(scripts)?.[0];
+    if (found === undefined || (found === "'unsafe-inline'" && /'nonce-|'strict-dynamic'/.test(scripts)))
+      continue;
+    report(
+      'middleware security-headers',
+      `the policy allows scripts from ${found}: a script injected into a page runs`,
+      place,
+      { remedy: "Name the sources: script-src 'self'. For an inline script use cspNonce()" },
+    );
+  }
 }
 
 /**
@@ -112,6 +137,21 @@ export function findUnnamedHosts(
           },
         ]),
   ];
+}
+
+/** SVC218: TLS without verification of certificates, for the whole process. */
+export function findUnverifiedTls({ place }: ApplicationView, report: ReportFinding): void {
+  if (process.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
+    report(
+      'variable NODE_TLS_REJECT_UNAUTHORIZED',
+      'no certificate is verified: attackers on the network can answer as a database, a provider or a service',
+      place,
+      {
+        remedy:
+          'Remove the variable, and name the authority of your certificates: NODE_EXTRA_CA_CERTS=ca.pem',
+        cause: { key: 'NODE_TLS_REJECT_UNAUTHORIZED', value: '0' },
+      },
+    );
 }
 
 /** SVC210: trusted networks that are large enough to include clients. */

@@ -43,10 +43,7 @@ export function joinFindings(
   const placed = declared.map((finding) => {
     const cause = causes.get(finding);
     const place = cause === undefined ? undefined : placeOfCause(cause, sources());
-    if (cause === undefined || place === undefined) return finding;
-    const moved = { ...finding, place };
-    causes.set(moved, cause);
-    return moved;
+    return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
   // findings of the sources about one of these secrets, at the call that receives it
@@ -60,9 +57,15 @@ export function joinFindings(
       (other) =>
         other.rule === finding.rule &&
         (lineOf(other.place) === lineOf(finding.place) ||
-          (causes.has(finding) && other.message === finding.message)),
+          (finding.rule !== 'SVC205' && other.message === finding.message)),
     );
-  const fresh = [...placed, ...found.map(({ finding }) => finding)];
+  const ofSettings = new Set(
+    placed.filter(({ rule }) => rule === 'SVC205').map(({ place }) => lineOf(place)),
+  );
+  const fresh = [
+    ...placed,
+    ...found.map(({ finding }) => finding).filter(({ place }) => !ofSettings.has(lineOf(place))),
+  ];
   return [...fresh.filter((finding) => finding.place === undefined || !isReported(finding)), ...others];
 }
 
@@ -79,6 +82,10 @@ function placeOfCause({ key, value }: Cause, sources: Sources): Place | undefine
     .filter(({ node }) => node.key === key && node.parent?.type === 'object' && mayBe(node.value, value));
   const [first] = entries;
   if (entries.length === 1) return first!.module.placeAt(first!.node.start);
+  const variable = /^[A-Z_]+$/.test(key)
+    ? sources.all('member').find(({ node }) => node.property === key)
+    : undefined;
+  if (variable !== undefined) return variable.module.placeAt(variable.node.start);
   const [file] = dataFiles(sources.project.modules).flatMap((data) => {
     const at = new RegExp(`"${key}"\\s*:`).exec(data.text)?.index;
     return at === undefined ? [] : [placeIn(data, at)];

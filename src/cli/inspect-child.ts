@@ -7,6 +7,7 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { makeReport, probe } from '../check/check.ts';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
 import { readProject } from '../check/source/modules.ts';
@@ -138,12 +139,24 @@ async function work(job: Job): Promise<Answer> {
 /** Compiles the application as production, unless the command line or SVC_ENV names another environment. */
 function judgeAsDeployed(app: Svc): void {
   const env = process.env['SVC_ENV'];
+  const workers = process.env['SVC_WORKERS'] === undefined ? workersOfScripts() : undefined;
   try {
+    if (workers !== undefined) app.config.loadDict({ workers });
     app.withEnvironment({ env: env === 'development' || env === 'test' ? env : 'production' });
   } catch (error) {
     // the module itself has compiled the application
     if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error;
   }
+}
+
+/** Returns the option `--workers` of `svc run` in the scripts of package.json or in the Dockerfile. */
+function workersOfScripts(): string | undefined {
+  for (const file of ['package.json', 'Dockerfile'])
+    if (existsSync(file)) {
+      const workers = /\brun\b.*--workers[=\s",]+(\d+|auto)\b/.exec(readFileSync(file, 'utf8'))?.[1];
+      if (workers !== undefined) return workers;
+    }
+  return undefined;
 }
 
 /** Returns the sources and the variables of the environment, whose host names the code may compare. */

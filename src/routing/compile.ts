@@ -353,7 +353,7 @@ function compiledSocket(
   deps: RouteDeps,
 ): RoutedEndpoint | undefined {
   const socket = flat.socket!; // the caller has filtered routes with a socket
-  if (!socket.isHandled) {
+  if (socket.handlers.length === 0) {
     deps.report({
       rule: 'SVC107',
       severity: 'error',

@@ -220,23 +220,20 @@ export class RateLimitMiddleware implements Middleware {
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
-    if (
-      this.#keys.some((key) =>
-        /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(
-          Function.prototype.toString.call(key),
-        ),
-      )
-    ) {
-      yield {
-        rule: 'SVC210',
-        severity: 'error',
-        subject,
-        message:
-          'the key of the limit is a header field that every client can set: a client that changes it evades the limit',
-        remedy:
-          'Set trustProxy to your proxies, and remove the key: req.ip is then the address of the client',
-      };
-    }
+    const header = this.#keys.map(headerOfKey).find((name) => name !== undefined);
+    if (header === undefined) return;
+    const isForwarded = /^(?:x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|forwarded)$/.test(header);
+    yield {
+      rule: 'SVC210',
+      severity: isForwarded ? 'error' : 'warning',
+      subject,
+      message: isForwarded
+        ? 'the key of the limit is a header field that every client can set: a client that changes it evades the limit'
+        : `the key of the limit is the header "${header}", which every client can set: each new value counts as a new client`,
+      remedy: isForwarded
+        ? 'Set trustProxy to your proxies, and remove the key: req.ip is then the address of the client'
+        : 'Count by req.ip, or by the authenticated user',
+    };
   }
 
   /** Returns how many requests a minute a client may send to a route; Infinity without a limit. @internal */
@@ -366,4 +363,37 @@ function mayMatch(rule: string, route: string): boolean {
     if (segment !== their && !segment.startsWith('{') && !their.startsWith('{')) return false;
   }
   return ours.length === theirs.length;
+}
+
+/** Fields with a credential, whose value must be valid. */
+const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
+
+/**
+ * Returns the header field that changes the key of a request, or undefined. Calls the function with two
+ * requests that differ in their header fields only.
+ */
+function headerOfKey(key: RateLimitKey): string | undefined {
+  const names = new Set<string>();
+  const keyFor = (value: string): unknown => {
+    const get = (_target: object, name: string | symbol): string | undefined => {
+      if (typeof name !== 'string') return undefined;
+      names.add(name);
+      return value;
+    };
+    const request = {
+      method: 'GET',
+      path: '/',
+      ip: '203.0.113.9',
+      cookies: {},
+      headers: new Proxy({}, { get }),
+    };
+    return key(request as unknown as HttpRequest); // a function that reads other parts throws, and is not checked
+  };
+  try {
+    const [one, other] = [keyFor('a'), keyFor('b')];
+    if (typeof one !== 'string' || typeof other !== 'string' || one === other) return undefined;
+  } catch {
+    return undefined;
+  }
+  return [...names].find((name) => !CREDENTIALS.has(name));
 }
