@@ -14,6 +14,7 @@ import { readProject } from '../check/source/modules.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
+import { variableOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
@@ -174,7 +175,7 @@ function settingSecrets(app: Svc): UsedSecret[] {
       : [settings.peek(key)]
           .flat()
           .filter((text) => typeof text === 'string')
-          .map((text) => ({ text, owner: key, declared: { place } })),
+          .map((text) => ({ text, owner: `the application (${variableOf(key)})`, declared: { place } })),
   );
 }
 

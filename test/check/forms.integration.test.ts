@@ -15,7 +15,7 @@ before(build);
 interface Form {
   /** Files by name; `app.js` or `app.ts` exports the application. */
   readonly files: Readonly<Record<string, string>>;
-  readonly env?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string | undefined>>;
   /** `SVC205 config.ts:2 message` of each error and warning. */
   readonly found: readonly string[];
 }
@@ -99,8 +99,8 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': `import { readFileSync } from 'node:fs';\n${app('BearerAuth, Depends', `app.config.loadDict(JSON.parse(readFileSync('settings.json', 'utf8')));\napp.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);`)}`,
       'settings.json': `{\n  "authSecret": "${SECRET}"\n}`,
     },
-    env: { SVC_AUTH_SECRET: '' },
-    found: [],
+    env: { SVC_AUTH_SECRET: undefined },
+    found: [`SVC205 settings.json:2 the secret of the application (SVC_AUTH_SECRET) ${WRITTEN}`],
   },
   'debug in a settings module': {
     files: {
@@ -203,7 +203,7 @@ const FORMS: Readonly<Record<string, Form>> = {
   },
   'a handler of a WebSocket that writes rows': {
     files: {
-      'app.js': `import { DatabasePlugin, db } from 'svc/db';\n${app('Depends', "app.register(new DatabasePlugin('sqlite::memory:'));\napp.websocket('/votes', { db: Depends(db) }, async (socket, { db }) => {\n  for await (const vote of socket) await db.execute('insert into vote values (?)', [String(vote)]);\n});")}`,
+      'app.js': `import { DatabasePlugin, db } from 'svc/db';\n${app('Depends', "app.register(new DatabasePlugin('sqlite:./votes.db'));\napp.websocket('/votes', { db: Depends(db) }, async (socket, { db }) => {\n  for await (const vote of socket) await db.execute('insert into vote values (?)', [String(vote)]);\n});")}`,
     },
     found: ['SVC201 app.js:5 messages of this WebSocket change data, and every client may send them'],
   },
