@@ -5,10 +5,9 @@
  * Steps from a source to a response whose first chunk is known:
  *   source - iterate() -> ChunkIterator - prime() -> Primed: its first chunk is there, or the source failed before a response was sent
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
-import { ignore } from '../base/promises.ts';
+import { currentContext, ignore } from '../base/promises.ts';
 import { bytesOf } from '../base/bytes.ts';
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -36,7 +35,7 @@ export function iterate(chunks: Chunks): ChunkIterator {
  * own context.
  */
 export function inContext(source: ChunkIterator): ChunkIterator {
-  const run = AsyncLocalStorage.snapshot();
+  const run = currentContext();
   return {
     next: () => run(() => source.next()),
     return: () => run(() => source.return?.()),

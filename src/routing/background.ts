@@ -2,8 +2,8 @@
  * Background tasks: work after the response. Tasks of a request run one after another, once its dependencies
  * were cleaned up. A failure is logged and counted, and the next task runs.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError } from '../base/errors.ts';
+import { currentContext } from '../base/promises.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 
@@ -36,7 +36,8 @@ export class BackgroundTasks {
     if (this.#tasks.length >= MAX_PER_REQUEST)
       throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, true]);
     this.#runner.reserve();
-    this.#tasks.push(AsyncLocalStorage.bind(() => fn(...args)));
+    const run = currentContext();
+    this.#tasks.push(() => run(fn, ...args));
     return this;
   }
 

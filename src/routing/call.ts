@@ -7,10 +7,9 @@
  *
  * A step returns a promise only if it must wait for something.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
-import { ignore, isThenable } from '../base/promises.ts';
+import { currentContext, ignore, isThenable } from '../base/promises.ts';
 import { LateAnswer, problem } from '../http/response.ts';
 import { discard, isChunks } from '../http/chunks.ts';
 import { CoreEdge, guarded } from '../http/pipeline.ts';
@@ -283,7 +282,8 @@ class RouteCall {
       });
       if (tasks !== undefined) await this.#plan.deps.tasks.run(tasks, fields, onFailed);
     };
-    this.#req.afterwards(AsyncLocalStorage.bind(leave));
+    const run = currentContext();
+    this.#req.afterwards((outcome) => run(leave, outcome));
   }
 
   /**

@@ -9,8 +9,7 @@
  * An open socket keeps only the header fields of its request. The objects of node:http, which take several
  * KB, are released.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
-import { ignore, within } from '../../base/promises.ts';
+import { currentContext, ignore, within } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
 import { TransportRequest, pathOf } from '../request/request.ts';
@@ -21,6 +20,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
+import type { ContextRunner } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { Answer } from '../response.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
@@ -302,7 +302,7 @@ export class SwitchingProtocols extends HttpResponse {
   readonly #open: OpenSocket;
   readonly #context: unknown;
   /** Calls a function in the async context (AsyncLocalStorage) in which the handshake was accepted. */
-  readonly #enter: SocketDeps['enter'] = AsyncLocalStorage.snapshot();
+  readonly #enter: ContextRunner = currentContext();
 
   constructor(agreement: Agreement, open: OpenSocket, context: unknown) {
     const { handshake, protocol, deflate } = agreement;

@@ -25,6 +25,7 @@ import { PeerWatch, RoundTrip, startBeats } from './liveness.ts';
 import { FrameSender } from './sender.ts';
 import { destroyAfterEnd, listen } from './stream-events.ts';
 import type { Duplex } from 'node:stream';
+import type { ContextRunner } from '../../base/promises.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { Beating, Heartbeat } from '../streaming/heartbeat.ts';
@@ -60,7 +61,7 @@ export interface SocketDeps {
   /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
   /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
-  readonly enter: <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
+  readonly enter: ContextRunner;
   /** The request of the handshake. */
   readonly req: TransportRequest;
   readonly host: SocketHost;
@@ -99,7 +100,7 @@ export class WebSocketConnection
   readonly #stream: Duplex;
   readonly #deps: SharedSocketDeps;
   readonly #host: SocketHost;
-  readonly #enter: SocketDeps['enter'];
+  readonly #enter: ContextRunner;
   /** Parser of received bytes; undefined while no bytes wait for it; see {@link SpareReaders}. */
   #reader: FrameReader | undefined;
   readonly #sender: FrameSender;
