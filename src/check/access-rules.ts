@@ -9,11 +9,12 @@ import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { McpGuard } from '../mcp/mount.ts';
 import { functionOfTool } from '../mcp/mcp.ts';
 import { codeOf } from './source/functions.ts';
-import { dependenciesOf, guards } from './code-rules.ts';
+import { guards } from './code-rules.ts';
 import { placeOfGuard } from '../auth/auth.ts';
 import { predicateOf } from '../auth/require.ts';
 import { functionOf } from '../routing/di.ts';
 import {
+  dependenciesOf,
   layersWithPlaces,
   letsStrangersIn,
   sourceAt,

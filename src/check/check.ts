@@ -12,7 +12,6 @@
 import { readFileSync } from 'node:fs';
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
-import { dependenciesOf } from './code-rules.ts';
 import { thrown } from '../routing/compile.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
@@ -25,6 +24,7 @@ import type { Config } from '../base/config.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 import type { Awaitable, Middleware, Rule } from '../http/contracts.ts';
 import type { Allowance } from '../routing/spec.ts';
+import type { Dependency } from '../routing/di.ts';
 import type { FlatRoute } from '../routing/route.ts';
 
 /** The application as rules of this package see it. Rules of plugins receive a `CompiledView`. */
@@ -404,6 +404,33 @@ export function shapeOf({ declared }: Pick<RouteDetail, 'declared'>): string {
 /** Returns the middleware of a route, outermost first. */
 export function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): readonly Middleware[] {
   return [...middleware, ...use];
+}
+
+/** Returns every dependency once, with the first route that needs it. */
+export function dependenciesOf(
+  view: ApplicationView,
+): readonly { readonly dependency: Dependency<unknown>; readonly detail: RouteDetail }[] {
+  const found = new Map<unknown, { dependency: Dependency<unknown>; detail: RouteDetail }>();
+  const visit = (dependency: Dependency<unknown>, detail: RouteDetail): void => {
+    if (found.has(dependency.source)) return;
+    found.set(dependency.source, { dependency, detail });
+    for (const inner of needsOf(dependency)) visit(inner, detail);
+  };
+  for (const detail of ownRoutes(view))
+    for (const [, dependency] of [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)])
+      visit(dependency, detail);
+  return [...found.values()];
+}
+
+/**
+ * Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports.
+ */
+export function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[] {
+  try {
+    return viewOfDependency(dependency).needs;
+  } catch {
+    return [];
+  }
 }
 
 /*

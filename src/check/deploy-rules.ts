@@ -157,14 +157,14 @@ export function findUnverifiedTls({ place }: ApplicationView, report: ReportFind
 /** SVC210: trusted networks that are large enough to include clients. */
 export function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportFinding): void {
   const trusted = settings.peek('trustProxy');
-  const networks = typeof trusted === 'string' ? trusted.split(',') : [trusted].flat();
+  const networks = typeof trusted === 'string' ? trusted.trim().split(/\s*,\s*/) : [trusted].flat();
   const large = networks.find(
-    (network) => typeof network === 'string' && /^[\d.]+\/[0-7]\s*$|:.*\/\d\s*$/.test(network),
+    (network) => typeof network === 'string' && /^[\da-f.:]+\/[0-7]$/i.test(network),
   );
   if (large !== undefined)
     report(
       'setting trustProxy',
-      `"${String(large).trim()}" covers so many addresses that it includes clients`,
+      `"${String(large)}" covers so many addresses that it includes clients`,
       place,
       { cause: { key: 'trustProxy', value: trusted } },
     );

@@ -85,6 +85,9 @@ const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
   statement_cache: undefined,
 };
 
+/** Usual names of services on a developer's machine. `svc check` ignores their passwords. */
+const OF_COMPOSE = /^(?:db|database|postgres|mysql|mariadb|redis|valkey)$/;
+
 /** Parses an address behind its scheme and colon. */
 export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): ServerUrl {
   const [, authority = '', path = '', query] =
@@ -106,7 +109,8 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
     one('user', name) || (rules.needsUser === false ? '' : refuse(`the user is missing: ${rules.example}`));
   const hosts = hostsOf(authority.slice(at + 1), settings, rules, decode, refuse);
   const password = one('password', secret) || undefined;
-  if (hosts.some(({ host }) => !isLocalHost(host))) noteSecrets('the database', [password, secret]);
+  if (hosts.some(({ host }) => !isLocalHost(host) && !OF_COMPOSE.test(host)))
+    noteSecrets('the database', [password, secret]);
   return {
     hosts,
     user,
