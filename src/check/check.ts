@@ -338,11 +338,17 @@ export interface Selection {
 }
 
 /** Returns the report with only the findings of the selected rules. */
-export function select(report: Report, { only, skip }: Selection): Report {
-  const isSelected = ({ rule }: Finding): boolean =>
-    (only.length === 0 || only.some((pattern) => matches(pattern, rule))) &&
-    !skip.some((pattern) => matches(pattern, rule));
-  return makeReport(report.findings.filter(isSelected), report.suppressed.filter(isSelected));
+export function select(report: Report, selection: Selection): Report {
+  const has = ({ rule }: Finding): boolean => isSelected(rule, selection);
+  return makeReport(report.findings.filter(has), report.suppressed.filter(has));
+}
+
+/** Whether a selection has the rule of an id. */
+export function isSelected(id: string, { only, skip }: Selection): boolean {
+  return (
+    (only.length === 0 || only.some((pattern) => matches(pattern, id))) &&
+    !skip.some((pattern) => matches(pattern, id))
+  );
 }
 
 /** Whether the id of a rule matches a pattern, in which `*` stands for any text. Ignores case. */

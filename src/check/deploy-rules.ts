@@ -6,9 +6,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callsOfRequest, codeOf } from './source/functions.ts';
 import { layersWithPlaces, letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
+import { isThenable } from '../base/promises.ts';
+import { RateLimitMiddleware, namesForwarded } from '../http/middleware/rate-limit.ts';
 import { SecurityHeadersMiddleware } from '../http/middleware/security-headers.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { Finding } from '../base/findings.ts';
+import type { HttpRequest, RateLimitKey } from '../http/contracts.ts';
 import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
 
 /** SVC208: stack traces, API documents or metrics that are public in production. */
@@ -154,8 +157,60 @@ export function findUnverifiedTls({ place }: ApplicationView, report: ReportFind
     );
 }
 
-/** SVC210: trusted networks that are large enough to include clients. */
-export function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportFinding): void {
+/** SVC210: trusted networks that are large enough to include clients, and limits by a header that clients set. */
+export function findForgedClients(view: ApplicationView, report: ReportFinding): void {
+  findTrustedCrowds(view, report);
+  for (const [layer, place] of layersWithPlaces(view)) {
+    if (!(layer instanceof RateLimitMiddleware)) continue;
+    const header = layer.keys
+      .filter((key) => !namesForwarded(key)) // compile() reports these
+      .map(headerOfKey)
+      .find((name) => name !== undefined);
+    if (header !== undefined)
+      report(
+        'middleware rate-limit',
+        `the key of the limit is the header "${header}", which every client can set: each new value counts as a new client`,
+        place,
+        { severity: 'warning', remedy: 'Count by req.ip, or by the authenticated user' },
+      );
+  }
+}
+
+/** Fields with a credential, whose value must be valid. */
+const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
+
+/**
+ * Returns the header field that changes the key of a request, or undefined. Calls the function with two
+ * requests that differ in their header fields only.
+ */
+function headerOfKey(key: RateLimitKey): string | undefined {
+  const names = new Set<string>();
+  const keyFor = (value: string): unknown => {
+    const get = (_target: object, name: string | symbol): string | undefined => {
+      if (typeof name !== 'string') return undefined;
+      names.add(name);
+      return value;
+    };
+    const request = {
+      method: 'GET',
+      path: '/',
+      ip: '203.0.113.9',
+      cookies: {},
+      headers: new Proxy({}, { get }),
+    };
+    return key(request as unknown as HttpRequest); // a function that reads other parts throws, and is not checked
+  };
+  try {
+    const [one, other] = [keyFor('a'), keyFor('b')];
+    for (const result of [one, other]) if (isThenable(result)) result.then(undefined, () => undefined);
+    if (typeof one !== 'string' || typeof other !== 'string' || one === other) return undefined;
+  } catch {
+    return undefined;
+  }
+  return [...names].find((name) => !CREDENTIALS.has(name));
+}
+
+function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportFinding): void {
   const trusted = settings.peek('trustProxy');
   const networks = typeof trusted === 'string' ? trusted.trim().split(/\s*,\s*/) : [trusted].flat();
   const large = networks.find(
