@@ -141,10 +141,14 @@ export class CoreEdge {
   }
 
   answer(value: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    if (typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function')
+    const isResponse = value instanceof HttpResponse; // tested first, because middleware nearly always returns one
+    if (
+      !isResponse &&
+      typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function'
+    )
       return this.#settle(value as PromiseLike<unknown>, req);
     try {
-      const response = toResponse(value, this.#plan).settle(req);
+      const response = (isResponse ? value : toResponse(value, this.#plan)).settle(req);
       return response instanceof HttpResponse ? response : this.#settle(response, req);
     } catch (error) {
       return this.#errors.render(error, req);
