@@ -345,9 +345,9 @@ export class DeclaredSocket {
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** Whether the route has a handler. */
-  get isHandled(): boolean {
-    return this.#handler !== undefined || Object.keys(this.router.take()).length > 0;
+  /** Handlers that were added. After a read, none can be added. */
+  get handlers(): readonly ((...args: never[]) => unknown)[] {
+    return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
 
   /** Creates the opener of the route's sockets for one application. */
