@@ -18,9 +18,10 @@ import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
-import { LARGE_BYTES, isLarge, largeBytesOf, writeParams } from './values.ts';
+import { LARGE_BYTES, isLarge, largeBytesOf, refuse, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
-import { refuseCount, parameterIssue, refuseParameter, type Params } from '../values.ts';
+import { refuseCount, parameterIssue } from '../parameters.ts';
+import type { Params } from '../values.ts';
 import { writtenTable } from '../dialects.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
@@ -93,7 +94,7 @@ export class MySqlRunner {
 
   /**
    * Runs one statement and returns the result of `answer` for its rows. Rejects with the server's error, or
-   * with an SvcError for a value that cannot be sent.
+   * with a DataError or an SvcError for a value that cannot be sent.
    */
   run<T>(
     text: string,
@@ -443,7 +444,7 @@ export class MySqlRunner {
     try {
       this.beginExecute(id, flags);
       if (kinds !== undefined) pin(kinds, params);
-      if (params.length > 0) writeParams(writer, params, kinds, undefined, true);
+      if (params.length > 0) writeParams(writer, params, kinds, text, undefined, true);
     } catch (error) {
       writer.rewind(before);
       throw error;
@@ -469,8 +470,8 @@ export class MySqlRunner {
     this.writeClosing();
     for (const [index, value] of params.entries()) {
       if (!isLarge(value)) continue;
-      const problem = typeof value === 'string' ? parameterIssue(value) : undefined;
-      if (problem !== undefined) refuseParameter(index + 1, problem);
+      const refusal = typeof value === 'string' ? parameterIssue(value) : undefined;
+      if (refusal !== undefined) refuse(refusal, { position: index + 1, sql: text });
       const bytes = largeBytesOf(value);
       if (bytes.length >= this.maxPacketBytes)
         throw this.#tooLong(`parameter ${index + 1}`, bytes.length, text);

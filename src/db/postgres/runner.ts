@@ -109,7 +109,7 @@ export class PostgresRunner {
 
   /**
    * Runs one statement and returns the result of `answer` for its rows. Rejects with the server's error, or
-   * with an SvcError for a value that cannot be sent.
+   * with a DataError or an SvcError for a value that cannot be sent.
    */
   run<T>(
     sql: string,
@@ -473,7 +473,7 @@ export class PostgresRunner {
       if (isNew) writer.parse(name, text);
       if (!isKnown) writer.describe('statement', name);
       writer.beginBind(portal, name, params.length);
-      writeParams(writer, params, isKnown ? known.oids : described, this.types);
+      writeParams(writer, params, isKnown ? known.oids : described, this.types, text);
       writer.endBind(isKnown ? (known.plan?.formats ?? TEXT_FORMATS) : TEXT_FORMATS);
       writer.execute(portal, maxRows);
       writer.sync();

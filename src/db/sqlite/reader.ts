@@ -146,7 +146,7 @@ class SqliteReader implements Connection {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    const inputs = encodeParams(params, checkedStatement(sql, 'sqlite').placeholders);
+    const inputs = encodeParams(params, checkedStatement(sql, 'sqlite'));
     const stream = await this.#ask<number>('stream', limit, { sql, inputs });
     try {
       for (;;) {
@@ -218,7 +218,7 @@ class SqliteReader implements Connection {
   #statement<T>(verb: ReaderVerb, sql: string, params: Params, limit: Limit | undefined): Promise<T> {
     return this.#ask<T>(verb, limit, {
       sql,
-      inputs: encodeParams(params, checkedStatement(sql, 'sqlite').placeholders),
+      inputs: encodeParams(params, checkedStatement(sql, 'sqlite')),
     });
   }
 
