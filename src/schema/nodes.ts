@@ -19,6 +19,7 @@ import type {
   SchemaClass,
   TypeSource,
 } from './types.ts';
+import { readDeprecation } from './deprecation.ts';
 import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
 import type { PatternFinding } from './pattern.ts';
@@ -279,7 +280,7 @@ export function readField(
     isSecret: read.secret === true,
     isReadOnly: read.readOnly === true,
     isList: isListNode(node),
-    about: aboutOf(read),
+    about: aboutOf(read, `the field ${owner}`),
   });
 }
 
@@ -393,10 +394,17 @@ export function examplesOf({ example, examples = [] }: About): readonly unknown[
   return example === undefined ? examples : [example, ...examples];
 }
 
-function aboutOf(read: Read): About {
-  const entries = ['title', 'description', 'example', 'examples', 'deprecated']
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for a deprecation */
+function aboutOf(read: Read, owner: string): About {
+  const entries = ['title', 'description', 'example', 'examples']
     .filter((name) => read[name] !== undefined)
     .map((name) => [name, read[name]] as const);
+  const deprecated = read['deprecated'] as boolean | Deprecation | undefined; // ABOUT accepts nothing else
+  if (deprecated !== undefined)
+    entries.push([
+      'deprecated',
+      typeof deprecated === 'object' ? readDeprecation(owner, deprecated) : deprecated,
+    ]);
   return Object.freeze(Object.fromEntries(entries) as About);
 }
 
@@ -479,7 +487,10 @@ function itemOf(source: TypeSource, options: object | undefined, owner: string, 
     ...ABOUT,
     ...(BY_KIND[constrainedKind(shape, owner)] ?? {}),
   });
-  return { ...nodeOf(shape, owner, constraintsOf(read, owner), resolve), about: aboutOf(read) };
+  return {
+    ...nodeOf(shape, owner, constraintsOf(read, owner), resolve),
+    about: aboutOf(read, `the items of ${owner}`),
+  };
 }
 
 function literalsOf(values: readonly Literal[], owner: string): readonly Literal[] {
