@@ -442,6 +442,7 @@ export class Router<
     super(options);
   }
 
+  /** Adds a route for GET and HEAD. */
   get<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   get<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -452,6 +453,7 @@ export class Router<
     return this.addRoute(GET, path, rest, undefined, get);
   }
 
+  /** Adds a route for POST. */
   post<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   post<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -462,6 +464,7 @@ export class Router<
     return this.addRoute(POST, path, rest, undefined, post);
   }
 
+  /** Adds a route for PUT. */
   put<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   put<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -472,6 +475,7 @@ export class Router<
     return this.addRoute(PUT, path, rest, undefined, put);
   }
 
+  /** Adds a route for PATCH. */
   patch<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -482,6 +486,7 @@ export class Router<
     return this.addRoute(PATCH, path, rest, undefined, patch);
   }
 
+  /** Adds a route for DELETE. */
   delete<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
