@@ -30,3 +30,8 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
     throw new SvcError('E_OPTION_RANGE', [owner, 'sunset', 'must not be before "since"', shown(read.sunset)]);
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
+
+/** Returns the option of a field; its dates are checked. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function deprecationOf(owner: string, given: unknown): unknown {
+  return typeof given === 'object' && given !== null ? readDeprecation(owner, given as Deprecation) : given;
+}

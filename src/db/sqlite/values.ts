@@ -5,7 +5,6 @@
  *                 json(v) -> text · other values unchanged
  *   from SQLite   integer -> number, or bigint beyond 2^53 - 1 · real -> number · blob -> Uint8Array
  */
-import { endianness } from 'node:os';
 import { parameterIssue, refuseCount, refuseParameter } from '../parameters.ts';
 import { Json, bytesOf, type Parameter, type Params, isoText, setColumn } from '../values.ts';
 import type { Int8, Row } from '../driver.ts';
@@ -31,27 +30,10 @@ export function encodeParams(
     inputs[index] =
       // bigint, because node:sqlite binds a number as real: '5.0' in a text column
       typeof value === 'number' && Number.isSafeInteger(value)
-        ? integer(value)
+        ? BigInt(value)
         : encode(value, index, row, text);
   }
   return inputs;
-}
-
-const WIDE = new BigInt64Array(1);
-const HALVES = new Int32Array(WIDE.buffer);
-const LOW = endianness() === 'LE' ? 0 : 1;
-
-/**
- * Returns an integer as bigint. A 32-bit integer is converted by two typed arrays on one buffer, in half the
- * time of `BigInt()`.
- * Benchmark: shared/bench/db, executeMany.
- */
-function integer(value: number): bigint {
-  const low = value | 0;
-  if (low !== value) return BigInt(value);
-  HALVES[LOW] = low;
-  HALVES[1 - LOW] = low >> 31;
-  return WIDE[0]!;
 }
 
 function encode(value: Parameter, index: number, row: number | undefined, sql: string): SqliteInput {

@@ -17,17 +17,20 @@ import type { FieldPlan, ObjectPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Deprecation, Literal } from '../../schema/types.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** A deprecation as header fields. */
-class Mark {
+/** A deprecation with its times in milliseconds since the epoch. */
+interface Mark {
   readonly sinceMs: number;
+  /** Infinity without a date. */
   readonly sunsetMs: number;
   readonly link: string | undefined;
+}
 
-  constructor({ since, sunset, link }: Deprecation) {
-    this.sinceMs = deprecationMs(since);
-    this.sunsetMs = sunset === undefined ? Infinity : deprecationMs(sunset);
-    this.link = link;
-  }
+function markOf({ since, sunset, link }: Deprecation): Mark {
+  return {
+    sinceMs: deprecationMs(since),
+    sunsetMs: sunset === undefined ? Infinity : deprecationMs(sunset),
+    link,
+  };
 }
 
 /** Adds the header fields of several deprecations: the earliest dates, and every link. */
@@ -50,7 +53,7 @@ export class DeprecationMiddleware implements Middleware {
   readonly #marks: readonly Mark[];
 
   constructor(deprecation: Deprecation) {
-    this.#marks = [new Mark(deprecation)];
+    this.#marks = [markOf(deprecation)];
   }
 
   handle(_: HttpRequest, next: Next): Awaitable<HttpResponse> {
@@ -86,7 +89,7 @@ export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Midd
   const isDated = (plan: ObjectPlan): boolean => plan.fields.some((field) => marks.has(field));
   for (const field of plans.flatMap(({ fields }) => fields)) {
     const { deprecated } = field.about;
-    if (typeof deprecated === 'object') marks.set(field, new Mark(deprecated));
+    if (typeof deprecated === 'object') marks.set(field, markOf(deprecated));
   }
   return marks.size === 0
     ? undefined
