@@ -2,8 +2,9 @@
  * Reads the option `deprecated` of routes and fields.
  */
 import { SvcError } from '../base/errors.ts';
-import { given, readOptions, shown } from '../base/options.ts';
+import { defined, given, isRecord, readOptions, shown } from '../base/options.ts';
 import { checkedMs, isDate, momentMs } from './formats.ts';
+
 import type { Deprecation } from './types.ts';
 
 const date = (value: unknown): boolean =>
@@ -31,7 +32,9 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 
-/** Returns the option of a field; its dates are checked. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-export function deprecationOf(owner: string, given: unknown): unknown {
-  return typeof given === 'object' && given !== null ? readDeprecation(owner, given as Deprecation) : given;
+/** Returns what a field says about itself. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for its deprecation */
+export function aboutOf(read: Readonly<Record<string, unknown>>, owner: string): object {
+  const { title, description, example, examples, deprecated: given } = read;
+  const deprecated = isRecord(given) ? readDeprecation(owner, given as unknown as Deprecation) : given;
+  return Object.freeze(defined({ title, description, example, examples, deprecated }));
 }

@@ -6,7 +6,7 @@
  * schema class contains a function that returns its plan, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, defined, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
+import { bool, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
 import { FieldType, isSchemaClass } from './types.ts';
 import type {
@@ -19,7 +19,7 @@ import type {
   SchemaClass,
   TypeSource,
 } from './types.ts';
-import { deprecationOf } from './deprecation.ts';
+import { aboutOf } from './deprecation.ts';
 import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
 import type { PatternFinding } from './pattern.ts';
@@ -400,13 +400,6 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
 /** Returns all examples, the single one first. */
 export function examplesOf({ example, examples = [] }: About): readonly unknown[] {
   return example === undefined ? examples : [example, ...examples];
-}
-
-function aboutOf(read: Read, owner: string): About {
-  const { title, description, example, examples, deprecated: given } = read;
-  return Object.freeze(
-    defined({ title, description, example, examples, deprecated: deprecationOf(owner, given) }) as About,
-  );
 }
 
 function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
