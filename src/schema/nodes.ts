@@ -6,7 +6,7 @@
  * schema class contains a function that returns its plan, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
+import { bool, defined, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
 import { FieldType, isSchemaClass } from './types.ts';
 import type {
