@@ -23,8 +23,11 @@ import type { JsonEntry } from './redact.ts';
 export interface Logger {
   /** Returns a logger with the name `name` (not `parent.name`) that adds `fields` to every event. */
   child(name: string, fields?: Record<string, unknown>): Logger;
+  /** Logs an event for developers. */
   debug(event: string, fields?: Record<string, unknown>): void;
+  /** Logs an event of normal operation. */
   info(event: string, fields?: Record<string, unknown>): void;
+  /** Logs an event that an operator should look at. */
   warn(event: string, fields?: Record<string, unknown>): void;
   /** `error`: the thrown value; it becomes the field `error`. */
   error(event: string, error: unknown, fields?: Record<string, unknown>): void;

@@ -81,6 +81,7 @@ export class Dependency<out T> {
     return needsHandler ? 'handler' : 'request';
   }
 
+  /** Returns whether a value is a dependency. */
   static is(value: unknown): value is Dependency<unknown> {
     return typeof value === 'object' && value !== null && #isDependency in value;
   }

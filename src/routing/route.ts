@@ -401,6 +401,7 @@ export class Router<
     super(options);
   }
 
+  /** Adds a route for GET and HEAD. */
   get<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   get<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -411,6 +412,7 @@ export class Router<
     return this.addRoute(GET, path, rest, undefined, get);
   }
 
+  /** Adds a route for POST. */
   post<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   post<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -421,6 +423,7 @@ export class Router<
     return this.addRoute(POST, path, rest, undefined, post);
   }
 
+  /** Adds a route for PUT. */
   put<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   put<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -431,6 +434,7 @@ export class Router<
     return this.addRoute(PUT, path, rest, undefined, put);
   }
 
+  /** Adds a route for PATCH. */
   patch<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -441,6 +445,7 @@ export class Router<
     return this.addRoute(PATCH, path, rest, undefined, patch);
   }
 
+  /** Adds a route for DELETE. */
   delete<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,

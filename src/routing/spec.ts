@@ -1,7 +1,7 @@
 /**
  * Specs of routes: their options and dependencies, and how both are separated and checked.
  */
-import { readDeprecation } from '../http/middleware/deprecation.ts';
+import { readDeprecation } from '../schema/deprecation.ts';
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
 import {

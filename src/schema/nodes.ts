@@ -19,6 +19,7 @@ import type {
   SchemaClass,
   TypeSource,
 } from './types.ts';
+import { aboutOf } from './deprecation.ts';
 import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
 import type { PatternFinding } from './pattern.ts';
@@ -279,7 +280,7 @@ export function readField(
     isSecret: read.secret === true,
     isReadOnly: read.readOnly === true,
     isList: isListNode(node),
-    about: aboutOf(read),
+    about: aboutOf(read, `the field ${owner}`),
   });
 }
 
@@ -401,11 +402,6 @@ export function examplesOf({ example, examples = [] }: About): readonly unknown[
   return example === undefined ? examples : [example, ...examples];
 }
 
-function aboutOf(read: Read): About {
-  const { title, description, example, examples, deprecated } = read;
-  return Object.freeze(defined({ title, description, example, examples, deprecated }) as About);
-}
-
 function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
   switch (shape.kind) {
     case 'object':
@@ -485,7 +481,10 @@ function itemOf(source: TypeSource, options: object | undefined, owner: string, 
     ...ABOUT,
     ...(BY_KIND[constrainedKind(shape, owner)] ?? {}),
   });
-  return { ...nodeOf(shape, owner, constraintsOf(read, owner), resolve), about: aboutOf(read) };
+  return {
+    ...nodeOf(shape, owner, constraintsOf(read, owner), resolve),
+    about: aboutOf(read, `the items of ${owner}`),
+  };
 }
 
 function literalsOf(values: readonly Literal[], owner: string): readonly Literal[] {

@@ -15,6 +15,7 @@ export interface MultiMap {
   get(name: string): string | undefined;
   /** All values of a name, in order. */
   getAll(name: string): readonly string[];
+  /** Whether the name occurs. */
   has(name: string): boolean;
   /** Each name once, in order of first use. */
   keys(): Iterable<string>;

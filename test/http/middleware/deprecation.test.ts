@@ -9,6 +9,7 @@ import {
   Field,
   Schema,
   Svc,
+  SvcError,
   createLogger,
   file,
   int,
@@ -170,7 +171,7 @@ test('documents mark the field as deprecated; mistakes in its dates are reported
   const members = components.schemas?.['Body']?.['properties'] as Record<string, { deprecated?: boolean }>;
   assert.equal(members['old']?.deprecated, true);
   assert.equal(paths['/a']?.post?.parameters?.[0]?.schema['deprecated'], true);
-  for (const deprecated of [
+  for (const wrong of [
     { since: 'soon' },
     { since: '2026-02-30' },
     { since: '2026-01-31T10:00' },
@@ -179,9 +180,34 @@ test('documents mark the field as deprecated; mistakes in its dates are reported
     { since: '2026-01-01', until: 'x' },
     {},
   ]) {
-    const broken = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
-    broken.get('/a', { query: { q: Field(str, { deprecated: deprecated as never }) } }, () => 'ok');
-    t.after(() => broken.shutdown());
-    await assert.rejects(broken.startup(), { code: 'E_COMPILE' });
+    const deprecated = wrong as never;
+    class Item extends Schema {
+      old = Field(str, { deprecated });
+    }
+    class Page extends Schema {
+      items = Field(list(nullable(Item)));
+    }
+    const Names = list(str, { deprecated });
+    for (const declare of [
+      (app: Svc) => app.get('/a', { query: { q: Field(str, { deprecated }) } }, () => 'ok'),
+      (app: Svc) => app.post('/a', { body: Item, public: true }, () => 'ok'),
+      (app: Svc) => app.get('/a', { response: Page }, () => ({ items: [] })),
+      (app: Svc) => app.get('/a', { response: { 200: str, 404: Item } }, () => 'ok'),
+      (app: Svc) => app.get('/a', { response: Names }, () => []),
+      (app: Svc) => app.tool('a', { args: { q: Field(str, { deprecated }) } }, () => 'ok'),
+    ]) {
+      const broken = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
+      declare(broken);
+      t.after(() => broken.shutdown());
+      await assert.rejects(broken.startup(), (error: SvcError) => {
+        assert.deepEqual(
+          [error.code, error.findings.map(({ rule }) => rule)],
+          ['E_COMPILE', ['SVC107']],
+          declare.toString(),
+        );
+        assert.match(error.findings[0]!.message, /^Cannot configure deprecated of /);
+        return true;
+      });
+    }
   }
 });
