@@ -1,17 +1,16 @@
 /**
- * OpenAPI descriptions of the endpoints. The endpoints parse their parameters by hand, and their error
- * responses have a form of their own, so the document cannot be derived from route declarations.
+ * OpenAPI descriptions of the endpoints. The endpoints parse their parameters without declared schemas, and
+ * have their own form of errors, so the document cannot be derived from the routes.
  */
 import { OAUTH_ERRORS } from './errors.ts';
 
-/** OpenAPI description of one route. */
 interface Described {
   readonly summary: string;
   readonly description: string;
   readonly meta: Readonly<Record<string, unknown>>;
 }
 
-/** Options that change the responses. */
+/** Options of the plugin that the descriptions depend on. */
 interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
@@ -19,7 +18,7 @@ interface DocumentedMode {
   readonly nativeRedirects: readonly string[];
 }
 
-/** The endpoints by name. */
+/** Names of the endpoints: the last segments of their paths. */
 export type EndpointName =
   'login' | 'callback' | 'token' | 'revoke' | 'link' | 'unlink' | 'logout' | 'backchannel-logout';
 
@@ -29,7 +28,7 @@ const THUMBPRINT = { type: 'string', pattern: '^[\\w-]{43}$' } as const;
 const FORM = 'application/x-www-form-urlencoded';
 const REF = '#/components';
 
-/** Summary, description and `meta.openapi` of an endpoint, for one of its methods. */
+/** Returns summary, description and `meta.openapi` of an endpoint, for one of its methods. */
 export function describeEndpoint(
   endpoint: EndpointName,
   method: 'GET' | 'POST',
@@ -232,8 +231,8 @@ const CALLBACK = {
 };
 
 /**
- * Error responses, which all have the form of OAuth. Null removes a response that would be derived from the
- * route.
+ * Error responses, which all have the form of OAuth. Null removes a response that the document would derive
+ * from the route.
  */
 const REFUSALS = {
   400: null,
@@ -297,7 +296,7 @@ function described(description: string): DescribedSchema {
   return { ...TEXT, description };
 }
 
-/** Returns query parameters by their schemas, whose descriptions become those of the parameters. */
+/** Returns query parameters. The description of each schema becomes that of its parameter. */
 function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
   return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
     name,

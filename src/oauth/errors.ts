@@ -1,6 +1,6 @@
 /**
- * Errors under `/oauth/*`, sent as RFC 6749 §5.2 objects. A code never changes its meaning. The description
- * reveals no secret, and is the same for tokens that are invalid for different reasons.
+ * Errors under `/oauth/*`, which are sent as objects of RFC 6749 §5.2. The meaning of a code never changes.
+ * Descriptions reveal no secret. Tokens that are invalid for different reasons get the same description.
  */
 import { HTTPException } from '../base/errors.ts';
 
@@ -34,7 +34,7 @@ export type OAuthErrorCode =
 
 const ASK = 'The provider has to ask the user: log in again, without prompt=none';
 
-/** Every code with its status, and the remedy for the client or operator. */
+/** Status and description of each code. The description names the remedy for the client or operator. */
 export const OAUTH_ERRORS: Readonly<
   Record<OAuthErrorCode, { readonly status: number; readonly description: string }>
 > = {
@@ -77,7 +77,7 @@ export const OAUTH_ERRORS: Readonly<
   use_dpop_nonce: { status: 400, description: 'The DPoP proof needs the nonce of the field DPoP-Nonce' },
 };
 
-/** Details of an {@link OAuthError}. */
+/** Options of an {@link OAuthError}. */
 export interface OAuthErrorOptions {
   /** Replaces the default description of the code. Clients see it. */
   readonly description?: string | undefined;
@@ -89,7 +89,7 @@ export interface OAuthErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Stops a request under `/oauth/*` with an error response. */
+/** Ends a request under `/oauth/*` with an error response. */
 export class OAuthError extends HTTPException {
   declare readonly code: OAuthErrorCode;
   readonly description: string;
