@@ -402,7 +402,7 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
  * @throws SvcError `E_AUTH` for an invalid key
  */
 export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>> {
-  if (typeof key?.name !== 'string') mistaken('requireSession()', 'its key is not made by sessionKey()');
+  if (typeof key?.name !== 'string') mistaken('requireSession()', 'the key is not made by sessionKey()');
   const bare = named('requireSession', ({ req }: Context) => {
     const value = req.session.get(key);
     if (value === undefined || value === null) throw new LoginRequired();
@@ -497,9 +497,9 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     verify: given<LookedUpKeys<unknown>['verify']>('a function', isFunction),
   });
   if (header !== undefined && cookie !== undefined)
-    mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
+    mistaken(OWNER, 'header and cookie are both set: a key comes in one of them');
   if ((keys === undefined) === (verify === undefined))
-    mistaken(OWNER, 'it needs either keys or verify, and not both');
+    mistaken(OWNER, 'exactly one of keys and verify must be set');
   const find = verify ?? finder(keys!); // either keys or verify is defined, as checked above
   const place =
     cookie === undefined

@@ -149,7 +149,7 @@ export function requireIf(
   options: ConditionOptions & { readonly auth?: DependencySource } = {},
 ): AuthSource<object> {
   const owner = 'requireIf()';
-  if (typeof predicate !== 'function') mistaken(owner, 'its predicate is not a function');
+  if (typeof predicate !== 'function') mistaken(owner, 'the predicate is not a function');
   const { detail, auth } = readOptions(owner, options, { detail: text(), auth: AUTH });
   return demand(
     'requireIf',
@@ -215,7 +215,7 @@ function readNames(
     if (typeof name !== 'string' || !isName(name))
       mistaken(
         owner,
-        `${typeof name === 'string' ? JSON.stringify(name) : typeof name} is none of the ${what} that a token can have`,
+        `${typeof name === 'string' ? JSON.stringify(name) : typeof name} cannot be one of the ${what} of a token`,
       );
   return { list: Object.freeze([...list]) as readonly string[], auth: read.auth };
 }

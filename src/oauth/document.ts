@@ -52,40 +52,50 @@ const ENDPOINTS: Readonly<
   login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
     summary: 'Begin a login',
     description:
-      'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
+      'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that is valid once.',
     parameters: queries({
       redirect_uri: {
         ...ADDRESS,
         description:
-          'Where the provider sends the browser: one of those that are allowed; may be left out where there is one',
+          'Allowed redirect URI to which the provider sends the browser; it may be omitted if only one is allowed',
       },
-      scope: described('Fewer scopes of the provider than usual, with spaces between them'),
-      login_hint: { ...described('Who is about to log in'), maxLength: 200 },
+      scope: described(
+        'Scopes to request from the provider, separated by spaces: a subset of the configured ones',
+      ),
+      login_hint: {
+        ...described('Hint for the provider about the user, such as an e-mail address'),
+        maxLength: 200,
+      },
       prompt: {
-        ...described('What the provider asks for'),
+        ...described('Whether the provider asks the user to log in, to consent, or to select an account'),
         enum: ['none', 'login', 'consent', 'select_account'],
       },
       ...(nativeRedirects.length > 0 && {
-        client_redirect_uri: described('Where the code for a native client goes'),
-        code_challenge: { ...THUMBPRINT, description: 'S256 of the verifier of the client' },
-        code_challenge_method: { ...described('How it was made'), const: 'S256' },
-        client_state: { ...described('Sent back to the client'), maxLength: 500 },
+        client_redirect_uri: described('Address of the native client that gets the code'),
+        code_challenge: {
+          ...THUMBPRINT,
+          description: 'PKCE challenge of the client: SHA-256 of its verifier in base64url',
+        },
+        code_challenge_method: { ...described('Method of the challenge'), const: 'S256' },
+        client_state: { ...described('Text that the client gets back unchanged'), maxLength: 500 },
       }),
       ...(dpop !== 'off' && {
         dpop_jkt: {
           ...THUMBPRINT,
-          description: 'The thumbprint of the key that the tokens are bound to from the start',
+          description: 'SHA-256 thumbprint of the key to which the tokens are bound from the start',
         },
       }),
       ...(mode === 'cookie' && {
-        return_to: described('Where the browser goes afterwards: a path of this application'),
+        return_to: described('Path of this application to open after the login'),
       }),
     }),
     responses: {
       200: null,
-      302: redirect('To the identity provider'),
+      302: redirect('Redirect to the identity provider'),
       ...(mode === 'cookie' &&
-        errorPath !== undefined && { 303: redirect('The login cannot begin, where pages say so') }),
+        errorPath !== undefined && {
+          303: redirect('Redirect to the error page, because the login cannot begin'),
+        }),
     },
   }),
   callback: ({ mode, nativeRedirects }, method) => ({
@@ -109,14 +119,14 @@ const ENDPOINTS: Readonly<
               },
             },
       ...((mode === 'cookie' || nativeRedirects.length > 0) && {
-        303: redirect('The login has succeeded, or failed where pages say so'),
+        303: redirect('Redirect after a login, or to the error page'),
       }),
     },
   }),
   token: ({ mode, dpop, nativeRedirects }) => ({
     summary: 'Refresh an access token',
     description:
-      'Returns a new pair of tokens for a refresh token (RFC 6749 §6), which is then used up: using it again ends the login.',
+      'Returns new tokens for a refresh token (RFC 6749 §6). The old refresh token is replaced: using it again ends the login.',
     ...(dpop !== 'off' && {
       parameters: [
         {
@@ -139,7 +149,7 @@ const ENDPOINTS: Readonly<
               client_redirect_uri: TEXT,
             }),
         refresh_token: TEXT,
-        scope: described('A part of the scopes, separated by spaces'),
+        scope: described('Subset of the granted scopes, separated by spaces'),
       },
       mode === 'json' && nativeRedirects.length === 0 ? ['refresh_token'] : [],
     ),
@@ -158,10 +168,10 @@ const ENDPOINTS: Readonly<
     }),
     responses: {
       200: answer(
-        'The address of the provider, for programs',
+        'Address of the page of the provider, for clients that are not browsers',
         objectOf({ authorization_url: ADDRESS }, ['authorization_url']),
       ),
-      303: redirect('To the identity provider, for browsers'),
+      303: redirect('Redirect to the identity provider, for browsers'),
     },
   }),
   unlink: () => ({
@@ -177,8 +187,10 @@ const ENDPOINTS: Readonly<
     ...(method === 'GET'
       ? {
           parameters: queries({
-            post_logout_redirect_uri: described('Where the provider sends the browser afterwards'),
-            state: described('Sent back there'),
+            post_logout_redirect_uri: described(
+              'Address to which the provider sends the browser after the logout',
+            ),
+            state: described('Text that the address gets back unchanged'),
           }),
         }
       : {
@@ -191,11 +203,11 @@ const ENDPOINTS: Readonly<
       mode === 'json'
         ? {
             200: answer(
-              'The address of the provider',
+              'Address of the logout page of the provider',
               objectOf({ logout_url: { type: ['string', 'null'], format: 'uri' } }, ['logout_url']),
             ),
           }
-        : { 200: null, 303: redirect('To the identity provider') },
+        : { 200: null, 303: redirect('Redirect to the identity provider') },
   }),
   'backchannel-logout': () => ({
     summary: 'Logout by the identity provider',
@@ -225,8 +237,8 @@ const ENDPOINTS: Readonly<
 const CALLBACK = {
   code: described('Code to exchange for tokens of the provider'),
   state: described('State of the login'),
-  error: described('Why there is no code'),
-  error_description: described('Description for people'),
+  error: described('Error code of the provider, in place of a code'),
+  error_description: described('Description of the error'),
   iss: described('Issuer of the provider (RFC 9207)'),
 };
 
@@ -273,7 +285,7 @@ function componentsOf({ mode, dpop }: DocumentedMode): object {
     schemas: {
       OAuthError: {
         ...objectOf(failure, Object.keys(failure)),
-        description: 'Why a request of OAuth failed (RFC 6749 §5.2)',
+        description: 'Error response (RFC 6749 §5.2)',
       },
       TokenAnswer: {
         ...objectOf(members, Object.keys(members)),
@@ -309,7 +321,12 @@ function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
 function redirect(description: string): object {
   return {
     description,
-    headers: { Location: { description: 'Where to', schema: { type: 'string', format: 'uri-reference' } } },
+    headers: {
+      Location: {
+        description: 'Address of the redirect',
+        schema: { type: 'string', format: 'uri-reference' },
+      },
+    },
   };
 }
 

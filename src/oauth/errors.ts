@@ -45,13 +45,13 @@ export const OAUTH_ERRORS: Readonly<
   interaction_required: { status: 400, description: ASK },
   invalid_dpop_proof: { status: 400, description: 'The DPoP proof is missing or not valid for this request' },
   invalid_grant: { status: 400, description: 'The refresh token is no longer valid: log in again' },
-  invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of those that are allowed' },
+  invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of the allowed ones' },
   invalid_request: { status: 400, description: 'A parameter is missing, malformed, or repeated' },
-  invalid_scope: { status: 400, description: 'The scope asked for exceeds what was granted at login' },
+  invalid_scope: { status: 400, description: 'The requested scope exceeds what was granted at login' },
   invalid_state: { status: 400, description: 'The login has expired or was used already: start again' },
   issuer_mismatch: {
     status: 400,
-    description: 'The response comes from another identity provider than the one that the login began at',
+    description: 'The response comes from another identity provider than the one of the login',
   },
   last_login_method: {
     status: 409,
@@ -74,7 +74,10 @@ export const OAUTH_ERRORS: Readonly<
     description: 'The service is not available right now: try again in a moment',
   },
   unsupported_grant_type: { status: 400, description: 'The grant_type must be refresh_token, or be omitted' },
-  use_dpop_nonce: { status: 400, description: 'The DPoP proof needs the nonce of the field DPoP-Nonce' },
+  use_dpop_nonce: {
+    status: 400,
+    description: 'The DPoP proof needs the nonce in the field DPoP-Nonce of this response',
+  },
 };
 
 /** Options of an {@link OAuthError}. */

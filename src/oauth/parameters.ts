@@ -136,7 +136,7 @@ export function scopesOf(
   const scopes = asked.split(' ').filter((scope) => scope !== '');
   if (!scopes.every((scope) => configured.includes(scope)))
     throw new OAuthError('invalid_scope', {
-      description: 'The scope asked for exceeds what this provider is configured with',
+      description: 'The requested scope exceeds what is configured for this provider',
     });
   return configured.includes('openid') && !scopes.includes('openid') ? ['openid', ...scopes] : scopes;
 }

@@ -168,7 +168,7 @@ test('OAuthPlugin: svc check reports settings that production must not have', as
       memory(),
     ),
     [
-      'oauth/provider provider "dev" is on another machine, and has allowInsecure: what it names may lead to this machine without TLS',
+      'oauth/provider provider "dev" is on another machine, and has allowInsecure: the addresses that it names may lead to this machine without TLS',
     ],
   );
   assert.deepEqual(

@@ -105,15 +105,15 @@ export function missingEndpoint(
 ): string | undefined {
   const has = (name: keyof typeof ENDPOINTS): boolean => (options[name] ?? named[name]) !== undefined;
   if (!has('authorizeUrl') || !has('tokenUrl'))
-    return 'the provider has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+    return 'the endpoints are missing: give an issuer, or both authorizeUrl and tokenUrl';
   if (!options.usesOpenId)
     return has('userinfoUrl')
       ? undefined
-      : 'it has neither an id_token (scope "openid") nor a userinfoUrl: nothing identifies the user';
+      : 'nothing identifies the user: give the scope "openid" for an id_token, or a userinfoUrl';
   // with HS256, the client secret is the key
   return options.idTokenAlgorithms.includes('HS256') || options.jwks !== undefined || has('jwksUrl')
     ? undefined
-    : 'the keys are neither given by jwks or jwksUrl nor named by the metadata';
+    : 'the keys of the provider are missing: give jwks, jwksUrl, or metadata with a jwks_uri';
 }
 
 /**

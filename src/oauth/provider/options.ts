@@ -105,7 +105,7 @@ export function issueInProduction(provider: OAuthProvider): string | undefined {
     (url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname),
   );
   return allowInsecure !== false && isElsewhere
-    ? 'is on another machine, and has allowInsecure: what it names may lead to this machine without TLS'
+    ? 'is on another machine, and has allowInsecure: the addresses that it names may lead to this machine without TLS'
     : undefined;
 }
 
@@ -125,7 +125,7 @@ export function weaknessesOf(provider: OAuthProvider): string[] {
       : []),
     ...(usesPkce ? [] : ['has no PKCE: a code that was stolen can be used with the client secret']),
     ...(idTokenAlgorithms.includes('HS256')
-      ? ['signs id_tokens with the client secret: a copy of it logs in as any user']
+      ? ['signs id_tokens with the client secret: a copy of it is enough to log in as any user']
       : []),
     ...(clientIdName === 'client_id' ? [] : [`calls client_id "${clientIdName}", which is not OAuth 2.0`]),
   ];

@@ -57,7 +57,7 @@ function issueOfIssuer(given: ResolvedProviderOptions): string | undefined {
   if (problem !== undefined) return `the issuer ${problem}`;
   if (issuer.includes('?')) return 'the issuer has a query'; // an issuer must not have a query (RFC 8414 §2)
   return given.tenants !== undefined && !issuer.includes(TENANT)
-    ? `it has tenants, and an issuer without ${TENANT}`
+    ? `the option tenants is set, but the issuer does not contain ${TENANT}`
     : undefined;
 }
 

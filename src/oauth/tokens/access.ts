@@ -128,7 +128,7 @@ export class AccessTokens {
     if (options.mode === 'cookie' && length > MAX_COOKIE_TOKEN)
       throw new SvcError('E_OAUTH_USER', [
         hook,
-        `the claims make a token of ${length} characters, and a cookie holds ${MAX_COOKIE_TOKEN}`,
+        `the claims make a token of ${length} characters, but a cookie holds only ${MAX_COOKIE_TOKEN}`,
       ]);
     if (length <= USUAL_TOKEN || this.#hasWarned) return;
     this.#hasWarned = true;
