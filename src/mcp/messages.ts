@@ -1,11 +1,12 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: parses and builds messages. The methods are in other files.
+ * JSON-RPC 2.0 as MCP uses it: parses and builds messages.
  *
  * Kinds of messages:
- *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
- *   notification   { jsonrpc, method, params? }         no id; never answered
- *   response       { jsonrpc, id, result | error }      of the client, to a question of the server
- *   anything else  an error, with the id if it is readable
+ *   request        { jsonrpc, id, method, params? }     the id is text or an integer, never null
+ *   notification   { jsonrpc, method, params? }         has no id, and gets no response
+ *   response       { jsonrpc, id, result | error }      comes from the client, to a question of the server
+ *
+ * Anything else is an error, with the id if it is readable.
  */
 import { isRecord } from '../base/options.ts';
 
@@ -44,7 +45,9 @@ export interface RpcResponse {
 /** A request. */
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
-/** An error that becomes an error response. If a tool fails, that is a result instead. */
+/**
+ * A JSON-RPC error, which becomes an error response. The failure of a tool is a result instead of an error.
+ */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -56,7 +59,7 @@ export class RpcError extends Error {
   }
 }
 
-/** Returns the error for a message that cannot be handled, whatever its method. */
+/** Returns the error for a message that the protocol does not allow (-32600). */
 export function invalidRequest(problem: string): RpcError {
   return new RpcError(INVALID_REQUEST, problem);
 }
@@ -86,8 +89,8 @@ function invalid(id: RequestId | undefined, problem: string): Message {
 }
 
 /**
- * Returns the response with an error. Without an id of the request, it has a null id or none, as the version
- * requires.
+ * Returns an error response. If the id of the request is unknown, the response has a null id or none, as the
+ * version requires.
  */
 export function failure(
   id: RequestId | undefined,
@@ -142,8 +145,8 @@ export interface Dialect {
   /** Tools have `title`, `outputSchema` and `structuredContent`: since 2025-06-18. */
   readonly hasStructure: boolean;
   /**
-   * An error about a message without a readable id has no id: since 2025-11-25. Before, its id is null as in
-   * JSON-RPC.
+   * An error response has no id if the id of the message is unreadable: since 2025-11-25. Before, it has the
+   * null id of JSON-RPC.
    */
   readonly omitsUnknownIds: boolean;
 }
@@ -168,9 +171,7 @@ export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
 /** The newest version, used if the client names none. */
 export const NEWEST: Dialect = MODERN[0]!;
-/**
- * The version of a legacy HTTP request without a version field, because that version did not have the field.
- */
+/** Version of a legacy HTTP request without the field MCP-Protocol-Version, which 2025-03-26 did not have. */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 
 /** All supported versions, as error -32022 lists them. */

@@ -3,9 +3,9 @@
  * model (sampling), its folders (roots).
  *
  * How a question is sent:
- *   legacy   a request precedes the answer; the handler waits for the client's response       SentRequests
- *   modern   the call ends with "input_required"; the client repeats it with the answers,     RepeatedCall
- *            and the handler runs again from its start
+ *   legacy   A request precedes the response to the call. The handler waits for the client's answer: SentRequests.
+ *   modern   The call ends with "input_required". The client repeats it with the answers, and the handler runs again
+ *            from its start: RepeatedCall.
  *
  * Answers of earlier rounds are in `requestState`, which the client sends back. It is encrypted, expires, and
  * is bound to the caller and to the call. Answers are input of the client, so they are validated like
@@ -42,7 +42,6 @@ const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
   'sample-tools': { sampling: { tools: {} } },
   roots: { roots: {} },
 };
-/** All abilities. */
 export const ABILITIES: readonly ClientAbility[] = Object.keys(CAPABILITIES) as ClientAbility[];
 
 /** Returns the abilities that a client declares. An empty `elicitation` means forms (2025-11-25, elicitation). */
@@ -60,20 +59,19 @@ export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): Reado
   return abilities;
 }
 
-/** One question, in the terms of the protocol. */
 export interface Question {
   readonly key: string;
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
   readonly params: JsonObject;
   readonly timeoutMs: number;
-  /** Aborts when the handler's request ends. */
+  /** Aborts when the request of the handler ends. */
   readonly signal: AbortSignal;
 }
 
 /** Passes the questions of a handler on to the client of its call. @internal */
 export interface Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
-  /** Keys of the questions of this run of the handler. */
+  /** Keys of the questions that this run of the handler has asked. */
   readonly keys: Set<string>;
   /** Returns the client's result, which is not validated. May throw. */
   ask(question: Question): unknown;
@@ -83,7 +81,9 @@ export interface Asker {
 
 /** Options of every question. */
 export interface QuestionOptions {
-  /** Name of the question, unique in a call. Default: its kind and place, such as `elicit-1`. */
+  /**
+   * Name of the question, unique in a call. Default: its kind and its number in the call, such as `elicit-1`.
+   */
   readonly key?: string | undefined;
   /**
    * Time in milliseconds for the client to answer, 1 ... 86_400_000. Default 300_000. It has no effect with
@@ -156,7 +156,7 @@ export interface ClientRoot {
 
 /** Maximum number of questions in one run of a handler. */
 const MAX_QUESTIONS = 100;
-/** Maximum number of questions without an answer, over all calls of a process. */
+/** Maximum number of questions without an answer, for all calls of an endpoint or a conversation. */
 const MAX_SENT = 1_000;
 const isShape = (value: unknown): boolean => isRecord(value) || typeof value === 'function';
 const ASKING = {
@@ -327,7 +327,7 @@ export class ToolClient {
   }
 }
 
-/** Any JSON value of limited depth. Questions and answers must be serializable. */
+/** Any JSON value of limited depth, as questions and answers must be. */
 const JSON_VALUE = compileType(any);
 
 function mistaken(key: string, issue: string): SvcError {
@@ -340,7 +340,6 @@ function unusable(key: string): HTTPException {
   });
 }
 
-/** The asker of a request that is not a call by MCP. */
 export function noAsker(): Asker {
   return { abilities: new Set(), keys: new Set(), ask: () => undefined };
 }
@@ -392,11 +391,10 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 
 /* ── legacy: requests to the client, each with its response ── */
 
-/** A request to a client. */
 interface SentQuestion extends Omit<Question, 'key'> {
-  /** Further signals that end the question: the client has left, or the server stops. */
+  /** Further signals that end the question, because the client has left or the server stops. */
   readonly ends: readonly AbortSignal[];
-  /** Owner of the session: responses of other clients are ignored. */
+  /** Session of the question. Responses in other sessions are ignored. */
   readonly owner: string;
   send(message: JsonObject): void;
 }
@@ -410,7 +408,11 @@ export class SentRequests {
     this.#clock = clock;
   }
 
-  /** Sends a request, and returns the result of its response. Cancels a request that ends before. */
+  /**
+   * Sends a request, and returns the result of its response. If the question ends before, the client is sent
+   * a
+   * cancellation.
+   */
   async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
     const signals = [signal, ...ends];
     for (const each of signals) each.throwIfAborted();
@@ -422,7 +424,6 @@ export class SentRequests {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    // only signals have this listener
     const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
     const timer = this.#clock.after(timeoutMs, () =>
       giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
@@ -451,7 +452,7 @@ export class SentRequests {
   }
 }
 
-/** Returns the reason of a signal that aborts because the server stops. */
+/** Returns the error for questions that have no answer when the server stops. */
 export function stopping(): HTTPException {
   return unanswered('before the server stopped');
 }
@@ -467,7 +468,10 @@ function refusal(error: unknown): HTTPException {
   });
 }
 
-/** Asks by requests that precede the response to the call. Version 2025-11-25 needs an id for each URL. */
+/**
+ * Sends questions as requests that precede the response to the call. Version 2025-11-25 needs an id for each
+ * URL.
+ */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -491,7 +495,7 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /** Cancels the open questions. Returns undefined: no questions replace the result of the call. */
+  /** Cancels the open questions. Returns undefined, because no questions replace the result of the call. */
   outcome(): undefined {
     this.#ended.abort();
     return undefined;
@@ -510,7 +514,6 @@ export function stateSeal(services: Services | undefined): ProtectedValues {
   return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
 }
 
-/** Dependencies of a repeated call. */
 interface RepeatedDeps {
   readonly capabilities: JsonObject;
   readonly params: JsonObject;
@@ -520,7 +523,7 @@ interface RepeatedDeps {
   seal(): ProtectedValues;
 }
 
-/** Takes answers from the parameters of the call, and collects the questions without an answer. */
+/** Returns answers from the parameters of the call, and collects the questions that have no answer yet. */
 export class RepeatedCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -559,7 +562,7 @@ export class RepeatedCall implements Asker {
   }
 
   /**
-   * Returns the questions without an answer as the result of the call, or undefined.
+   * Returns the questions without an answer as the result of the call; undefined if all have answers.
    * @throws RpcError -32021 when the call was refused because the client lacks a capability
    */
   outcome(isRefused: boolean): JsonObject | undefined {
