@@ -154,7 +154,7 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'must not lead to another route',
+            message: 'leads to another route: choose another value',
           },
         ],
         tool,
@@ -171,7 +171,7 @@ export class Toolset {
         problem: error instanceof Error ? error.message : String(error),
       });
       return {
-        content: [{ type: 'text', text: 'The answer broke off before it was complete' }],
+        content: [{ type: 'text', text: 'The response of the route ended before it was complete' }],
         isError: true,
       };
     }

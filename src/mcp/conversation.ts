@@ -132,11 +132,11 @@ export class McpConversation {
 
   #issueOf(message: RpcRequest, isInBatch: boolean): RpcError | undefined {
     if (this.#inFlight.has(message.id))
-      return invalidRequest('The id belongs to a request that has no answer yet');
+      return invalidRequest('The id belongs to a request that has no response yet: use another id');
     if (isInBatch && comesAlone(message))
-      return invalidRequest(`"${message.method}" must not be part of a batch`);
+      return invalidRequest(`"${message.method}" must not be part of a batch: send it alone`);
     return this.#inFlight.size >= MAX_IN_FLIGHT
-      ? new RpcError(INTERNAL_ERROR, `There are already ${MAX_IN_FLIGHT} requests without an answer`)
+      ? new RpcError(INTERNAL_ERROR, `${MAX_IN_FLIGHT} requests have no response yet: try again later`)
       : undefined;
   }
 

@@ -49,7 +49,8 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
   const given = headers['mcp-name'];
   if (given === undefined) return mismatch('The field Mcp-Name is missing');
   const decoded = decode(given);
-  if (decoded === undefined) return mismatch('The field Mcp-Name has characters that it cannot have');
+  if (decoded === undefined)
+    return mismatch('The field Mcp-Name has characters that are not allowed: send it as =?base64?...?=');
   return decoded === name ? undefined : differs('Mcp-Name', decoded, name);
 }
 

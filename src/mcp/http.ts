@@ -96,10 +96,13 @@ export class McpEndpoint {
     const session = this.#sessionOf(context);
     if (session instanceof HttpResponse) return session;
     if (session === undefined)
-      return new JSONResponse(failure(undefined, invalidRequest('This endpoint takes POST only'), NEWEST), {
-        status: 405,
-        headers: { Allow: 'POST' },
-      });
+      return new JSONResponse(
+        failure(undefined, invalidRequest('Without a session, this endpoint accepts POST only'), NEWEST),
+        {
+          status: 405,
+          headers: { Allow: 'POST' },
+        },
+      );
     if (req.method === 'DELETE') {
       this.#sessionsOf(context).end(session);
       return new HttpResponse(null, { status: 204 });
@@ -224,7 +227,7 @@ export class McpEndpoint {
     if (comesAlone(message))
       return failure(
         message.id,
-        invalidRequest(`"${message.method}" must not be part of a batch`),
+        invalidRequest(`"${message.method}" must not be part of a batch: send it alone`),
         session.dialect,
       );
     const abort = new AbortController();
@@ -335,13 +338,13 @@ export class McpEndpoint {
     if (session?.inFlight.has(id) === true)
       return failure(
         id,
-        invalidRequest('The id belongs to a request that has no answer yet'),
+        invalidRequest('The id belongs to a request that has no response yet: use another id'),
         session.dialect,
       );
     if (session !== undefined && this.#unanswered >= MAX_UNANSWERED)
       return failure(
         id,
-        new RpcError(INTERNAL_ERROR, 'Too many requests have no answer yet: try again later'),
+        new RpcError(INTERNAL_ERROR, 'Too many requests have no response yet: try again later'),
         session.dialect,
       );
     session?.inFlight.set(id, abort);

@@ -66,15 +66,15 @@ export function invalidRequest(problem: string): RpcError {
 
 /** Parses a JSON value as a message. Never throws. */
 export function readMessage(value: unknown): Message {
-  if (!isRecord(value)) return invalid(undefined, 'A message is an object');
+  if (!isRecord(value)) return invalid(undefined, 'A message must be an object');
   const id = isRequestId(value['id']) ? value['id'] : undefined;
-  if (value['jsonrpc'] !== '2.0') return invalid(id, 'A message says "jsonrpc": "2.0"');
+  if (value['jsonrpc'] !== '2.0') return invalid(id, 'A message must have "jsonrpc": "2.0"');
   const { method, params } = value;
   if (method === undefined && ('result' in value || 'error' in value))
     return { kind: 'response', id: value['id'], result: value['result'], error: value['error'] };
-  if (typeof method !== 'string') return invalid(id, 'A request says its "method", which is a string');
+  if (typeof method !== 'string') return invalid(id, 'A request must have a "method" that is a string');
   if ('id' in value && id === undefined)
-    return invalid(undefined, 'The "id" of a request is a string or an integer');
+    return invalid(undefined, 'The "id" of a request must be a string or an integer');
   if (params !== undefined && !isRecord(params)) {
     if (id === undefined) return { kind: 'notification', method, params: {} };
     const code = Array.isArray(params) ? INVALID_PARAMS : INVALID_REQUEST;
@@ -113,9 +113,11 @@ const MAX_BATCH = 1_000;
 /** Returns the error for a batch that is refused as a whole, or undefined. */
 export function batchIssue(values: readonly unknown[], dialect: Dialect | undefined): RpcError | undefined {
   if (dialect?.hasBatches !== true)
-    return invalidRequest('This version has no batches: one message at a time');
-  if (values.length === 0) return invalidRequest('A batch has at least one message');
-  return values.length > MAX_BATCH ? invalidRequest(`A batch has at most ${MAX_BATCH} messages`) : undefined;
+    return invalidRequest('This protocol version has no batches: send one message at a time');
+  if (values.length === 0) return invalidRequest('A batch must have at least one message');
+  return values.length > MAX_BATCH
+    ? invalidRequest(`A batch must have at most ${MAX_BATCH} messages`)
+    : undefined;
 }
 
 function isRequestId(value: unknown): value is RequestId {

@@ -580,7 +580,7 @@ export class RepeatedCall implements Asker {
       expiresSeconds: nowSeconds + STATE_SECONDS,
     });
     if (requestState.length > MAX_STATE_CHARACTERS)
-      throw new RpcError(INVALID_PARAMS, 'The answers of this call are too large');
+      throw new RpcError(INVALID_PARAMS, 'The answers to the questions of this call are too large');
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
   }
 
@@ -589,7 +589,10 @@ export class RepeatedCall implements Asker {
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
     // outcome() has written the payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
-    throw new RpcError(INVALID_PARAMS, '"requestState" is invalid, expired, or belongs to another call');
+    throw new RpcError(
+      INVALID_PARAMS,
+      '"requestState" is invalid, expired, or belongs to another call: repeat the call without it',
+    );
   }
 
   #name(): string {

@@ -179,11 +179,7 @@ export class McpDispatcher {
       return { jsonrpc: '2.0', id: request.id, result: await this.#answer(request, exchange) };
     } catch (error) {
       if (exchange.signal.aborted)
-        return failure(
-          request.id,
-          invalidRequest("a cancelled request's answer is never sent"),
-          exchange.session?.dialect,
-        );
+        return failure(request.id, invalidRequest('The request was cancelled'), exchange.session?.dialect);
       return failure(
         request.id,
         error instanceof RpcError ? error : this.#ownFault(request, error),
@@ -447,7 +443,10 @@ export class McpDispatcher {
       typeof argument['name'] !== 'string' ||
       typeof argument['value'] !== 'string'
     )
-      throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } must be objects');
+      throw new RpcError(
+        INVALID_PARAMS,
+        '"ref" must be an object, and "argument" an object { name, value } of strings',
+      );
     const isResource = ref['type'] === 'ref/resource';
     const known = isResource
       ? this.#tools.resources.find(({ uri }) => uri === ref['uri'])
@@ -564,6 +563,9 @@ function readCursor(cursor: unknown, list: string, length: number): number {
       ? Number(Buffer.from(cursor.split('.', 1)[0]!, 'base64url').toString())
       : Number.NaN;
   if (!Number.isSafeInteger(start) || cursorOf(start, list, length) !== cursor)
-    throw new RpcError(INVALID_PARAMS, 'Invalid cursor');
+    throw new RpcError(
+      INVALID_PARAMS,
+      'The cursor is invalid, or its list has changed: list again without a cursor',
+    );
   return start;
 }

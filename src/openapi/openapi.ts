@@ -166,7 +166,7 @@ class DocumentWriter {
       if (goes !== undefined)
         this.#report(
           goes,
-          `OpenAPI cannot tell its path from that of ${stays.route.method} ${stays.route.template}, which is documented in its place`,
+          `OpenAPI has one path for it and for ${stays.route.method} ${stays.route.template}, so only the latter is documented`,
         );
     }
     return paths;
@@ -232,7 +232,7 @@ class DocumentWriter {
    */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
-      this.#report(detail, 'its meta.openapi is not an object');
+      this.#report(detail, 'its meta.openapi must be an object');
       return operation;
     }
     const { components, responses, parameters, ...rest } = own;
@@ -270,7 +270,7 @@ class DocumentWriter {
       if (renamed !== undefined && user !== undefined)
         this.#report(
           user,
-          `its schema ${renamed.wanted} is ${renamed.name} in the document: another one has that name`,
+          `its schema ${renamed.wanted} is called ${renamed.name} in the document, because another schema is called ${renamed.wanted}`,
         );
     });
     const taken = new Set([...Object.keys(own), ...Object.keys(brought)]);

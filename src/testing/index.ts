@@ -194,7 +194,7 @@ export class TestClient implements AsyncDisposable {
    * @throws the error of the handler, unless `raiseErrors` is false
    */
   async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed');
+    if (this.#closing !== undefined) throw new Error('The test client is closed: make a new one');
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
     for (const [name, values] of Object.entries(request.query ?? {})) {
@@ -224,7 +224,7 @@ export class TestClient implements AsyncDisposable {
    *   is false
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed');
+    if (this.#closing !== undefined) throw new Error('The test client is closed: make a new one');
     const read = readOptions('websocket()', options, {
       headers: given<Readonly<Record<string, string>>>('an object', isObject),
       protocols: given<readonly string[]>('a list of strings', Array.isArray),

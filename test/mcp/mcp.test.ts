@@ -342,11 +342,11 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
     return [textOf(result), result.isError];
   };
   assert.deepEqual(await said('get_users_by_name', { name: 'me' }), [
-    '400 Bad Request: The arguments have 1 problem\n- name: must not lead to another route',
+    '400 Bad Request: The arguments have 1 problem\n- name: leads to another route: choose another value',
     true,
   ]);
   assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), [
-    '400 Bad Request: The arguments have 1 problem\n- p: must not lead to another route',
+    '400 Bad Request: The arguments have 1 problem\n- p: leads to another route: choose another value',
     true,
   ]);
   assert.deepEqual(await said('get_users_by_name', { name: 'me?' }), ['user me?', undefined]);
@@ -542,7 +542,7 @@ test('mcpCall(): an endless, a too large and an interrupted answer are errors', 
   assert.match(textOf(await app.mcpCall('get_events')), /stream of events/);
   assert.match(textOf(await app.mcpCall('get_large')), /larger than 1000000 bytes/);
   assert.equal(isEnded, true);
-  assert.match(textOf(await app.mcpCall('get_broken')), /broke off/);
+  assert.match(textOf(await app.mcpCall('get_broken')), /ended before/);
 });
 
 test('mcpCall(): an error answer that is not JSON, or is truncated JSON, is passed on as text', async (t) => {

@@ -277,7 +277,7 @@ test('OpenAPI document: of two routes that OpenAPI cannot distinguish the more s
       [
         [
           'GET /u/{name}',
-          'OpenAPI cannot tell its path from that of GET /u/{id:int}, which is documented in its place',
+          'OpenAPI has one path for it and for GET /u/{id:int}, so only the latter is documented',
         ],
       ],
     );
@@ -738,7 +738,9 @@ test('OpenAPI document: classes with one name get distinct names, recursive clas
   assert.ok('request_id' in (schemas['Problem2']!['properties'] as object));
   assert.deepEqual(
     openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`),
-    ['POST /other: its schema Address is Address2 in the document: another one has that name'],
+    [
+      'POST /other: its schema Address is called Address2 in the document, because another schema is called Address',
+    ],
   );
 });
 
@@ -809,8 +811,8 @@ test('OpenAPI document: meta.openapi overrides members of the operation', () => 
   assert.deepEqual(
     openapiFindings(app.inspect()).map(({ message }) => message),
     [
-      'its meta.openapi is not an object',
-      'its schema Address is Address2 in the document: another one has that name',
+      'its meta.openapi must be an object',
+      'its schema Address is called Address2 in the document, because another schema is called Address',
     ],
   );
 });

@@ -117,7 +117,7 @@ export async function* events(response: Response): AsyncGenerator<ServerSentEven
     if (field === 'data') data += `${value}\n`;
     else if (field === 'event') event = value;
     else if (field === 'id' && !value.includes('\0')) id = value;
-    if (data.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'an event without end');
+    if (data.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'an event of more than 16 MiB');
   }
 }
 
@@ -143,7 +143,7 @@ async function* linesOf(response: Response): AsyncGenerator<string, void, undefi
       rest = lines.pop()! + (isOpen ? '\r' : ''); // split() returns at least one element
       yield* lines;
       if (done) return;
-      if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line without end');
+      if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line of more than 16 MiB');
     }
   } finally {
     await reader.cancel().catch(() => undefined); // cancel() rejects if the stream has failed already
