@@ -300,6 +300,14 @@ const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
+/** Functions of tools by the handlers of their routes. */
+const functions = new WeakMap<object, (context: never) => unknown>();
+
+/** Returns the function of a tool that a handler calls, or the handler of a route. @internal */
+export function functionOfTool(handler: (...args: never[]) => unknown): (...args: never[]) => unknown {
+  return functions.get(handler) ?? handler;
+}
+
 /** Tools, prompts and resources that are functions of the application, not routes. */
 export class Toolbox extends Routes {
   readonly #names = new Set<string>();
@@ -314,10 +322,12 @@ export class Toolbox extends Routes {
     const body = args === undefined ? undefined : typeOf(args);
     const handler = fn as (context: object) => unknown;
     this.#add('tool', name);
+    const call = (context: Context & { readonly body?: unknown }): unknown =>
+      handler(Object.assign(context, { args: context.body ?? {} }));
+    functions.set(call, fn);
     this.addRoute(['POST'], TOOLS + name, [
       { ...spec, body, summary: title, description, mcp: { name, annotations } },
-      (context: Context & { readonly body?: unknown }) =>
-        handler(Object.assign(context, { args: context.body ?? {} })),
+      call,
     ]);
   }
 

@@ -110,11 +110,12 @@ export class DocsPage {
   }
 }
 
-function withToken(req: HttpRequest, response: HttpResponse): HttpResponse {
+/** Returns the response to HEAD, without content and with the fields of GET. */
+function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
   response.body = []; // a stream of unknown length, so that HEAD needs no rendered page for its Content-Length
-  return response;
+  return COMPRESSION.handle(req, () => response);
 }
 
 /** Number of rows from which on browsers lay out only the visible rows. */
