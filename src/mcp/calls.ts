@@ -107,7 +107,7 @@ export class Toolset {
   readonly resources: readonly PlannedResource[];
   readonly #app: McpApplication;
   readonly #byName: ReadonlyMap<string, PlannedTool>;
-  /** Origin of calls without a host: a host that TrustedHostMiddleware accepts. */
+  /** Origin of calls whose caller has none. TrustedHostMiddleware accepts its host. */
   readonly #origin: string;
   readonly #middleware: readonly Middleware[];
 

@@ -279,7 +279,7 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
 interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;
-  /** The path of the protected resource metadata in this application. */
+  /** Path of the protected resource metadata; undefined without the option `authorization`. */
   readonly metadataPath: string | undefined;
 }
 

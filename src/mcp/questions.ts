@@ -108,7 +108,10 @@ export interface RawFormQuestion extends QuestionOptions {
     readonly required?: readonly string[] | undefined;
   };
 }
-/** A page for the user to open, for secrets and payments, which must not pass through the client. */
+/**
+ * A page that the user is asked to open. Use it for secrets and payments, because they must not pass through
+ * the client.
+ */
 export interface UrlQuestion extends QuestionOptions {
   readonly message: string;
   /** Absolute URL. */
@@ -294,7 +297,7 @@ export class ToolClient {
     const roots = isRecord(answer) ? answer['roots'] : undefined;
     if (!Array.isArray(roots) || !roots.every((root) => isRecord(root) && typeof root['uri'] === 'string'))
       throw unusable(key);
-    return roots as ClientRoot[]; // checked above
+    return roots as ClientRoot[];
   }
 
   #keyOf(kind: string, wanted: string | undefined): string {
@@ -506,7 +509,7 @@ export class WaitingCall implements Asker {
 
 /** Time in seconds for a client to answer the questions of one round. */
 const STATE_SECONDS = 3_600;
-/** Maximum length of a state, whose answers may contain images. */
+/** Maximum length of a state in characters. The answers in a state may contain images. */
 const MAX_STATE_CHARACTERS = 4_000_000;
 
 /** Returns the encryption of states. With `authSecret`, every process of the application can decrypt them. */

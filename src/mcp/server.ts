@@ -532,7 +532,7 @@ export function readModern(
   return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
 }
 
-/** A header field of at most 1,024 printable characters. */
+/** The value of a header field: at most 1,024 printable characters. */
 const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
 
 function metaOf({ _meta = {} }: JsonObject): JsonObject {

@@ -311,8 +311,8 @@ function responseFor(status: string, { responses }: Found): JsonObject | undefin
 }
 
 /**
- * Maximum length of a value's text when its schema sets no limit, such as `-9007199254740991` and
- * `-2.2250738585072014e-308`.
+ * Maximum length of the text of a value by its type, if the schema sets no limit. The longest texts are
+ * `-9007199254740991` and `-2.2250738585072014e-308`.
  */
 const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
 

@@ -42,7 +42,7 @@ const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefin
   ['maxItems', undefined, -1],
   ['maxProperties', undefined, -1],
 ];
-/** Keywords with one value, which is compared as a whole. */
+/** Keywords that constrain a value, so that a new or changed value of the keyword is narrower. */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {

@@ -349,7 +349,7 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** Returns the phrase for a status. */
+/** Returns the reason phrase of a status; for an unregistered status, a word for its class. */
 export function titleOf(status: number): string {
   return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
 }

@@ -43,7 +43,10 @@ export type { TestWebSocketOptions } from './websocket.ts';
 
 /** Options of {@link TestClient}. An option that is `undefined` has its default. */
 export interface TestClientOptions {
-  /** Clock of the application. Can be set only before the application is compiled. Default: its own clock. */
+  /**
+   * Clock of the application. Can be set only before the application is compiled. Default: the clock that the
+   * application has.
+   */
   readonly clock?: Clock | undefined;
   /**
    * Environment of the application. Can be set only before the application is compiled. Default `test`,

@@ -38,7 +38,7 @@ const RESERVED = [
   'TypeError Callbacks Client ClientErrorStatus ClientOptions ErrorStatus InputOf OPERATIONS RESPONSES ResultOf SCHEMES SERVERS',
   'ServerErrorStatus Webhooks createClient',
 ].flatMap((names) => names.split(' '));
-/** Exports of runtime.ts that only this generator uses. */
+/** Matches the word `export` before declarations of runtime.ts that users of a client do not need. */
 const PRIVATE =
   /^export (?=(?:function (?:functionsOf|isJson|isJsonLines|isText)|interface (?:Operation|Scheme))\b)/gm;
 
