@@ -10,6 +10,7 @@ import type { ToolContentPart } from './results.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { FieldPlan, TypeNode } from '../schema/schema.ts';
 
+/** A message of a prompt. */
 export interface PromptMessage {
   readonly role: 'user' | 'assistant';
   readonly content: ToolContentPart;

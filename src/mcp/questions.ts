@@ -384,15 +384,11 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
   return Object.fromEntries(
     Object.entries(all)
       .filter(([keyword]) => KEYWORDS.includes(keyword))
-      .filter(
-        ([keyword]) =>
-          (keyword !== 'format' || FORMATS.has(format)) && (keyword !== 'enum' || type === 'string'),
-      )
+      .filter(([keyword]) => keyword !== 'format' || FORMATS.has(format))
+      .filter(([keyword]) => keyword !== 'enum' || type === 'string')
       .map(([keyword, value]) => [keyword, keyword === 'items' ? item : value] as const),
   );
 }
-
-/* ── legacy: requests to the client, each with its response ── */
 
 interface SentQuestion extends Omit<Question, 'key'> {
   /** Further signals that end the question, because the client has left or the server stops. */
@@ -413,8 +409,7 @@ export class SentRequests {
 
   /**
    * Sends a request, and returns the result of its response. If the question ends before, the client is sent
-   * a
-   * cancellation.
+   * a cancellation.
    */
   async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
     const signals = [signal, ...ends];
@@ -446,9 +441,7 @@ export class SentRequests {
     }
   }
 
-  /**
-   * Handles a response of a client. Responses without a request, and those of another client, are ignored.
-   */
+  /** Handles a response of a client. Responses to no request, or of another client, are ignored. */
   receive(owner: string, response: RpcResponse): void {
     const waiting = this.#waiting.get(response.id);
     if (waiting?.owner === owner) waiting.settle(response);
@@ -504,8 +497,6 @@ export class WaitingCall implements Asker {
     return undefined;
   }
 }
-
-/* ── modern: calls that are repeated with the answers ── */
 
 /** Time in seconds for a client to answer the questions of one round. */
 const STATE_SECONDS = 3_600;

@@ -53,8 +53,7 @@ export interface DocumentedResponse {
 
 /**
  * Security requirements: all schemes of one object are needed together; any one object of a list is
- * sufficient
- * (OpenAPI 3.1 §4.8.30).
+ * sufficient (OpenAPI 3.1 §4.8.30).
  */
 export type SecurityAlternatives = readonly Readonly<Record<string, readonly never[]>>[];
 

@@ -64,8 +64,7 @@ export function pathParameter({ converter }: PathParameter, name: string): Param
 
 /**
  * Header fields that OpenAPI describes elsewhere, so that parameters with these names are ignored (OpenAPI
- * 3.1
- * §4.8.12.2).
+ * 3.1 §4.8.12.2).
  */
 const ELSEWHERE: ReadonlySet<string> = new Set(['accept', 'authorization', 'content-type']);
 

@@ -241,8 +241,7 @@ function typesOf(schema: JsonSchema): readonly string[] | undefined {
 
 /**
  * Returns the alternatives of a schema; undefined for a string, whose alternatives only constrain its text,
- * such
- * as base64 and base64url.
+ * such as base64 and base64url.
  */
 function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
   if (schema['type'] === 'string') return undefined;

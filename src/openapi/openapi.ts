@@ -142,8 +142,7 @@ class DocumentWriter {
 
   /**
    * Returns routes by path. OpenAPI treats templates of one shape as equal, so only the more specific route
-   * is
-   * documented, which is matched first.
+   * is documented, which is matched first.
    */
   #group(details: readonly RouteDetail[]): ReadonlyMap<string, Path> {
     const paths = new Map<string, Path>();
@@ -352,8 +351,7 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
 /**
  * Returns the path of a template with these parameter names. Literal text is percent-encoded. Without names,
  * the path is the shape of the template: OpenAPI treats templates as equal that differ only in parameter
- * names
- * and converters (OpenAPI 3.1 §4.8.8).
+ * names and converters (OpenAPI 3.1 §4.8.8).
  */
 function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[] = []): string {
   return (

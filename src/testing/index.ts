@@ -64,10 +64,8 @@ export interface TestClientOptions {
    * true.
    *
    * The error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the {@link
-   * TestWebSocket},
-   * else `close()` of the client. The error of a background task or a clean-up rejects the call, or `close()`
-   * of
-   * the client if the response came before.
+   * TestWebSocket}, else `close()` of the client. The error of a background task or a clean-up rejects the
+   * call, or `close()` of the client if the response came before.
    */
   readonly raiseErrors?: boolean | undefined;
   /**

@@ -144,8 +144,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
 
   /**
    * Returns the next message. If the WebSocket closes before, rejects with the error of a handler, or else
-   * with
-   * an error that names the close code.
+   * with an error that names the close code.
    */
   receive(): Promise<string | Uint8Array> {
     const message = this.#messages.shift();

@@ -223,8 +223,7 @@ class ClientWriter {
 
   /**
    * Returns the union of the results: one type for each success status, and one for all failures with the
-   * same
-   * body type.
+   * same body type.
    */
   #result({ responses }: Read): string {
     const successes: string[] = [];

@@ -272,8 +272,7 @@ function examplesOf(owner: JsonObject): readonly Example[] {
 
 /**
  * Returns links of the document. Only http and https URLs become links, because a document of another tool
- * may
- * have `javascript:` URLs.
+ * may have `javascript:` URLs.
  */
 function linksOf(root: JsonObject, info: JsonObject): [string, string][] {
   const [contact, license, external] = [

@@ -1,7 +1,6 @@
 /**
  * Writes one operation as HTML: purpose, security, inputs and responses. It is readable without JavaScript;
- * the
- * script of the page adds a form for calls.
+ * the script of the page adds a form for calls.
  */
 import { http } from '../../base/node-http.ts';
 import { inline, prose } from './markdown.ts';

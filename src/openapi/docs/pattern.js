@@ -3,8 +3,7 @@
  *
  * The pattern is parsed into sequences of signs and groups with counts. From these, texts are made, the shortest first, and the
  * first text that fits is used. Assertions such as `(?=…)` and `\b` are ignored when a text is made: the regular expression
- * itself
- * decides whether the text fits.
+ * itself decides whether the text fits.
  */
 
 const SIGNS = [
@@ -54,8 +53,7 @@ function repeatedText({ signs, options, least, most }, choice, more) {
 
 /**
  * Returns the alternatives of a pattern. Each is a list of parts: `signs`, of which one is chosen, or `options` of a group,
- * repeated
- * `least` to `most` times.
+ * repeated `least` to `most` times.
  */
 function parsedPattern(source) {
   let at = 0;

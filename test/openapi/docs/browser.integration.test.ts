@@ -64,8 +64,7 @@ class Book extends Schema {
 
 /**
  * A document with features that documents of this package do not have. Its operation returns the request that
- * it
- * received.
+ * it received.
  */
 const FOREIGN = {
   openapi: '3.1.0',
