@@ -49,9 +49,9 @@ const PASSED: readonly string[] = [
   ...['accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'],
 ];
 
-/** Dependencies of an endpoint. */
+/** Options of an endpoint, as mountMcp() has read them. */
 export interface EndpointDeps {
-  /** Options of the dispatcher in this environment. */
+  /** Returns the options of the dispatcher. They depend on the environment of the application. */
   dispatching(provided: Services): DispatcherOptions;
   readonly headers: readonly string[];
   /** Whether protected resource metadata tells clients where to get a token. */
@@ -67,8 +67,8 @@ export interface EndpointDeps {
 /** Time in milliseconds after which a response that is not ready becomes an event stream. */
 const PATIENCE_MS = 10_000;
 /**
- * Maximum number of session requests without a response per endpoint, over all clients. Requests of a client
- * that has left count until they end.
+ * Maximum number of requests of sessions that have no response yet, per endpoint. A request counts until its
+ * handler ends, even if its client has left.
  */
 const MAX_UNANSWERED = 1_000;
 /** Maximum number of session requests without a response, and of questions without an answer, of one client. */
@@ -81,7 +81,7 @@ export class McpEndpoint {
   readonly #questions: SentRequests;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Session requests without a response yet. */
+  /** Requests of sessions that have no response yet, by client. */
   readonly #unanswered = new Shares('requests', MAX_UNANSWERED, MAX_OF_CLIENT);
 
   constructor(app: McpApplication, deps: EndpointDeps) {
@@ -99,10 +99,13 @@ export class McpEndpoint {
     const session = this.#sessionOf(context);
     if (session instanceof HttpResponse) return session;
     if (session === undefined)
-      return new JSONResponse(failure(undefined, invalidRequest('This endpoint takes POST only'), NEWEST), {
-        status: 405,
-        headers: { Allow: 'POST' },
-      });
+      return new JSONResponse(
+        failure(undefined, invalidRequest('Without a session, this endpoint accepts POST only'), NEWEST),
+        {
+          status: 405,
+          headers: { Allow: 'POST' },
+        },
+      );
     if (req.method === 'DELETE') {
       this.#sessionsOf(context).end(session);
       return new HttpResponse(null, { status: 204 });
@@ -127,7 +130,7 @@ export class McpEndpoint {
         invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // JSON must be in UTF-8 (RFC 8259 §8.1)
+      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1)
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -156,9 +159,10 @@ export class McpEndpoint {
     const problem = issueOfFields(context.req.headers, message);
     if (problem !== undefined) return refused(400, problem, message.id);
     try {
-      readModern(message.params); // every modern request must have these values
+      // throws if a value is missing that every modern request must have
+      readModern(message.params);
     } catch (error) {
-      return refused(400, error as RpcError, message.id); // readModern() throws nothing else
+      return refused(400, error as RpcError, message.id); // readModern() throws no other errors
     }
     return this.#respond(context, message, undefined);
   }
@@ -201,7 +205,7 @@ export class McpEndpoint {
     // without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
       return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
-    // the response to a batch cannot be resumed: only this connection could have read it
+    // a client that has left cannot fetch the response of its batch later, so the requests are cancelled
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
     const answers = await Promise.all(
@@ -213,7 +217,7 @@ export class McpEndpoint {
       : new JSONResponse(answered, { headers: NO_STORE });
   }
 
-  /** Returns the response to one message of a batch. */
+  /** Returns the response to one message of a batch; undefined if the message gets none. */
   async #answerOf(
     context: Context,
     message: Message,
@@ -226,7 +230,7 @@ export class McpEndpoint {
     if (comesAlone(message))
       return failure(
         message.id,
-        invalidRequest(`"${message.method}" must not be part of a batch`),
+        invalidRequest(`"${message.method}" must not be part of a batch: send it alone`),
         session.dialect,
       );
     const abort = new AbortController();
@@ -262,8 +266,10 @@ export class McpEndpoint {
     const leave = (): void => abort.abort(new ClientDisconnected());
     // a legacy client that disconnects does not cancel its request (2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
-    const closing = new AbortController(); // a shutdown ends subscriptions; calls have time to finish
-    const left = new AbortController(); // a client that has left gets no question: streams are not resumed
+    // aborts at shutdown, which ends subscriptions; calls have time to finish
+    const closing = new AbortController();
+    // aborts when the client has left, which cannot receive a question any more
+    const left = new AbortController();
     const stream = new MessageStream(
       session === undefined ? leave : () => left.abort(new ClientDisconnected()),
       () => closing.abort(stopping()),
@@ -337,7 +343,7 @@ export class McpEndpoint {
     if (session?.inFlight.has(id) === true)
       return failure(
         id,
-        invalidRequest('The id belongs to a request that has no answer yet'),
+        invalidRequest('The id belongs to a request that has no response yet: use another id'),
         session.dialect,
       );
     const client = this.#deps.client(context);
@@ -350,7 +356,7 @@ export class McpEndpoint {
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
     const answering = answer().finally(() => {
       if (session !== undefined) this.#unanswered.give(client);
-    }); // called even if the client has left, so that its requests count until they end
+    }); // a request counts until its handler ends, even if its client has left
     try {
       return await Promise.race([answering, gone.promise]);
     } finally {
@@ -368,8 +374,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Header fields for a call: credentials, the fields that its route reads, and the fields named in
-   * `headers`.
+   * Returns the caller on whose behalf tools run. A call gets the credentials of the request, the fields that
+   * its route reads, and the fields named in `headers`.
    */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
@@ -419,7 +425,7 @@ export class McpEndpoint {
   }
 }
 
-/** A signal that never aborts: the members of a batch cannot be subscriptions. */
+/** A signal that never aborts, because the members of a batch cannot be subscriptions. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
@@ -429,7 +435,7 @@ function refused(status: number, error: RpcError, id?: RequestId, dialect: Diale
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
-/** Returns the state of one legacy request without a session. It can ask no questions. */
+/** Returns a session for one legacy request that has none. Its handler can ask no questions. */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
 }
@@ -442,8 +448,8 @@ function isModern({ headers }: HttpRequest, message: Message): boolean {
 }
 
 /**
- * Returns an error if the header field names an unsupported version. Every such request is 400 (2025-06-18,
- * transports, protocol version header).
+ * Returns an error if the field MCP-Protocol-Version names an unsupported version. Every request with such a
+ * field is refused with 400 (2025-06-18, transports, protocol version header).
  */
 function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
@@ -455,7 +461,7 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   });
 }
 
-/** Returns the version that the header field names. It decides the form of errors. */
+/** Returns the version that the field MCP-Protocol-Version names. Errors have the form of this version. */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (
     legacyDialect(headers['mcp-protocol-version']) ??
@@ -463,7 +469,10 @@ function saidDialect({ headers }: HttpRequest): Dialect {
   );
 }
 
-/** Returns the HTTP status for an error. Modern clients read the kind of an error from it. */
+/**
+ * Returns the HTTP status of a response: 404 or 400 for two errors that modern clients recognize by their
+ * status, else 200.
+ */
 function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   if (error === undefined || !isModernRequest) return 200;
   const { code } = error as { readonly code: number };
@@ -481,6 +490,6 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*']
     .map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name))
     .find((named) => named.length > 0);
-  // one accepting range is enough if several match that differ in their parameters
+  // ranges of one type may differ in their parameters: one range with a weight above 0 is enough
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true;
 }

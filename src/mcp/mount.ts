@@ -1,11 +1,9 @@
 /**
- * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The endpoint's
- * module is imported when the first message arrives.
+ * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The module of
+ * the endpoint is imported when the first message arrives.
  *
- * The guard protects against cross-site requests and DNS rebinding. It accepts these values and refuses other
- * requests with 403:
- *
- * Accepted values:
+ * The guard protects against cross-site requests and DNS rebinding. It accepts these header fields, and
+ * refuses other requests with 403:
  *   Host     one of `hosts`; else the hosts of TrustedHostMiddleware; else localhost and the loopback addresses
  *   Origin   absent, the endpoint's own, or one of `origins`; outside production also local pages when the host is local
  *
@@ -183,7 +181,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     (endpoint ??= import('./http.ts').then(
       ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
       (error: unknown) => {
-        endpoint = undefined; // forgets the failed import, so that the next message tries again
+        endpoint = undefined; // the next message imports the module again
         throw error;
       },
     ));
@@ -274,8 +272,8 @@ class ResourceMetadata extends Schema {
 }
 
 /**
- * Returns the subject of the first claims among the guards, otherwise the credentials that the guards read,
- * or '' without any.
+ * Returns the usual owner of a session: the subject of the first claims among the guards; else the
+ * credentials that the guards read; '' if there are none.
  */
 function usualPrincipal(context: Context, names: readonly string[]): string {
   const subject = subjectOf(context, names);
@@ -298,7 +296,7 @@ function subjectOf(context: Context, names: readonly string[]): string | undefin
 interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;
-  /** The path of the protected resource metadata in this application. */
+  /** Path of the protected resource metadata; undefined without the option `authorization`. */
   readonly metadataPath: string | undefined;
 }
 
@@ -310,7 +308,7 @@ export class McpGuard implements Middleware {
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
   #hasTrustedHosts = false;
-  /** Whether trusted proxies set scheme and host in forwarding fields. */
+  /** Whether the scheme of a request is certain, because `trustProxy` names the proxies that forward it. */
   #knowsScheme = false;
   #isProduction = true;
   #log: SecurityLog | undefined;
@@ -369,8 +367,8 @@ export class McpGuard implements Middleware {
 
 /**
  * Matches the text before the first bearer challenge, and the challenge with its parameters, up to the
- * challenge of another scheme (RFC 9110 §11.6.1). Each character matches in one way only: with two ways, a
- * list of twenty would take 2^20 steps.
+ * challenge of another scheme (RFC 9110 §11.6.1). Each character matches in one way only, so that matching
+ * takes linear time.
  */
 const BEARER =
   /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;

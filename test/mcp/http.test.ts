@@ -1,6 +1,5 @@
 /**
- * MCP over HTTP, request by request: header fields, sessions, streams and allowed origins, in both
- * generations of the protocol.
+ * MCP over HTTP: header fields, sessions, streams and allowed origins, in both generations of the protocol.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -158,7 +157,7 @@ const initialize = (version = '2025-11-25'): Json => ({
   params: { protocolVersion: version, capabilities: {}, clientInfo: { name: 't', version: '1' } },
 });
 
-/** A legacy client with a session. Sends messages of the session. */
+/** Returns a legacy client that has a session, as a function that sends a message of the session. */
 async function legacy(
   of: Site,
   headers: Record<string, string> = {},
@@ -210,7 +209,7 @@ const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => 
 });
 
 test(
-  'MCP over HTTP, modern version: a request is answered as JSON, without a session',
+  'MCP over HTTP, modern version: a request needs no session, and gets a JSON response',
   LIMITED,
   async (t) => {
     const response = await modern(site(t), 'tools/call', { name: 'get_items' });
@@ -322,7 +321,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: progress before the answer makes it an event stream that ends with the answer',
+  'MCP over HTTP, modern version: a response with progress before its result is an event stream that ends with the result',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -343,7 +342,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a client that disconnects cancels its request, during JSON and during an event stream',
+  'MCP over HTTP, modern version: a client that disconnects cancels its request, before a JSON response and during an event stream',
   LIMITED,
   async (t) => {
     const first = site(t);
@@ -380,7 +379,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a client that disconnects its socket cancels its request',
+  'MCP over HTTP, modern version: a client that closes its socket cancels its request',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { client: { listen: true } });
@@ -394,7 +393,7 @@ test(
   },
 );
 
-test('MCP over HTTP, check: reports two tools with one name, and write tools without a description, as SVC305', () => {
+test('app.check() reports two MCP tools with one name, and tools that write without a description (SVC305)', () => {
   const app = new Svc({ env: 'test' });
   app
     .get('/a', { mcp: { name: 'same' } }, () => 1)
@@ -447,7 +446,7 @@ test('MCP over HTTP, check: reports two tools with one name, and write tools wit
 });
 
 test(
-  'MCP over HTTP, modern version: an answer that takes long becomes an event stream, which keeps the connection alive',
+  'MCP over HTTP, modern version: a response that takes long becomes an event stream, which keeps the connection alive',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -552,7 +551,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: initialize gives a session, whose requests name it',
+  'MCP over HTTP, legacy version: initialize returns a session id, which later requests send',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -635,7 +634,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: with guards a session belongs to the subject, and any token of the subject may use it',
+  'MCP over HTTP, legacy version: with guards, a session belongs to the subject of its token, and any token of this subject may use it',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth()) } });
@@ -650,7 +649,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: a session without an owner can be used after a login, but the session of a subject requires its token',
+  'MCP over HTTP, legacy version: a session that began without a token can be used after a login; the session of a subject requires a token of the subject',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
@@ -740,7 +739,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: an unknown version in the header field is 400; without sessions each request stands alone',
+  'MCP over HTTP, legacy version: an unknown version in the header field is 400; with sessions: false a request needs no session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -1053,7 +1052,7 @@ test(
 );
 
 test(
-  "MCP calls carry the client's credentials, the header fields that the route reads and configured ones, and no others",
+  "MCP calls send the client's credentials, the header fields that the route reads and those of the option headers, and no others",
   LIMITED,
   async (t) => {
     const of = site(t, { headers: ['X-Custom'] });
@@ -1316,9 +1315,9 @@ test(
       true,
       403,
     ]);
-    // another token would not help
+    // no other token would be accepted, so the refusal is a result
     assert.deepEqual(await seen(await send(call(2, 'get_closed'))), [200, null, true, 403]);
-    // another token would not help here either
+    // the challenge of an API key asks for no token, so the refusal is a result
     assert.deepEqual(await seen(await send(call(3, 'get_key'))), [200, null, true, 401]);
     const open = site(t, {}, { prepare });
     assert.deepEqual(await seen(await modern(open, 'tools/call', { name: 'get_notes' })), [
@@ -1326,7 +1325,7 @@ test(
       null,
       true,
       401,
-    ]); // no metadata describes an issuer of tokens
+    ]); // without metadata, the refusal is a result
   },
 );
 

@@ -1,5 +1,5 @@
 /**
- * Questions of handlers to the client: by requests that precede the answer (up to 2025-11-25), and by calls
+ * Questions of handlers to the client: as requests that precede the response (up to 2025-11-25), and as calls
  * that are repeated with the answers (2026-07-28).
  */
 import assert from 'node:assert/strict';
@@ -34,7 +34,7 @@ const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 const NAME = { key: 'name', message: 'Who are you?', schema: { name: Field(str, { maxLength: 9 }) } };
 
-/** An application whose tool `ask` asks as `handler` says. */
+/** Returns an application whose tool `ask` runs `handler`. */
 function site(
   t: TestContext,
   handler: (client: ToolClient) => unknown,
@@ -171,7 +171,7 @@ test('MCP question to the client, modern version: questions that are asked toget
     const name = asked.elicit(NAME);
     const greeting = asked.sample({ messages: 'Greet', maxTokens: 5 });
     const roots = asked.roots();
-    await name; // the rejections of the others have no listener
+    await name; // the rejections of the other two promises have no listener
     return { greeting: await greeting, roots: await roots };
   });
   const { result } = await round(client, ASK);
@@ -371,7 +371,7 @@ test('MCP question to the client, modern version: a question ends the run of the
 
 /* ── up to 2025-11-25 ── */
 
-/** A client on one channel, after `initialize`. */
+/** Returns a client on one channel, after `initialize`. */
 function channel(
   t: TestContext,
   app: Svc,
@@ -580,7 +580,7 @@ function legacy(send: (init: { body: string; headers: Record<string, string> }) 
   return { post, begin };
 }
 
-/** The messages of an event stream. */
+/** Reads the messages of an event stream. */
 function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promise<void> } {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
@@ -732,7 +732,7 @@ test('MCP question to the client: states and sessions work without a secret, and
   }
 });
 
-test('mcpCall(): onQuestion answers; without it, and in a plain request, nothing can be asked', async (t) => {
+test('mcpCall(): onQuestion answers the questions of a handler; without it, and in a plain request, the handler cannot ask', async (t) => {
   const { app, client } = site(t, async (asked) => ({
     can: asked.can('elicit'),
     answer: await asked.elicit(NAME),
