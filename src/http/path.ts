@@ -13,7 +13,6 @@
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
-/** Type of each converter's value. */
 interface ConverterTypes {
   /** `str`: one segment, not empty. */
   str: string;
@@ -320,11 +319,6 @@ function plainDecimal(value: number): string {
   return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
 }
 
-/*
- * Converts the captured segments of a path to its parameters: plain objects with a stable hidden class.
- */
-
-/** Converts the captured segments of a path, in their order, to its parameters. */
 type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});

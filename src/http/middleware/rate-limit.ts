@@ -2,8 +2,8 @@
  * Rate limits of requests: a default limit for each client, and other limits for some paths and routes. Every
  * response reports its limit.
  *
- * Which limit applies:
- *   rateLimit of the route's spec, else the rule with the most specific path, else the limit of the middleware
+ * The `rateLimit` of a route comes first, then the rule with the most specific path, then the limit of the
+ * middleware.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, closest, given, readOptions, text } from '../../base/options.ts';
@@ -69,7 +69,6 @@ export interface RateLimitOptions extends RateLimitStoreOptions {
   readonly legacyHeaders?: boolean | undefined;
 }
 
-/** A parsed path rule with its limit. */
 interface Rule {
   readonly template: ParsedTemplate;
   readonly methods: readonly string[] | undefined;

@@ -230,7 +230,6 @@ export class Limit {
   }
 }
 
-/** Converts milliseconds to seconds, rounded up. */
 function secondsOf(ms: number): number {
   return Math.max(0, Math.ceil(ms / 1_000));
 }

@@ -32,7 +32,7 @@ interface Decoded {
   readonly engine: { readonly bytesWritten: number };
 }
 
-/** Decoder functions by coding. `deflate` is the zlib format (§8.4.1.2), not raw deflate. */
+/** Decoder functions by coding. `deflate` is the zlib format (RFC 9110 §8.4.1.2), not raw deflate. */
 const DECODERS: Readonly<
   Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>
 > = {
@@ -78,7 +78,9 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
   );
 }
 
-/** Decodes a whole body of at most `maxBytes`. Fails with PayloadTooLarge, or BadRequest for malformed data. */
+/**
+ * Decodes a whole body of at most `maxBytes`. Fails with PayloadTooLarge, or BadRequest for malformed data.
+ */
 export function decodeWhole(
   bytes: Uint8Array,
   coding: BodyCoding,

@@ -54,7 +54,10 @@ export interface MultipartIssue {
   readonly detail: string;
 }
 
-/** Maximum length of names in characters, because every part's name is kept. */
+/**
+ * Maximum length of the name of a field or file in characters, because the names of all parts are kept in
+ * memory.
+ */
 const MAX_NAME_LENGTH = 1_024;
 const CR = 13,
   LF = 10,

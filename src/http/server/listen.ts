@@ -1,10 +1,8 @@
 /**
  * Where a server listens: on a host and port, or on a Unix socket.
  *
- * Steps for a Unix socket:
- *   path   a socket file that no process listens on is removed, any other file is refused -> bind -> mode -> listening
- *
- * Node removes the file when the server stops listening.
+ * A socket file on which no process listens is removed before; any other file at its path is an error. Node
+ * removes the file when the server stops listening.
  */
 import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';

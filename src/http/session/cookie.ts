@@ -223,9 +223,8 @@ export type ReadValue =
       readonly kind: 'valid';
       readonly payload: string;
       readonly times: ValueTimes;
-      /**
-       * Whether the current key protects the value; false for an older key.
-       */ readonly isCurrentKey: boolean;
+      /** Whether the current key protects the value; false for an older key. */
+      readonly isCurrentKey: boolean;
     }
   | { readonly kind: 'refused'; readonly reason: ValueIssue };
 

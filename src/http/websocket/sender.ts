@@ -402,7 +402,7 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** Writes a text into the batch; a long one without a copy. */
+  /** Writes a text into the batch. A long text is added as a buffer of its own. */
   #writeText(text: string): void {
     const length = Buffer.byteLength(text);
     if (length > COPIED_TEXT_BYTES) return this.#open.add(encodeFrame(OPCODE.text, text));

@@ -1,15 +1,18 @@
 /**
- * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
+ * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both
+ * directions.
  *
- * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a socket:
+ * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a
+ * socket:
  *   open -> closing (our close frame is sent) -> closed
  *   open -> answering (the peer has closed; handlers reply to messages before that) -> closed, and the connection ends
  *
- * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call of
- * handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome, close code for an error).
+ * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts
+ * (interface and call of handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome,
+ * close code for an error).
  *
- * A handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up to 64 KiB; then
- * reading stops. Reading stops as well if the peer does not read what it is sent.
+ * A handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up
+ * to 64 KiB; then reading stops. Reading stops as well if the peer does not read what it is sent.
  */
 import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -59,7 +62,10 @@ export interface SocketDeps {
   readonly deflate: DeflateAgreement | undefined;
   /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
-  /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
+  /**
+   * Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of
+   * middleware.
+   */
   readonly enter: ContextRunner;
   /** The request of the handshake. */
   readonly req: TransportRequest;
@@ -70,7 +76,9 @@ export interface SocketDeps {
 export interface SocketHost {
   /** Called when no more messages are sent or received. Handlers may still run. */
   onClosed(socket: WebSocketConnection): void;
-  /** Called when the stream is closed and no handler runs. `failure`: the error that ended the socket early. */
+  /**
+   * Called when the stream is closed and no handler runs. `failure`: the error that ended the socket early.
+   */
   onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 
@@ -84,8 +92,8 @@ const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 type State = 'open' | 'answering' | 'closing' | 'closed';
 
 /**
- * A WebSocket as its handlers see it. Most sockets are idle, so state that only some need is in objects that are created on
- * demand (test/bench/websocket.ts: idle).
+ * A WebSocket as its handlers see it. Most sockets are idle, so state that only some need is in objects that
+ * are created on demand (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
   implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
@@ -106,7 +114,7 @@ export class WebSocketConnection
   #state: State = 'open';
   #end: Ending | undefined;
   #holds = 0;
-  /** Which handler is running: that of a message, or another one. */
+  /** Which handler is running: that of a message, another one, or none. */
   #running: 'nothing' | 'message' | 'other' = 'other';
   #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
@@ -126,7 +134,8 @@ export class WebSocketConnection
     this.#enter = enter;
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
     if (deflate !== undefined) this.#reader = inflatingReader(deflate, deps.maxMessageBytes, isSocket, this);
-    const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!); // negotiated, so it is defined
+    // negotiated, so it is defined
+    const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!);
     this.#sender = new FrameSender(stream, deps, this, deflater, isSocket);
   }
 
@@ -147,14 +156,18 @@ export class WebSocketConnection
       () => this.#enter(this.#deps.listener.onOpen, this),
       () => this.#proceed(),
     );
-    if (head.length > 0) this.receive(Buffer.from(head)); // a copy, because others use the chunk of the handshake
+    // a copy, because others use the chunk of the handshake
+    if (head.length > 0) this.receive(Buffer.from(head));
     if (isOver) this.onStreamEnd();
     else if (this.#holds === 0) stream.resume();
   }
 
   // -- methods for handlers --
 
-  /** Whether messages can be sent: neither side has closed, or handlers may still reply after the peer has closed. */
+  /**
+   * Whether messages can be sent: neither side has closed, or handlers may still reply after the peer has
+   * closed.
+   */
   get isOpen(): boolean {
     return this.#state === 'open' || this.#state === 'answering';
   }
@@ -165,8 +178,9 @@ export class WebSocketConnection
   }
 
   /**
-   * Sends text as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false if the socket is
-   * closed, or closes because of this message. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
+   * Sends text as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false
+   * if the socket is closed, or closes because of this message. @throws SvcError `E_WEBSOCKET_FULL` with the
+   * policy `wait`, if the queue is full
    */
   send(data: string | Uint8Array): boolean {
     if (!this.isOpen) return false;
@@ -176,7 +190,10 @@ export class WebSocketConnection
     return this.isOpen;
   }
 
-  /** Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for a value without a JSON form */
+  /**
+   * Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for a value
+   * without a JSON form
+   */
   sendJson(value: unknown): boolean {
     return this.isOpen && this.send(toJson(value));
   }
@@ -186,7 +203,9 @@ export class WebSocketConnection
     return this.#sender.drain();
   }
 
-  /** Sends a ping. Resolves with the round-trip time in milliseconds; undefined if the socket closes before. */
+  /**
+   * Sends a ping. Resolves with the round-trip time in milliseconds; undefined if the socket closes before.
+   */
   ping(): Promise<number | undefined> {
     if (this.#state !== 'open') return Promise.resolve(undefined);
     if (this.#ping === undefined) {
@@ -196,13 +215,18 @@ export class WebSocketConnection
     return this.#ping.durationMs;
   }
 
-  /** Closes after the sent messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code */
+  /**
+   * Closes after the sent messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an
+   * invalid code
+   */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
     if (this.isOpen) this.#sayClose(code, reason);
   }
 
-  /** Joins a room, to get its messages. @throws SvcError `E_ROOM` beyond `maxRooms`, and for an invalid name */
+  /**
+   * Joins a room, to get its messages. @throws SvcError `E_ROOM` beyond `maxRooms`, and for an invalid name
+   */
   join(room: string): void {
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
@@ -217,7 +241,9 @@ export class WebSocketConnection
     if (this.#rooms?.delete(room) === true) this.#deps.rooms.leave(room, this);
   }
 
-  /** Sends to every member of a room except this socket, in every process. This socket need not be a member. */
+  /**
+   * Sends to every member of a room except this socket, in every process. This socket need not be a member.
+   */
   broadcast(room: string, data: string | Uint8Array): void {
     this.#deps.rooms.broadcast(room, data, { except: this });
   }
@@ -227,7 +253,10 @@ export class WebSocketConnection
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets the messages */
+  /**
+   * Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets the
+   * messages
+   */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
@@ -276,7 +305,10 @@ export class WebSocketConnection
     if (this.#state === 'open') this.#sender.sendControl(OPCODE.pong, payload);
   }
 
-  /** A pong belongs to the ping with its payload (RFC 6455 §5.5.3); any other only shows a sign of life. @internal */
+  /**
+   * A pong belongs to the ping with its payload (RFC 6455 §5.5.3); any other only shows a sign of life.
+   * @internal
+   */
   onPong(payload: Buffer): void {
     const ping = this.#ping;
     if (ping === undefined || !ping.payload.equals(payload)) return;
@@ -345,7 +377,8 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // the end is handled after the inflated message
+    // the end is handled after the inflated message
+    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
 
   /** @internal */
@@ -358,7 +391,8 @@ export class WebSocketConnection
     );
     if (found === 'idle') this.close(CLOSE.normal, 'nothing was sent for too long');
     else if (found === 'silent')
-      this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may respond only to the newest ping
+      // a peer may respond only to the newest ping
+      this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY);
     else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
       this.terminate();
@@ -370,7 +404,7 @@ export class WebSocketConnection
   #onMessage(data: string | Buffer): void {
     this.#watch.onMessage();
     this.#deps.meter?.messagesIn.add(1);
-    if (this.#state !== 'open') return; // messages after our close frame are ignored (§7.1.6)
+    if (this.#state !== 'open') return; // messages after our close frame are ignored (RFC 6455 §7.1.6)
     if (this.#running !== 'nothing' || this.#inbox?.isIterated === true) this.#keep(data);
     else this.#handle(data);
   }
@@ -433,7 +467,9 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
-  /** Passes waiting messages to the handler, as far as it takes them, and after the last one reports the end. */
+  /**
+   * Passes waiting messages to the handler, as far as it takes them, and after the last one reports the end.
+   */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
@@ -483,8 +519,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Drops the reader if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory may receive a
-   * reply within flush(), and has another reader then.
+   * Drops the reader if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory
+   * may receive a reply within flush(), and has another reader then.
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -516,7 +552,8 @@ export class WebSocketConnection
       inbox?.clear();
       return queueMicrotask(() => this.#answerClose()); // delayed, because a handler may be running
     }
-    this.#ending.close = { code, reason, wasClean: false }; // not clean until the peer has sent its close frame
+    // not clean until the peer has sent its close frame
+    this.#ending.close = { code, reason, wasClean: false };
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
     this.#holds &= HOLD.inflating;
@@ -529,7 +566,7 @@ export class WebSocketConnection
     }); // reads up to the close frame of the peer, but delayed, because a message may be in progress
   }
 
-  /** Responds to the close frame of the peer, with the same code and reason (§5.5.1). */
+  /** Responds to the close frame of the peer, with the same code and reason (RFC 6455 §5.5.1). */
   #answerClose(): void {
     if (this.#state === 'closed') return;
     const { code, reason } = this.#ending.close!; // code and reason of the peer
@@ -567,7 +604,7 @@ export class WebSocketConnection
     this.#rooms = undefined;
   }
 
-  /** Ends the connection, as the server must do first (§7.1.1). */
+  /** Ends the connection, as the server must do first (RFC 6455 §7.1.1). */
   #endStream(): void {
     this.#ending.stopTimer();
     const stream = this.#stream;
