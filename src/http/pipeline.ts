@@ -287,7 +287,7 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
     deps.log.debug('client_disconnected', req.logFields());
-    return problem(400, req.id, { detail: 'The request was not received whole' });
+    return problem(400, req.id, { detail: 'The request ended before it was received completely' });
   }
   const status = error instanceof HTTPException ? error.status : 500;
   reportFailure(error, req, deps, status);

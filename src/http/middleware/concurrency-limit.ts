@@ -61,12 +61,12 @@ function loadOf(metrics: Metrics): Load {
     const made = (load = {
       shed: metrics.counter(
         'svc_requests_shed_total',
-        'Requests refused because the process had too much to do, by reason',
+        'Requests refused because the process was overloaded, by reason',
         ['reason'],
       ),
       queued: 0,
     });
-    metrics.gauge('svc_requests_queued', 'Requests that wait for others to end', () => made.queued);
+    metrics.gauge('svc_requests_queued', 'Requests that wait for other requests to end', () => made.queued);
     loads.set(metrics, load);
   }
   return load;
@@ -198,7 +198,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#load.shed.add(1, reason);
     this.#say(reason);
     const response = problem(503, req.id, {
-      detail: 'The server has too much to do at the moment',
+      detail: 'The server is overloaded at the moment',
       code: 'overloaded',
     });
     response.headers.flat.push('Retry-After', this.#retryAfter);

@@ -110,7 +110,7 @@ export class CORSMiddleware implements Middleware {
       ] as const) {
         if (value === '*')
           throw new SvcError('E_CORS', [
-            `${name} '*' and credentials do not go together: browsers refuse it, and every site could act for its visitors`,
+            `${name} '*' and credentials do not go together: browsers refuse this combination, because every site could act for its visitors`,
           ]);
       }
     this.allowed = new AllowedOrigins(origins ?? []);
@@ -170,7 +170,7 @@ export class CORSMiddleware implements Middleware {
       yield {
         ...mine,
         message: 'another CORSMiddleware is around this one, but a response can have the headers of only one',
-        remedy: 'Register one CORSMiddleware with all origins',
+        remedy: 'Register one CORSMiddleware that lists the origins of both',
       };
     if (this.allowed.list?.size === 0) {
       yield {

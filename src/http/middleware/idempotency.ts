@@ -169,13 +169,13 @@ export class IdempotencyMiddleware implements Middleware {
     if (field === undefined) {
       if (!this.isRequired) return next();
       throw new BadRequest(
-        `This request needs the field ${this.header}: a string of your choice, the same when it is sent again`,
+        `This request needs the header field ${this.header}: a string of your choice, the same for each repetition of the request`,
         { code: 'idempotency_key_absent' },
       );
     }
     const key = readIdempotencyKey(field);
     if (key === undefined)
-      throw new BadRequest(`${this.header} must be one string of 1 … 255 characters in quotation marks`, {
+      throw new BadRequest(`The header field ${this.header} must be one string of 1 … 255 characters in quotation marks`, {
         code: 'idempotency_key_malformed',
       });
     return this.#once(req, route, key, next);
@@ -189,7 +189,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#counter = sharedCounter(
       view.services.metrics,
       'svc_idempotent_requests_total',
-      'Requests with an idempotency key, by what became of them',
+      'Requests with an idempotency key, by outcome',
       ['fate'],
     );
     this.#store ??= new MemoryRecordStore({ maxRecords: MEMORY_RECORDS, clock: view.services.clock });
@@ -201,7 +201,7 @@ export class IdempotencyMiddleware implements Middleware {
         message:
           'the records are in the memory of one process: another worker executes the same request again',
         remedy:
-          'Give it a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
+          'Use a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
       };
     }
     const inner = view.middleware.slice(view.middleware.indexOf(this) + 1);
@@ -281,7 +281,7 @@ export class IdempotencyMiddleware implements Middleware {
     const record = decodeRecord(text);
     if (record !== undefined && record.print !== print) {
       this.#count('mismatch');
-      throw new UnprocessableContent(`${this.header} has been used for another request`, {
+      throw new UnprocessableContent(`The key in ${this.header} has been used for another request`, {
         code: 'idempotency_key_reused',
       });
     }
@@ -293,7 +293,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#count('answer_lost');
     throw new HTTPException(
       409,
-      `The request has been executed${record === undefined ? '' : ` and answered with ${record.status}`}; that answer was not kept`,
+      `The request has been executed${record === undefined ? '' : ` and answered with ${record.status}`}; its answer was not stored`,
       { code: 'idempotency_answer_lost' },
     );
   }

@@ -162,7 +162,7 @@ export class RateLimitMiddleware implements Middleware {
         message:
           'each process counts separately, so clients may send as many times the limit as there are workers',
         remedy:
-          'Give it a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
+          'Use a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
       };
     }
     yield* this.#misplaced(subject, view);
@@ -175,7 +175,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'error',
         subject,
         message: `another RateLimitMiddleware around this one also has the name "${this.name}"`,
-        remedy: "Give one of the two another name: new RateLimitMiddleware({ name: 'account', … })",
+        remedy: "Give one of the two middlewares another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
     for (const {

@@ -264,7 +264,7 @@ export class Gate {
       refusals: sharedCounter(
         services.metrics,
         'svc_rate_limited_total',
-        'Requests refused because their client had sent too many, by limit',
+        'Requests refused because their client had sent too many requests, by limit',
         ['limit'],
       ),
       memories: isSame ? memories! : new Map(),

@@ -207,7 +207,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'the middleware sends no content security policy, so that a script that gets into a page may do anything',
+          'the middleware sends no content security policy, so a script that an attacker gets into a page may do anything',
         remedy: 'Remove contentSecurityPolicy: false; the default policy suits an API',
       };
     }

@@ -54,7 +54,7 @@ export class TimeLimit implements Middleware {
     this.#counter = sharedCounter(
       services.metrics,
       'svc_request_timeouts_total',
-      'Requests that were not answered in their time, by route template',
+      'Requests that were not answered within their time limit, by route template',
       ['route'],
     );
   }

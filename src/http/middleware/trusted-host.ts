@@ -75,7 +75,7 @@ export class TrustedHostMiddleware implements Middleware {
     if (name === undefined)
       throw this.#refusal(
         req,
-        new BadRequest('The request names no host, or one that cannot be read', { code: 'host_malformed' }),
+        new BadRequest('The request has no Host field, or a malformed one', { code: 'host_malformed' }),
       );
     if (this.#isOurs(name)) return next();
     throw this.#refusal(

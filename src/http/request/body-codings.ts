@@ -159,7 +159,7 @@ function mostOf(received: number): number {
 }
 
 function decodedTooLarge(): PayloadTooLarge {
-  return new PayloadTooLarge('The request body is too large after its content coding is removed');
+  return new PayloadTooLarge('The request body is too large after decoding its content coding');
 }
 
 function malformed(coding: BodyCoding): BadRequest {

@@ -324,8 +324,8 @@ export class Connections {
       setting,
       limit: this.#deps.limits[setting],
       connections: this.#open.size,
-      problem: 'clients are refused with 503, or without an answer',
-      remedy: `Add processes or machines, or raise the setting "${setting}" where this one has memory left`,
+      problem: 'further clients get 503, or their connections are closed',
+      remedy: `Add processes or machines, or raise the setting "${setting}" if this machine has memory left`,
     });
   }
 
@@ -516,17 +516,17 @@ export class ConnectionMeter {
 
   /** @throws SvcError `E_METRIC` if a metric of that name exists */
   constructor(metrics: MetricsRegistry) {
-    metrics.gauge('svc_connections', 'Connections that are open, idle ones too', () => this.#open);
+    metrics.gauge('svc_connections', 'Open connections, including idle ones', () => this.#open);
     this.#requests = metrics
       .histogram(
         'svc_connection_requests',
-        'Requests that a connection has brought, counted when it closes',
+        'Requests of a connection, counted when the connection closes',
         REQUEST_BUCKETS,
       )
       .slot();
     this.#refused = metrics.counter(
       'svc_connections_refused_total',
-      'Connections that the server would not have, or ended for what came over them',
+      'Connections that the server refused, or closed because of invalid data, by reason',
       ['reason'],
     );
   }

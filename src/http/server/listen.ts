@@ -116,7 +116,7 @@ function bind(server: Server, options: { host: string; port: number } | { path: 
  */
 async function isStale(path: string): Promise<boolean> {
   if (!lstatSync(path).isSocket())
-    throw new SvcError('E_LISTEN', [path, 'the path is an existing file that is not a socket']);
+    throw new SvcError('E_LISTEN', [path, 'the path leads to a file that is not a socket']);
   return new Promise((resolve) => {
     const client = connect(path, () => {
       client.destroy();

@@ -168,9 +168,9 @@ function reasonOf(error: unknown): string {
 /** Returns a warning if a certificate is expired, not valid yet, or expires soon. */
 function lifeOf({ cert }: Credentials, nowMs: number): string[] {
   const { validFrom, validTo } = new X509Certificate(cert);
-  if (Date.parse(validTo) <= nowMs) return [`the certificate has ended on ${validTo}`];
-  if (Date.parse(validFrom) > nowMs) return [`the certificate begins on ${validFrom}`];
-  return Date.parse(validTo) - nowMs < SOON_MS ? [`the certificate ends on ${validTo}`] : [];
+  if (Date.parse(validTo) <= nowMs) return [`the certificate expired on ${validTo}`];
+  if (Date.parse(validFrom) > nowMs) return [`the certificate is not valid before ${validFrom}`];
+  return Date.parse(validTo) - nowMs < SOON_MS ? [`the certificate expires on ${validTo}`] : [];
 }
 
 /** Problems of a certificate and its key, one sentence each, for checks. */

@@ -262,7 +262,7 @@ export class FrameReader {
     // reserved bits must be 0 (RFC 6455 §5.2)
     if ((first & RSV2_3) !== 0) return this.#fail(CLOSE.protocolError, 'a reserved bit is set');
     if (((KNOWN_OPCODES >>> opcode) & 1) === 0)
-      return this.#fail(CLOSE.protocolError, 'the opcode is not known');
+      return this.#fail(CLOSE.protocolError, 'the opcode is unknown');
     if (((second & MASKED) !== 0) !== this.#isMasked)
       // clients must mask, servers must not (RFC 6455 §5.1)
       return this.#fail(CLOSE.protocolError, this.#isMasked ? 'a frame is not masked' : 'a frame is masked');
@@ -300,12 +300,12 @@ export class FrameReader {
     if (length === LENGTH_16) {
       length = (head[end]! << 8) | head[end + 1]!;
       end += 2;
-      if (length < LENGTH_16) return this.#fail(CLOSE.protocolError, 'a length is not as short as it can be');
+      if (length < LENGTH_16) return this.#fail(CLOSE.protocolError, 'a length is not in its shortest form');
     } else if (length === LENGTH_64) {
       if (head[end]! > 0x7f) return this.#fail(CLOSE.protocolError, 'a length is negative');
       length = readUint32(head, end) * 2 ** 32 + readUint32(head, end + 4);
       end += 8;
-      if (length < 2 ** 16) return this.#fail(CLOSE.protocolError, 'a length is not as short as it can be');
+      if (length < 2 ** 16) return this.#fail(CLOSE.protocolError, 'a length is not in its shortest form');
     }
     this.#mask = this.#isMasked ? readMask(head, end) : 0;
     this.#opcode = first & OPCODE_BITS;
@@ -450,9 +450,9 @@ export class FrameReader {
   /** Parses the payload of a close frame: empty, or a code and a reason (RFC 6455 §5.5.1, §7.4). */
   #close(payload: Buffer): boolean {
     if (payload.length === 0) return this.#finish(() => this.#sink.onClose(CLOSE.noStatus, ''));
-    if (payload.length === 1) return this.#fail(CLOSE.protocolError, 'a close frame has half a code');
+    if (payload.length === 1) return this.#fail(CLOSE.protocolError, 'a close frame has a code of one byte');
     const code = payload.readUInt16BE(0);
-    if (!isCloseCode(code)) return this.#fail(CLOSE.protocolError, 'the close code is not one that is sent');
+    if (!isCloseCode(code)) return this.#fail(CLOSE.protocolError, 'the close code must not be sent');
     const reason = payload.subarray(2);
     if (!isUtf8(reason)) return this.#fail(CLOSE.invalidData, 'the reason for closing is not UTF-8');
     const text = reason.toString('utf8');

@@ -62,10 +62,7 @@ export interface SocketDeps {
   readonly deflate: DeflateAgreement | undefined;
   /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
-  /**
-   * Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of
-   * middleware.
-   */
+  /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
   readonly enter: ContextRunner;
   /** The request of the handshake. */
   readonly req: TransportRequest;
@@ -76,9 +73,7 @@ export interface SocketDeps {
 export interface SocketHost {
   /** Called when no more messages are sent or received. Handlers may still run. */
   onClosed(socket: WebSocketConnection): void;
-  /**
-   * Called when the stream is closed and no handler runs. `failure`: the error that ended the socket early.
-   */
+  /** Called when the stream is closed and no handler runs. `failure`: the error that ended the socket early. */
   onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 
@@ -92,8 +87,8 @@ const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 type State = 'open' | 'answering' | 'closing' | 'closed';
 
 /**
- * A WebSocket as its handlers see it. Most sockets are idle, so state that only some need is in objects that
- * are created on demand (test/bench/websocket.ts: idle).
+ * A WebSocket as its handlers see it. Most sockets are idle, so state that only some need is in objects that are created on
+ * demand (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
   implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
@@ -162,12 +157,7 @@ export class WebSocketConnection
     else if (this.#holds === 0) stream.resume();
   }
 
-  // -- methods for handlers --
-
-  /**
-   * Whether messages can be sent: neither side has closed, or handlers may still reply after the peer has
-   * closed.
-   */
+  /** Whether messages can be sent: neither side has closed, or handlers may still reply after the peer has closed. */
   get isOpen(): boolean {
     return this.#state === 'open' || this.#state === 'answering';
   }
@@ -178,9 +168,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Sends text as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false
-   * if the socket is closed, or closes because of this message. @throws SvcError `E_WEBSOCKET_FULL` with the
-   * policy `wait`, if the queue is full
+   * Sends text as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false if the socket is
+   * closed, or closes because of this message. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
    */
   send(data: string | Uint8Array): boolean {
     if (!this.isOpen) return false;
@@ -190,10 +179,7 @@ export class WebSocketConnection
     return this.isOpen;
   }
 
-  /**
-   * Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for a value
-   * without a JSON form
-   */
+  /** Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for a value without a JSON form */
   sendJson(value: unknown): boolean {
     return this.isOpen && this.send(toJson(value));
   }
@@ -203,9 +189,7 @@ export class WebSocketConnection
     return this.#sender.drain();
   }
 
-  /**
-   * Sends a ping. Resolves with the round-trip time in milliseconds; undefined if the socket closes before.
-   */
+  /** Sends a ping. Resolves with the round-trip time in milliseconds; undefined if the socket closes before. */
   ping(): Promise<number | undefined> {
     if (this.#state !== 'open') return Promise.resolve(undefined);
     if (this.#ping === undefined) {
@@ -215,18 +199,13 @@ export class WebSocketConnection
     return this.#ping.durationMs;
   }
 
-  /**
-   * Closes after the sent messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an
-   * invalid code
-   */
+  /** Closes after the sent messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
     if (this.isOpen) this.#sayClose(code, reason);
   }
 
-  /**
-   * Joins a room, to get its messages. @throws SvcError `E_ROOM` beyond `maxRooms`, and for an invalid name
-   */
+  /** Joins a room, to get its messages. @throws SvcError `E_ROOM` beyond `maxRooms`, and for an invalid name */
   join(room: string): void {
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
@@ -241,9 +220,7 @@ export class WebSocketConnection
     if (this.#rooms?.delete(room) === true) this.#deps.rooms.leave(room, this);
   }
 
-  /**
-   * Sends to every member of a room except this socket, in every process. This socket need not be a member.
-   */
+  /** Sends to every member of a room except this socket, in every process. This socket need not be a member. */
   broadcast(room: string, data: string | Uint8Array): void {
     this.#deps.rooms.broadcast(room, data, { except: this });
   }
@@ -253,10 +230,7 @@ export class WebSocketConnection
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /**
-   * Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets the
-   * messages
-   */
+  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets the messages */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
@@ -275,8 +249,6 @@ export class WebSocketConnection
   deliver(message: SharedMessage): void {
     if (this.#state === 'open') this.#sender.deliver(message);
   }
-
-  // -- events of the stream, the reader, the sender and the timer --
 
   /** @internal */
   receive(chunk: Buffer): void {
@@ -305,10 +277,7 @@ export class WebSocketConnection
     if (this.#state === 'open') this.#sender.sendControl(OPCODE.pong, payload);
   }
 
-  /**
-   * A pong belongs to the ping with its payload (RFC 6455 §5.5.3); any other only shows a sign of life.
-   * @internal
-   */
+  /** A pong belongs to the ping with its payload (RFC 6455 §5.5.3); any other only shows a sign of life. @internal */
   onPong(payload: Buffer): void {
     const ping = this.#ping;
     if (ping === undefined || !ping.payload.equals(payload)) return;
@@ -366,7 +335,7 @@ export class WebSocketConnection
     });
     this.#deps.meter?.dropped.add(1);
     this.#sender.forget();
-    this.#sayClose(CLOSE.policyViolation, 'messages are not taken in time');
+    this.#sayClose(CLOSE.policyViolation, 'the client reads too slowly');
   }
 
   /** @internal */
@@ -389,7 +358,7 @@ export class WebSocketConnection
       this.#stream,
       (this.#holds & (HOLD.inbox | HOLD.inflating)) === 0,
     );
-    if (found === 'idle') this.close(CLOSE.normal, 'nothing was sent for too long');
+    if (found === 'idle') this.close(CLOSE.normal, 'no message was received within the idle timeout');
     else if (found === 'silent')
       // a peer may respond only to the newest ping
       this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY);
@@ -398,8 +367,6 @@ export class WebSocketConnection
       this.terminate();
     }
   }
-
-  // -- messages --
 
   #onMessage(data: string | Buffer): void {
     this.#watch.onMessage();
@@ -467,9 +434,7 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
-  /**
-   * Passes waiting messages to the handler, as far as it takes them, and after the last one reports the end.
-   */
+  /** Passes waiting messages to the handler, as far as it takes them, and after the last one reports the end. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
@@ -519,8 +484,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Drops the reader if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory
-   * may receive a reply within flush(), and has another reader then.
+   * Drops the reader if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory may receive a reply
+   * within flush(), and has another reader then.
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -531,8 +496,6 @@ export class WebSocketConnection
     const { maxMessageBytes } = this.#deps;
     return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks: this.#sender.canReuse }, this);
   }
-
-  // -- the end of the socket --
 
   get #ending(): Ending {
     return (this.#end ??= new Ending());

@@ -82,7 +82,7 @@ test('run({ socket }) removes the socket of a killed process, but no other file'
   await running.close();
   writeFileSync(path, 'a file');
   await assert.rejects(make().run({ socket: path, handleSignals: false }), {
-    message: `Cannot listen on ${path}: the path is an existing file that is not a socket`,
+    message: `Cannot listen on ${path}: the path leads to a file that is not a socket`,
   });
   assert.equal(readFileSync(path, 'utf8'), 'a file');
 });

@@ -309,9 +309,9 @@ test('examinePair() reports a certificate that has expired, expires soon, is not
   const [now, end] = [Date.parse('2027-01-01'), Date.parse('2126-11-01')];
   for (const [pair, nowMs, problem] of [
     [FIRST, now, undefined],
-    [FIRST, end, /has ended/],
-    [FIRST, Date.parse('2126-10-20'), /ends on/],
-    [FIRST, 0, /begins on/],
+    [FIRST, end, /expired on/],
+    [FIRST, Date.parse('2126-10-20'), /expires on/],
+    [FIRST, 0, /is not valid before/],
     [{ cert: FIRST.cert, key: SECOND.key }, now, /does not belong to the certificate/],
     [{ cert: 'nowhere.pem', key: FIRST.key }, now, /cannot be read: ENOENT/],
     [{ cert: FIRST.cert, key: '-----BEGIN x' }, now, /not usable PEM/],
