@@ -18,7 +18,7 @@ const skip = process.platform === 'win32' ? 'Windows has named pipes' : false;
 
 before(build);
 
-/** The body of a response over a Unix socket. */
+/** Sends a request over a Unix socket. Returns the body of the response. */
 async function ask(socketPath: string, path = '/', headers: Record<string, string> = {}): Promise<string> {
   const incoming = await new Promise<IncomingMessage>((resolve, reject) => {
     request({ socketPath, path, headers, agent: false }, resolve).once('error', reject).end();
