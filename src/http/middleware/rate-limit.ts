@@ -86,8 +86,8 @@ export class RateLimitMiddleware implements Middleware {
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
-  /** All key functions: of the middleware and of its rules. */
-  readonly #keys: readonly RateLimitKey[];
+  /** All key functions: of the middleware and of its rules. @internal */
+  readonly keys: readonly RateLimitKey[];
   readonly #limit: Limit;
   readonly #epochMs: (() => number) | undefined;
   readonly #rules: readonly Rule[];
@@ -114,7 +114,7 @@ export class RateLimitMiddleware implements Middleware {
     );
     this.name = checkedName('RateLimitMiddleware', name);
     this.#isShared = store.store !== undefined && !(store.store instanceof MemoryRateLimitStore);
-    this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
+    this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
     // the default limit has an empty prefix, which saves making a string for each request; its keys are
@@ -209,7 +209,7 @@ export class RateLimitMiddleware implements Middleware {
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
       .slice(0, middleware.indexOf(this))
-      .find(({ kind }) => kind === 'idempotency' || (kind === 'session' && this.#keys.length === 0));
+      .find(({ kind }) => kind === 'idempotency' || (kind === 'session' && this.keys.length === 0));
     if (outer !== undefined) {
       yield {
         rule: 'SVC121',
@@ -219,13 +219,7 @@ export class RateLimitMiddleware implements Middleware {
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
-    if (
-      this.#keys.some((key) =>
-        /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(
-          Function.prototype.toString.call(key),
-        ),
-      )
-    ) {
+    if (this.keys.some(namesForwarded)) {
       yield {
         rule: 'SVC210',
         severity: 'error',
@@ -238,7 +232,14 @@ export class RateLimitMiddleware implements Middleware {
     }
   }
 
-  #limitFor(req: HttpRequest): Limit | null {
+  /** Returns how many requests a minute a client may send to a route; Infinity without a limit. @internal */
+  perMinuteOf(route: CompiledRoute): number {
+    const path = route.template.replace(/\{[^}]*\}/g, '1');
+    const limit = this.#limitFor({ route, method: route.method, path });
+    return limit === null ? Infinity : Math.round((limit.rule.limit / limit.rule.periodMs) * 60_000);
+  }
+
+  #limitFor(req: Pick<HttpRequest, 'route' | 'method' | 'path'>): Limit | null {
     const { route } = req;
     if (route?.rateLimit !== undefined) {
       const own = this.#ofRoutes.get(route);
@@ -353,4 +354,11 @@ function mayMatch(rule: string, route: string): boolean {
     if (segment !== their && !segment.startsWith('{') && !their.startsWith('{')) return false;
   }
   return ours.length === theirs.length;
+}
+
+/** Whether the code of a key names a field in which proxies write addresses. Clients can write it, too. */
+export function namesForwarded(key: RateLimitKey): boolean {
+  return /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(
+    Function.prototype.toString.call(key),
+  );
 }

@@ -175,6 +175,11 @@ export class SecurityHeadersMiddleware implements Middleware {
     ]);
   }
 
+  /** Content security policy without a nonce, or undefined. @internal */
+  get policy(): string | undefined {
+    return this.#policy?.text;
+  }
+
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
     return response instanceof HttpResponse

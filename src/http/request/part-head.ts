@@ -28,12 +28,45 @@ export interface PartHead {
 
 /** Maximum number of header fields of a part. */
 const MAX_FIELDS = 32;
+const NAME = 'Content-Disposition: form-data; name="';
+const FILENAME = '"; filename="';
+const TYPE = '"\r\nContent-Type: ';
+/** Characters that need the slow path: escapes, slashes, and anything beyond ASCII. */
+const UNUSUAL = /[^ -~]|[\\%/]/;
+const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;
 const DEFAULT_TYPE = 'text/plain';
 
 /**
  * Parses the lines of a head, without the empty line at its end. Returns an error text if they are invalid.
  */
 export function parsePartHead(text: string): PartHead | string {
+  return usualHead(text) ?? anyHead(text);
+}
+
+/**
+ * Fast path: parses the two forms of a head that browsers write; undefined for any other valid head. It looks
+ * only at the quotes: 0.3 µs instead of 0.9 (test/bench/parts.mjs --only=multipart).
+ */
+function usualHead(text: string): PartHead | undefined {
+  if (!text.startsWith(NAME)) return undefined;
+  const nameEnd = text.indexOf('"', NAME.length);
+  if (nameEnd === -1) return undefined;
+  const name = text.slice(NAME.length, nameEnd);
+  if (UNUSUAL.test(name)) return undefined;
+  if (nameEnd === text.length - 1) return { name, filename: undefined, contentType: DEFAULT_TYPE };
+  if (!text.startsWith(FILENAME, nameEnd)) return undefined;
+  const fileStart = nameEnd + FILENAME.length;
+  const fileEnd = text.indexOf('"', fileStart);
+  if (fileEnd === -1 || !text.startsWith(TYPE, fileEnd)) return undefined;
+  const filename = text.slice(fileStart, fileEnd);
+  const contentType = text.slice(fileEnd + TYPE.length);
+  return UNUSUAL.test(filename) || filename.startsWith('.') || !PLAIN_TYPE.test(contentType)
+    ? undefined
+    : { name, filename, contentType };
+}
+
+/** Parses any valid head. */
+function anyHead(text: string): PartHead | string {
   let disposition: string | undefined, type: string | undefined, encoding: string | undefined;
   const lines = text.split('\r\n', MAX_FIELDS + 1);
   if (lines.length > MAX_FIELDS) return `a part has more than ${MAX_FIELDS} fields in its head`;

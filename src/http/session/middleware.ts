@@ -13,6 +13,7 @@ import { Keyring, authSecrets } from '../../crypto/keys.ts';
 import { bool, given, isObject, readOptions } from '../../base/options.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { isThenable } from '../../base/promises.ts';
+import { noteSecrets } from '../../base/used-secrets.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from '../middleware/exemptions.ts';
 import { KeptCookie, keepPrivate } from './cookie.ts';
@@ -96,6 +97,7 @@ export class SessionMiddleware implements Middleware {
         `must be at most absoluteSeconds, which is ${absoluteSeconds}`,
         String(maxAgeSeconds),
       ]);
+    noteSecrets('SessionMiddleware', read.secrets);
     this.#own = read.secrets === undefined ? undefined : Keyring.of(read.secrets);
     this.secrets = this.#own === undefined ? ['authSecret'] : undefined;
     this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_session', read.cookie);
