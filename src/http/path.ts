@@ -14,11 +14,11 @@ import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
 interface ConverterTypes {
-  /** `str`: one segment, not empty. */
+  /** One segment, not empty. */
   str: string;
-  /** `-?(0|[1-9]\d*)`, safe integers only: a number beyond ±(2^53-1) does not match (404). */
+  /** Syntax `-?(0|[1-9]\d*)`, safe integers only: a number beyond ±(2^53-1) does not match (404). */
   int: number;
-  /** `-?(0|[1-9]\d*)(\.\d+)?`, finite. */
+  /** Syntax `-?(0|[1-9]\d*)(\.\d+)?`; the number must be finite. */
   float: number;
   /** UUID in text form (RFC 9562), converted to lower case. */
   uuid: string;
@@ -312,7 +312,7 @@ function writeIf({ test }: Converter, needs: string): Writer {
 function plainDecimal(value: number): string {
   const [mantissa, exponent] = String(value).split('e') as [string, string?];
   if (exponent === undefined) return mantissa;
-  // matches every result of String()
+  // the pattern matches every result of String() for a finite number
   const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!;
   const shift = Number(exponent);
   if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0'); // from 1e21 on: more places than digits

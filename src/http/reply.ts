@@ -187,7 +187,8 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
 }
 
 /**
- * Hop-by-hop fields (RFC 9110 §7.6.1): they concern the connection to the upstream server, not the client's.
+ * Hop-by-hop fields (RFC 9110 §7.6.1): they concern the connection to the upstream server, not the connection
+ * to the client.
  */
 const HOP_BY_HOP = new Set([
   'connection',

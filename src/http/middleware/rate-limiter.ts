@@ -386,7 +386,7 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
 /** Key under which failures of the store are logged once a minute. No bucket begins with a line end. */
 const STORE_FAILED = '\nstore';
 
-/** Returns a valid name of a limit. @throws SvcError `E_OPTION_RANGE` */
+/** Checks and returns the name of a limit. @throws SvcError `E_OPTION_RANGE` */
 export function checkedName(owner: string, name: string): string {
   if (!/^[\w.-]{1,64}$/.test(name))
     throw new SvcError('E_OPTION_RANGE', [

@@ -112,7 +112,7 @@ export class SecurityHeadersMiddleware implements Middleware {
   readonly #policy: ContentSecurityPolicy | undefined;
   /** Fields to add. The first index is 1 for documents, the second is 1 over https. */
   readonly #fields: readonly (readonly (readonly string[])[])[];
-  /** Whether the option `strictTransportSecurity` is set. */
+  /** Whether the application has set `strictTransportSecurity`, so that the check of TLS applies. */
   readonly #asksForTls: boolean;
   #isProduction = false;
 

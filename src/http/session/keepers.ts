@@ -347,7 +347,8 @@ function bornOf({ opened, endedId }: RequestSession): number | undefined {
 }
 
 /**
- * Whether the request opens a page, as browsers tell. Requests of clients that do not tell count as pages.
+ * Whether the request opens a page, which browsers say in Sec-Fetch-Mode. A request without that field counts
+ * as opening one.
  */
 function isPage(req: HttpRequest): boolean {
   const mode = req.headers['sec-fetch-mode'];

@@ -140,7 +140,7 @@ export function deflateMessage(
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
-  // takes time of the turn's budget, so that messages to inflate wait for a later turn
+  // deflating uses the budget of the turn as well, so that messages to inflate wait for a later turn
   spend(DEFLATE_COST * bytes.length);
   return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
 }

@@ -62,7 +62,7 @@ export class Rooms implements RoomSender {
     return this.#members.size;
   }
 
-  /** Whether a bus connects other processes. */
+  /** Whether a bus connects this process with others. */
   get isConnected(): boolean {
     return this.#bus !== undefined;
   }
