@@ -251,7 +251,7 @@ test('a response is shown by its status, its header fields without secrets, and 
     [new HttpResponse(new Uint8Array(3)), new HttpResponse(), new StreamingResponse(['a'])].map(
       (each) => each.toJSON()['body'],
     ),
-    ['[3 bytes]', null, '[pieces]'],
+    ['[3 bytes]', null, '[chunks]'],
   );
 });
 

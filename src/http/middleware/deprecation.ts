@@ -115,7 +115,7 @@ class FieldDeprecationMiddleware implements Middleware {
     for (const text of this.#inputs.texts)
       this.#add(text.plan, found, (wireName) => isSent(req, text.from, text.nameOf(wireName)));
     const { body, form } = this.#inputs;
-    // the route has read the body when it succeeds, and reading it again costs no input
+    // a route that succeeds has read the body already, so its value is there
     if (response.status < 400 && body !== undefined) this.#addValue(body.node, await req.json(), found);
     if (response.status < 400 && form !== undefined) {
       const fields = await req.form();
@@ -131,7 +131,10 @@ class FieldDeprecationMiddleware implements Middleware {
     }
   }
 
-  /** Finds fields in a body, which has been validated. Types without a tag that are alternatives are skipped. */
+  /**
+   * Finds deprecated fields in a validated body. Alternatives of a union without a tag are skipped, because
+   * the one that applies is unknown.
+   */
   #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
     if (typeof value !== 'object' || value === null) return;
     switch (node.kind) {
@@ -167,7 +170,6 @@ class FieldDeprecationMiddleware implements Middleware {
   }
 }
 
-/** The members of a JSON object. */
 type Members = Readonly<Record<string, unknown>>;
 
 function isSent(req: HttpRequest, from: 'query' | 'header' | 'cookie', name: string): boolean {

@@ -155,7 +155,7 @@ function countBytes(event: RequestEvent, response: HttpResponse): number {
   if (isChunks(body))
     response.body = new CountedChunks(body, (bytes) => {
       event.bytes! += bytes;
-    }); // `bytes` is defined: the caller sets it to the 0 that this function returns
+    }); // `bytes` is 0 by then: the caller has set it to the result of this function
   return 0;
 }
 

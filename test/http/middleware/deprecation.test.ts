@@ -49,7 +49,7 @@ function site(t: TestContext, declare: (app: Svc) => void): TestClient {
 
 const old = (): string => Field(str, { optional: true, deprecated: OLD }) as string;
 
-test('a query field, a header, a cookie and a field of a dependency mark the replies to requests that use them', async (t) => {
+test('a deprecated query field, header, cookie or field of a dependency adds Deprecation to replies to requests that use it', async (t) => {
   const paging = provide({ query: { page: Field(1, { deprecated: OLD }) } }, ({ query }) => query.page);
   const client = site(t, (app) => {
     app.get(
@@ -69,7 +69,7 @@ test('a query field, a header, a cookie and a field of a dependency mark the rep
     assert.deepEqual(marksOf(await client.get(url, { headers })), MARKED, url);
 });
 
-test('a member of a body marks the reply, at any depth and with the value of its default', async (t) => {
+test('a deprecated member of a body adds Deprecation to the reply, at any depth, also when it has its default value', async (t) => {
   class Inner extends Schema {
     old = old();
   }
@@ -120,7 +120,7 @@ test('a member of a body marks the reply, at any depth and with the value of its
   assert.deepEqual(marksOf(await client.post('/a', { json: { n: 'wrong' } })), UNMARKED, 'a refused body');
 });
 
-test('a field and a file of a form mark the reply', async (t) => {
+test('a deprecated field or file of a form adds Deprecation to the reply', async (t) => {
   const client = site(t, (app) => {
     app.post(
       '/a',
@@ -142,7 +142,7 @@ test('a field and a file of a form mark the reply', async (t) => {
   assert.deepEqual(marksOf(await client.post('/a', { body: new URLSearchParams({ old: 'x' }) })), MARKED);
 });
 
-test('several fields give the earliest dates and every link; the dates of the route win', async (t) => {
+test('several deprecated fields give the reply their earliest dates and every link, and the date of a deprecated route replaces theirs', async (t) => {
   const query = { a: old(), b: Field(str, { optional: true, deprecated: OLDER }) };
   const client = site(t, (app) => {
     app.get('/a', { query }, () => 'ok');
@@ -161,7 +161,7 @@ test('several fields give the earliest dates and every link; the dates of the ro
   assert.equal((await client.get('/route?a=1')).headers.get('deprecation'), '@1772323200');
 });
 
-test('documents mark the field as deprecated; mistakes in its dates are reported at the start', async (t) => {
+test('OpenAPI documents mark a deprecated field, and mistakes in its dates are reported when the application starts', async (t) => {
   class Body extends Schema {
     old = old();
   }
