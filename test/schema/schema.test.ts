@@ -595,7 +595,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field(str, { minLength: 3, maxLength: 2 })),
     'E_SCHEMA_FIELD',
-    /above its greatest/,
+    /above its upper bound/,
   );
   throwsFault(
     declare(() => str),
@@ -616,7 +616,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field(int, { ge: 3, lt: 2 })),
     'E_SCHEMA_FIELD',
-    /above its greatest/,
+    /above its upper bound/,
   );
   throwsFault(
     declare(() => Field(str, { pattern: '(' })),
