@@ -7,7 +7,7 @@
  *   3  the module could not be imported     4  a bug of this package              124  time limit reached
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { findRule, makeReport, matches, select } from '../check/check.ts';
+import { findRule, isSelected, makeReport, matches, select } from '../check/check.ts';
 import {
   countFindings,
   fingerprints,
@@ -162,7 +162,7 @@ async function print(
   const report =
     options.known === undefined || answer.kind !== 'checked'
       ? selected
-      : withoutKnown(selected, options.known);
+      : withoutKnown(selected, answer.rules, { ...options, known: options.known });
   const scope = answer.kind === 'checked' ? answer.scope : undefined;
   const context = { target, cwd: process.cwd(), rules: answer.rules, scope };
   const isLoaded = answer.kind === 'checked';
@@ -181,10 +181,15 @@ async function print(
  * written to it. Findings that no longer occur are removed from the file, so that it only shrinks.
  * @throws SvcError `E_CLI_USAGE`
  */
-function withoutKnown(report: Report, file: string): Report {
+function withoutKnown(
+  report: Report,
+  rules: readonly RuleText[],
+  { known: file, ...options }: CheckOptions & { readonly known: string },
+): Report {
   const found = keysOf(report.findings);
   const known = readKnown(file);
-  const kept = known === undefined ? found : known.filter((key) => found.includes(key));
+  const isJudged = (key: string): boolean => judges(key.split(' ', 1)[0]!, rules, options);
+  const kept = known === undefined ? found : known.filter((key) => found.includes(key) || !isJudged(key));
   if (known === undefined || kept.length < known.length)
     writeOutput(file, JSON.stringify({ schemaVersion: 1, known: kept }, null, 2), 'known');
   if (known === undefined) process.stderr.write(`${kept.length} known findings were written to ${file}\n`);
@@ -193,6 +198,16 @@ function withoutKnown(report: Report, file: string): Report {
     report.findings.filter((_, index) => !isKnown.has(found[index]!)),
     [...report.suppressed, ...report.findings.filter((_, index) => isKnown.has(found[index]!))],
   );
+}
+
+/** Whether this run can report findings of a rule: a run without `--live` reports none of the phase live. */
+function judges(
+  id: string,
+  rules: readonly RuleText[],
+  options: Pick<CheckOptions, 'only' | 'skip' | 'wants' | 'baseline'>,
+): boolean {
+  if (!isSelected(id, options) || (id === 'SVC306' && options.baseline === undefined)) return false;
+  return options.wants === 'live' || rules.find((rule) => rule.id === id)?.phase !== 'live';
 }
 
 /**

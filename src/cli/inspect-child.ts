@@ -7,14 +7,18 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { makeReport, probe } from '../check/check.ts';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
+import { readProject } from '../check/source/modules.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
+import { variableOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
+import { recordSecrets } from '../base/used-secrets.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from '../observability/log.ts';
 import { findBreakingChanges } from '../openapi/compare.ts';
@@ -23,6 +27,7 @@ import type { Svc } from '../app/svc.ts';
 import type { RuleText } from '../check/check.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
 import type { Finding, Place } from '../base/findings.ts';
+import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
@@ -30,6 +35,7 @@ import type { SourceReport } from '../check/source/examine.ts';
 // CORE_RULES contains every SVC rule
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
 const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES has every rule
+const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!; // CORE_RULES has every rule
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -61,6 +67,7 @@ async function work(job: Job): Promise<Answer> {
   void process.stdout.writable;
   void process.stderr.writable;
   denyStart();
+  const secrets = recordSecrets();
   const network = denyNetwork();
   const escaped: unknown[] = [];
   process.on('uncaughtException', (error) => {
@@ -92,8 +99,8 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  const found = trespassed(); // read before probe(), which may use the network
-  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect());
+  const found = trespassed(); // read before the probes below, which may use the network
+  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
@@ -103,6 +110,7 @@ async function work(job: Job): Promise<Answer> {
     return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
+  const { joinFindings } = await import('../check/source-places.ts');
   const { examineSources } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
   const sources = examineSources([fileURLToPath(job.module)], CORE_RULES);
@@ -110,9 +118,8 @@ async function work(job: Job): Promise<Answer> {
     [
       ...found,
       ...more,
-      ...checked.findings,
+      ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], SECRETS_RULE),
       ...(live?.findings ?? []),
-      ...sources.findings,
       ...findUnnamedHosts(
         app.inspect(),
         HOSTS_RULE,
@@ -133,12 +140,43 @@ async function work(job: Job): Promise<Answer> {
 /** Compiles the application as production, unless the command line or SVC_ENV names another environment. */
 function judgeAsDeployed(app: Svc): void {
   const env = process.env['SVC_ENV'];
+  const workers = process.env['SVC_WORKERS'] === undefined ? workersOfScripts() : undefined;
   try {
+    if (workers !== undefined) app.config.loadDict({ workers });
     app.withEnvironment({ env: env === 'development' || env === 'test' ? env : 'production' });
   } catch (error) {
     // the module itself has compiled the application
     if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error;
   }
+}
+
+/** Returns the option `--workers` of `svc run` in the scripts of package.json or in the Dockerfile. */
+function workersOfScripts(): string | undefined {
+  for (const file of ['package.json', 'Dockerfile'])
+    if (existsSync(file)) {
+      const workers = /\brun\b.*--workers[=\s",]+(\d+|auto)\b/.exec(readFileSync(file, 'utf8'))?.[1];
+      if (workers !== undefined) return workers;
+    }
+  return undefined;
+}
+
+/** Returns the sources and the variables of the environment, whose host names the code may compare. */
+function namesFor({ module }: Job): string {
+  const { modules } = readProject([fileURLToPath(module)]);
+  return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
+}
+
+/** Returns the secrets in settings that code has set. */
+function settingSecrets(app: Svc): UsedSecret[] {
+  const { settings, place } = app.inspect();
+  return ['authSecret', 'authSecretPrevious', 'mcpToken'].flatMap((key) =>
+    settings.sourceOf(key) === 'environment'
+      ? []
+      : [settings.peek(key)]
+          .flat()
+          .filter((text) => typeof text === 'string')
+          .map((text) => ({ text, owner: `the application (${variableOf(key)})`, declared: { place } })),
+  );
 }
 
 /** Counts the parts of the application that the report covers. */

@@ -349,7 +349,7 @@ function compiledSocket(
   { sockets, services }: Declarations,
   deps: RouteDeps,
 ): RoutedEndpoint | undefined {
-  if (!socket.isHandled) {
+  if (socket.handlers.length === 0) {
     deps.report({
       rule: 'SVC107',
       severity: 'error',

@@ -345,9 +345,9 @@ export class DeclaredSocket {
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** Whether the route has a handler. */
-  get isHandled(): boolean {
-    return this.#handler !== undefined || Object.keys(this.router.take()).length > 0;
+  /** Handlers that were added. After a read, none can be added. */
+  get handlers(): readonly ((...args: never[]) => unknown)[] {
+    return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
 
   /** Creates the opener of the route's sockets for one application. */
@@ -399,10 +399,10 @@ export class DeclaredSocket {
  */
 export class SocketOpener {
   readonly #guard: HandshakeGuard;
-  readonly #deps: Omit<SharedSocketDeps, 'readers'>;
+  readonly #deps: SharedSocketDeps;
   #open: OpenSocket | undefined;
 
-  constructor(guard: HandshakeGuard, deps: Omit<SharedSocketDeps, 'readers'>) {
+  constructor(guard: HandshakeGuard, deps: SharedSocketDeps) {
     this.#guard = guard;
     this.#deps = deps;
   }
@@ -410,12 +410,8 @@ export class SocketOpener {
   /** Imports the code for open sockets. Called at each start, before the first handshake. */
   async load(): Promise<void> {
     if (this.#open !== undefined) return;
-    const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([
-      import('../http/websocket/websocket.ts'),
-      import('../http/websocket/frames.ts'),
-    ]);
-    const shared = { ...this.#deps, readers: new SpareReaders(this.#deps.maxMessageBytes) };
-    this.#open = (stream, deps) => new WebSocketConnection(stream, shared, deps);
+    const { WebSocketConnection } = await import('../http/websocket/websocket.ts');
+    this.#open = (stream, deps) => new WebSocketConnection(stream, this.#deps, deps);
   }
 
   /** Returns a 101 response, which opens the socket when it is sent. */
