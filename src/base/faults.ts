@@ -33,7 +33,7 @@ export const FAULTS = {
   E_BACKGROUND_FULL: {
     describe: (most: number, isOfRequest: boolean): string =>
       `Cannot add a background task: the limit of ${most} tasks ${isOfRequest ? 'per request' : 'in total'} is reached`,
-    remedy: 'Add one task that does the work of many, or use a queue outside of the process',
+    remedy: 'Add one task that does the work of many tasks, or use a queue outside of the process',
   },
   E_BACKGROUND_OVER: {
     describe: (): string =>
@@ -369,7 +369,7 @@ export const FAULTS = {
     describe: (name: string): string =>
       `Cannot run ${name}: it would block or change the connection, which other callers share`,
     remedy:
-      'Use subscribe(), transaction() or the address (user, password, database) instead; blocking commands need redis.dedicated()',
+      'Use subscribe(), transaction() or the address (user, password, database); blocking commands need redis.dedicated()',
   },
   E_REDIS_OPEN: {
     describe: (shown: string, problem: string): string => `Cannot open Redis at "${shown}": ${problem}`,

@@ -402,7 +402,7 @@ function compiled(
       remedy:
         error instanceof SvcError
           ? error.remedy
-          : 'Fix its spec, schemas and dependencies; a getter must not use a value that is defined after the application compiles',
+          : 'Correct spec, schemas and dependencies of the route; a getter must not use a value that is defined after the application compiles',
     });
     return undefined;
   }
