@@ -144,7 +144,7 @@ async function check({ values, subject }: Invocation): Promise<number> {
   if (isAboutRules(values))
     return printRules(values, options, subject === undefined ? CORE_RULES : await rulesOf(subject, options));
   const startMs = systemClock.monotonicMs();
-  const answer = await ask(subject!, options); // a command with `takesModule` has a subject
+  const answer = await ask(subject!, options); // `subject` is set, because this command has `takesModule`
   const status = await print(answer, subject!.given, values);
   if (options.format === 'human' && process.stderr.isTTY)
     process.stderr.write(`svc check took ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);

@@ -93,7 +93,7 @@ function actionOf([word]: readonly string[]): string {
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
   denyStart(); // make `app.run()` throw in a module that starts its application on import
-  const app = await importApplication(subject!); // a command with `takesModule` has a subject
+  const app = await importApplication(subject!); // `subject` is set, because this command has `takesModule`
   const view = app.inspect();
   // the option has type string, so parseArgs returns a string
   const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined);

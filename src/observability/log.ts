@@ -319,7 +319,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException; // writeNow() throws only errors of the device
+        const { code } = error as NodeJS.ErrnoException; // writeNow() throws only errors of system calls
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
           if (this.#state === 'exiting') this.#state = 'closed';
@@ -432,7 +432,6 @@ function isNonBlocking(): boolean {
   }
 }
 
-/** Severity of an event. */
 type EventLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** An event with its fields encoded and redacted. */

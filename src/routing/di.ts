@@ -116,7 +116,7 @@ export function Depends<F extends DependencySource>(
 
 /** Input fields by name, as `Field()` declares them, or a schema class. */
 export type InputShape = object;
-/** The values of a shape or of a class's instances. */
+/** Type of the values that an {@link InputShape} describes. */
 export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
 
 /** Text inputs of a route or dependency: query, header fields and cookies, in addition to path and body. */

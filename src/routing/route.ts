@@ -82,7 +82,6 @@ export interface RouterOptions<D = Dependencies, B extends string = string> {
   readonly deps?: D | undefined;
 }
 
-/** A declared route. */
 interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
@@ -104,9 +103,9 @@ export interface FlatRoute extends DeclaredRoute {
   readonly tags: readonly string[];
   /** Dependencies of routers by name, the outermost first. If several have one name, the handler gets the last. */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
-  /** Middleware around the route: of the routers, the outermost first, then of its spec. */
+  /** Middleware around the route: that of the outermost router first, that of the spec last. */
   readonly use: readonly Middleware[];
-  /** Exception handlers of the routers around the route, the innermost first; empty without any. */
+  /** Exception handlers of the routers around the route, the innermost first. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 

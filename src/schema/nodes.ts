@@ -284,7 +284,7 @@ export function readField(
   });
 }
 
-/** Reads a type without options. */
+/** Reads a type to which no options were given. */
 export function readType(source: TypeSource, owner: string, resolve: Resolve): TypeNode {
   return nodeOf(shapeOf(source, owner), owner, {}, resolve);
 }
@@ -301,10 +301,10 @@ export function fieldFault(name: string, owner: string, problem: string): SvcErr
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return withoutDefault(value) as TypeSource; // a type stands for each default
+  return withoutDefault(value) as TypeSource; // a default always has a type
 }
 
-/** Returns the type of a field that is declared by its default. */
+/** Returns the type of a default; a type is returned unchanged. */
 export function withoutDefault(source: FieldSource): FieldSource {
   switch (typeof source) {
     case 'string':
@@ -383,8 +383,8 @@ function constraintsOf(read: Read, owner: string): Constraints {
 }
 
 /**
- * Returns the pattern used for tests: without `g` and `y`, which keep state, and with `u` if it is valid with
- * that, because JSON Schema reads patterns so: `.` is one code point.
+ * Returns the RegExp that tests texts. It has neither `g` nor `y`, which keep state. It has `u` if the
+ * pattern is valid with that flag, because JSON Schema reads patterns with it.
  */
 function patternOf(given: string | RegExp, owner: string): RegExp {
   const source = typeof given === 'string' ? given : given.source;
@@ -538,8 +538,8 @@ function unionOf(
 }
 
 /**
- * Returns whether a type is a list, inside `nullable` and `lazy` too; false for a `lazy` that cannot be
- * resolved yet.
+ * Returns whether a type is a list or a nullable list. False for a `lazy` type, which may not be resolvable
+ * yet.
  */
 function isListNode(node: TypeNode): boolean {
   return node.kind === 'list' || (node.kind === 'nullable' && isListNode(node.inner));
