@@ -14,10 +14,13 @@ import { InvalidToken, readToken, tokenChecks } from '../crypto/jwt.ts';
 import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
 import { bool, given, isFunction, readOptions, isObject } from '../base/options.ts';
 import { isSchemaClass, planOf } from '../schema/schema.ts';
+import { declaredHere } from '../base/findings.ts';
 import { isThenable } from '../base/promises.ts';
+import { noteSecrets } from '../base/used-secrets.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { services, stateKey } from '../http/state.ts';
 import { isToken } from '../http/headers.ts';
+import type { Declared, Place } from '../base/findings.ts';
 import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from '../crypto/jwt.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { SchemaClass, SchemaPlan } from '../schema/schema.ts';
@@ -88,6 +91,7 @@ let usual: AuthSource<Claims | undefined> | undefined;
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
   const reader = new BearerReader(options);
   const ring = secret === undefined ? undefined : Keyring.of(secret);
+  noteSecrets('BearerAuth', secret);
   const keys = named('bearerKeys', ({ state }: Context) => new BearerKeys(state, ring, secret));
   const bare = provide(
     { keys: Depends(keys, { scope: 'app' }), secrets: ring === undefined ? ['authSecret'] : [] },
@@ -368,6 +372,18 @@ export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
 
+const calls = new WeakMap<object, Declared>();
+
+/** Keeps the place where the program called `by`, which creates a guard, for findings. */
+export function noteGuard(guard: object, by: (...args: never[]) => unknown): void {
+  calls.set(guard, declaredHere(by));
+}
+
+/** Returns the place of the call that created a guard, for `svc check`. @internal */
+export function placeOfGuard(guard: object): Place | undefined {
+  return calls.get(guard)?.place;
+}
+
 /** Returns the security log of the application. Callers must not pass credentials to it. */
 export function audit({ state }: Context): SecurityLog {
   return SecurityLog.of(state.get(services));
@@ -500,6 +516,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     mistaken(OWNER, 'header and cookie are both set: a key comes in one of them');
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'exactly one of keys and verify must be set');
+  noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
   const find = verify ?? finder(keys!); // either keys or verify is defined, as checked above
   const place =
     cookie === undefined
@@ -525,6 +542,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
       return isThenable(client) ? client.then(settle) : settle(client);
     }),
   );
+  noteGuard(bare, APIKeyAuth);
   return wayIn('APIKeyAuth', {
     bare,
     requirement: { ...requirementOf('apiKey', optional), credential: place },

@@ -13,7 +13,7 @@
  * Claims are read strictly. The claim `roles` is an array of strings. The claim `scopes` is an array of
  * strings, or the claim `scope` is one string with spaces. All other forms grant nothing.
  */
-import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from './auth.ts';
+import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, noteGuard, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { given, isFunction, isTextList, readOptions, text } from '../base/options.ts';
@@ -151,7 +151,7 @@ export function requireIf(
   const owner = 'requireIf()';
   if (typeof predicate !== 'function') mistaken(owner, 'the predicate is not a function');
   const { detail, auth } = readOptions(owner, options, { detail: text(), auth: AUTH });
-  return demand(
+  const source = demand(
     'requireIf',
     auth,
     { roles: [], scopes: [] },
@@ -166,6 +166,16 @@ export function requireIf(
     },
     detail,
   );
+  predicates.set(source, predicate);
+  noteGuard(source, requireIf);
+  return source;
+}
+
+const predicates = new WeakMap<object, (...args: never[]) => unknown>();
+
+/** Returns the predicate of a dependency that requireIf() has created, for `svc check`. @internal */
+export function predicateOf(source: object): ((...args: never[]) => unknown) | undefined {
+  return predicates.get(source);
 }
 
 /** Roles in claims that are not checked yet. Inherited members are ignored. */

@@ -18,13 +18,13 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
 /** Message for a promise in place of its value; the caller puts the place before it. */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
-/** Returns the promise, which may now reject without a listener. */
+/** Returns the same promise. Its rejection causes no `unhandledRejection` event any more. */
 export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);
   return reading;
 }
 
-/** A generator whose steps may reject before anyone awaits them, without an `unhandledRejection`. */
+/** A generator whose steps may reject before they are awaited, without an `unhandledRejection` event. */
 export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 
@@ -54,8 +54,8 @@ export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
 }
 
 /**
- * Settles like `pending`, or after `ms` with the result of `onLate`, whichever comes first. No timer remains,
- * and a late rejection of `pending` needs no listener.
+ * Settles like `pending`, or after `ms` with the result of `onLate`, whichever comes first. The timer is
+ * cleared at the end, and a late rejection of `pending` causes no `unhandledRejection` event.
  */
 export async function within<T, Late>(
   clock: Clock,

@@ -1,15 +1,17 @@
 /**
- * Cache in the memory of the process. It evicts the least recently used entry, lets entries expire, and
- * limits their number and bytes.
+ * In-process cache: evicts the least recently used entry, expires entries, and limits entries and bytes.
+ *
+ * Data structures:
+ *   LruIndex: key -> slot        values, expiries and sizes by slot        every operation is O(1) except clear()
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
- * structured clone. Each reader gets a new clone, so no caller can change the value of another.
+ * structured clone, and each reader gets a new clone, so no caller can change the value of another.
  */
 import { DefaultDeserializer, serialize } from 'node:v8';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, readOptions } from '../base/options.ts';
-import { LruMap } from './lru.ts';
+import { LruIndex } from './lru.ts';
 import type { CacheBackend } from './stores.ts';
 
 /** Options of {@link MemoryCache}. */
@@ -21,25 +23,22 @@ export interface MemoryCacheOptions {
    */
   readonly maxBytes?: number | undefined;
   /**
-   * Returns the stored object itself instead of a clone. This is faster, but a change of the object affects
-   * all readers. The size of an object counts as that of its structured clone, or as 1 KiB if it has none
-   * (functions, handles). Default false.
+   * Returns the stored object itself: faster, but a change affects all readers. Its size counts as that of
+   * its structured clone, or as 1 KiB if it has none (functions, handles). Default false.
    */
   readonly shareReferences?: boolean | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Estimated memory of one entry in bytes, without its key and value. */
-const ENTRY_BYTES = 200;
+/** Estimated memory of one entry in addition to key and value: Map entry, slot, deadline and size. */
+const ENTRY_BYTES = 96;
+const FIRST_SLOTS = 64;
 const UNKNOWN_BYTES = 1_024;
-
-/** A stored value: the value itself, or its clone if callers could change it. */
-interface Stored {
-  readonly value: unknown;
-  /** Estimated size of entry, key and value in bytes. */
-  readonly size: number;
-  readonly deadlineMs: number;
-}
+/**
+ * The clock is read at most once in this time and in each turn of the event loop, because reading it takes
+ * longer than the look-up. In milliseconds.
+ */
+const CLOCK_STALE_MS = 1;
 
 /** A {@link CacheBackend} in memory. */
 export class MemoryCache implements CacheBackend {
@@ -47,8 +46,19 @@ export class MemoryCache implements CacheBackend {
   readonly #maxBytes: number;
   readonly #shareReferences: boolean;
   readonly #clock: Clock;
-  readonly #entries = new LruMap<Stored>();
+  #index: LruIndex;
+  /** Values by slot. Slot 0 is not used. */
+  #values: unknown[] = [undefined];
+  /**
+   * Expiry and size in bytes by slot, in arrays that grow by doubling. The expiry of a cloned value is
+   * negative, so that get() recognises an unchanged value by one comparison (test/bench/parts.mjs
+   * --only='memory cache').
+   */
+  #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
+  #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
   #bytes = 0;
+  /** Current time if it was read recently, else a value beyond every expiry. */
+  #knownMs = Infinity;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: MemoryCacheOptions = {}) {
@@ -62,11 +72,12 @@ export class MemoryCache implements CacheBackend {
     this.#maxBytes = maxBytes;
     this.#shareReferences = shareReferences;
     this.#clock = clock ?? systemClock;
+    this.#index = new LruIndex(maxEntries);
   }
 
   /** Number of entries, including expired ones. */
   get size(): number {
-    return this.#entries.size;
+    return this.#index.size;
   }
 
   /** Estimated size of all entries in bytes. */
@@ -75,12 +86,9 @@ export class MemoryCache implements CacheBackend {
   }
 
   get(key: string): unknown {
-    const stored = this.#entries.get(key);
-    if (stored === undefined) return undefined;
-    const { value, deadlineMs } = stored;
-    if (this.#clock.monotonicMs() < deadlineMs) return value instanceof Clone ? value.read() : value;
-    this.#remove(key);
-    return undefined;
+    const slot = this.#index.touch(key);
+    if (slot === 0) return undefined;
+    return this.#deadlines[slot]! > this.#knownMs ? this.#values[slot] : this.#read(slot);
   }
 
   /**
@@ -90,60 +98,133 @@ export class MemoryCache implements CacheBackend {
    * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless references are shared
    */
   set(key: string, value: unknown, ttlMs: number): void {
-    const [kept, bytes] = this.#kept(value);
-    const size = ENTRY_BYTES + 2 * key.length + bytes;
+    const kept = isPlain(value) ? value : this.#kept(value);
+    const size = ENTRY_BYTES + 2 * key.length + sizeOf(kept);
+    let slot = this.#index.find(key);
     if (value === undefined || !(ttlMs > 0) || size > this.#maxBytes) {
-      this.#remove(key);
+      if (slot !== 0) this.#remove(slot);
       return;
     }
-    this.#bytes += size - (this.#entries.peek(key)?.size ?? 0);
-    this.#entries.set(key, { value: kept, size, deadlineMs: this.#clock.monotonicMs() + ttlMs });
-    // the new entry stays: it is the most recently used one, and not larger than the cache
-    while (this.size > this.#maxEntries || this.#bytes > this.#maxBytes) this.#remove(this.#entries.oldest!);
+    if (slot === 0) slot = this.#slotFor(key);
+    else this.#index.use(slot);
+    this.#bytes += size - this.#sizes[slot]!;
+    this.#values[slot] = kept;
+    this.#sizes[slot] = size;
+    const deadlineMs = this.#now() + ttlMs;
+    this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
+    // never evicts the new entry: it is the most recently used one, and not larger than the cache
+    while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 
   delete(key: string): boolean {
-    const stored = this.#remove(key);
-    return stored !== undefined && this.#clock.monotonicMs() < stored.deadlineMs;
+    const slot = this.#index.find(key);
+    if (slot === 0) return false;
+    const isLive = this.#now() < Math.abs(this.#deadlines[slot]!);
+    this.#remove(slot);
+    return isLive;
   }
 
   clear(prefix = ''): void {
-    for (const key of this.#entries.keys()) if (key.startsWith(prefix)) this.#remove(key);
+    if (prefix === '') {
+      this.#index = new LruIndex(this.#maxEntries);
+      this.#values = [undefined];
+      this.#deadlines = new Float64Array(FIRST_SLOTS);
+      this.#sizes = new Float64Array(FIRST_SLOTS);
+      this.#bytes = 0;
+      return;
+    }
+    for (const [key, slot] of this.#index.entries()) {
+      if (key.startsWith(prefix)) this.#remove(slot);
+    }
   }
 
-  /** Returns the value or its clone, and the size in bytes. */
-  #kept(value: unknown): [kept: unknown, bytes: number] {
-    if (isPlain(value)) return [value, typeof value === 'string' ? 2 * value.length : 0];
+  /** Slow path of get(): the time is unknown, the entry has expired, or its value is a clone. */
+  #read(slot: number): unknown {
+    if (Math.abs(this.#deadlines[slot]!) <= this.#now()) {
+      this.#remove(slot);
+      return undefined;
+    }
+    const value = this.#values[slot];
+    return typeof value === 'object' ? readKept(value) : value;
+  }
+
+  #kept(value: unknown): unknown {
     try {
-      const clone = new Clone(value);
-      return [this.#shareReferences ? value : clone, clone.size];
+      const bytes = toBytes(value);
+      return this.#shareReferences ? new Shared(value, bytes.length) : new Cloned(bytes);
     } catch (error) {
-      if (this.#shareReferences) return [value, UNKNOWN_BYTES];
+      if (this.#shareReferences) return new Shared(value, UNKNOWN_BYTES);
       throw new SvcError('E_CACHE_VALUE', [], { cause: error });
     }
   }
 
-  #remove(key: string): Stored | undefined {
-    const stored = this.#entries.delete(key);
-    this.#bytes -= stored?.size ?? 0;
-    return stored;
+  #slotFor(key: string): number {
+    if (this.#index.isFull) return this.#index.replaceOldest(key); // replaces an entry; subtracts its size
+    const slot = this.#index.add(key);
+    // extends the array, because writing beyond its end would make it slower
+    if (slot === this.#values.length) this.#values.push(undefined);
+    if (slot >= this.#sizes.length) {
+      this.#deadlines = grown(this.#deadlines);
+      this.#sizes = grown(this.#sizes);
+    }
+    return slot;
+  }
+
+  #remove(slot: number): void {
+    this.#index.remove(slot);
+    this.#bytes -= this.#sizes[slot]!;
+    this.#sizes[slot] = 0;
+    this.#values[slot] = undefined;
+  }
+
+  #now(): number {
+    if (this.#knownMs === Infinity) {
+      this.#knownMs = this.#clock.monotonicMs();
+      this.#clock.after(CLOCK_STALE_MS, this.#forgetTime);
+    }
+    return this.#knownMs;
+  }
+
+  readonly #forgetTime = (): void => {
+    this.#knownMs = Infinity;
+  };
+}
+
+function grown(numbers: Float64Array): Float64Array {
+  const larger = new Float64Array(2 * numbers.length);
+  larger.set(numbers);
+  return larger;
+}
+
+/** A value, stored as the bytes of its structured clone. */
+class Cloned {
+  readonly bytes: Uint8Array;
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+  get size(): number {
+    return this.bytes.length;
+  }
+  read(): unknown {
+    return fromBytes(this.bytes);
   }
 }
 
-/** The bytes of a value's structured clone. */
-class Clone {
-  readonly #bytes: Uint8Array;
+function readKept(value: object | null): unknown {
+  // the cast is safe: only these two classes are stored as objects
+  return value === null ? null : (value as Cloned | Shared).read();
+}
 
-  constructor(value: unknown) {
-    this.#bytes = toBytes(value);
+/** A value that is returned by reference. */
+class Shared {
+  readonly value: unknown;
+  readonly size: number;
+  constructor(value: unknown, size: number) {
+    this.value = value;
+    this.size = size;
   }
-
-  get size(): number {
-    return this.#bytes.length;
-  }
-
   read(): unknown {
-    return fromBytes(this.#bytes);
+    return this.value;
   }
 }
 
@@ -153,18 +234,23 @@ function isPlain(value: unknown): boolean {
   return type === 'object' ? value === null : type !== 'function' && type !== 'symbol';
 }
 
+function sizeOf(kept: unknown): number {
+  // the cast is safe: only these two classes are stored as objects
+  if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size;
+  return typeof kept === 'string' ? 2 * kept.length : 0;
+}
+
 /*
- * Converts values to the bytes of their structured clones (HTML Standard §2.7) and back, so that each reader
- * gets its own copy.
+ * Converts values to the bytes of their structured clones (HTML §2.7) and back, so that each reader gets its
+ * own copy.
  *
- * node:v8 returns typed arrays and buffers as views of its input. Readers would then share memory, and
+ * node:v8 returns typed arrays and buffers as views of its input. Then readers would share memory, and
  * `.buffer` would expose other parts of the value. So these views are copied.
  */
 
 /**
- * Returns the structured clone of a value as bytes.
- *
- * @throws Error for a value without a structured clone: functions, symbols, handles
+ * A structured clone as bytes.
+ * @throws an Error for a value without a structured clone: functions, symbols, handles
  */
 export function toBytes(value: unknown): Uint8Array {
   return serialize(value);
@@ -178,7 +264,7 @@ export function fromBytes(bytes: Uint8Array): unknown {
 }
 
 class Reader extends DefaultDeserializer {
-  /** Reads a typed array, a buffer or a DataView. node:v8 calls this method for each of them. */
+  /** node:v8 calls this for each view. */
   _readHostObject(): ArrayBufferView {
     const view = (
       DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }
@@ -186,6 +272,6 @@ class Reader extends DefaultDeserializer {
     if (Buffer.isBuffer(view)) return Buffer.from(view);
     return view instanceof DataView
       ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))
-      : (view as Uint8Array).slice(); // every other view has slice(), which copies
+      : (view as Uint8Array).slice(); // all other views have slice(), which copies
   }
 }

@@ -1,87 +1,137 @@
 /**
- * A Map in order of use, for bounded stores that evict the least recently used entry.
+ * An index of keys in order of use, each with a slot number. All bounded LRU stores use it.
  *
- * The entries form a ring in order of use, so that every operation is O(1). With a plain Map whose keys are
- * deleted and added at each use, finding the oldest key would have to skip all deleted entries.
+ * Data structures:
+ *   Map: key -> slot        links: a ring of slots through slot 0        the owner stores values by slot
+ *
+ * Every operation is O(1). Links are numbers in typed arrays that grow by doubling. A Map used as a queue
+ * must skip its deleted entries, and list nodes cost twice as much (shared/bench/cookie-cache.mjs).
  */
 
-interface Entry<V> {
-  readonly key: string;
-  value: V;
-  newer: Entry<V>;
-  older: Entry<V>;
-}
+const HEAD = 0;
+const FIRST_SLOTS = 64;
 
-/** Values by key, in order of use. */
-export class LruMap<V> {
-  readonly #entries = new Map<string, Entry<V>>();
-  /**
-   * Start and end of the ring: its `newer` neighbour is the oldest entry, its `older` neighbour the newest
-   * one.
-   */
-  readonly #head = headOf<V>();
+/** Holds at most `capacity` keys. Slots are 1 ... capacity; 0 means no slot. */
+export class LruIndex {
+  readonly #capacity: number;
+  readonly #slots = new Map<string, number>();
+  readonly #keys: string[] = [''];
+  /** Next and previous slot of each slot, side by side, so that both are in one cache line. */
+  #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
+  /** First freed slot; freed slots are linked by their next link. */
+  #free = 0;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#slots.size;
   }
 
-  /** The key that was used least recently; undefined without entries. */
-  get oldest(): string | undefined {
-    return this.size === 0 ? undefined : this.#head.newer.key;
+  get isFull(): boolean {
+    return this.#slots.size >= this.#capacity;
   }
 
-  /** Returns the value of a key, and makes the key the most recently used. */
-  get(key: string): V | undefined {
-    const entry = this.#entries.get(key);
-    if (entry === undefined) return undefined;
-    unlink(entry);
-    this.#link(entry);
-    return entry.value;
+  /** Returns the least recently used slot, or 0. */
+  get oldest(): number {
+    return this.#links[HEAD + 1]!;
   }
 
-  /** Returns the value of a key without marking the key as used. */
-  peek(key: string): V | undefined {
-    return this.#entries.get(key)?.value;
+  /** Returns the slot of a key, or 0. Does not count as a use. */
+  find(key: string): number {
+    return this.#slots.get(key) ?? 0;
   }
 
-  /** Writes a value, and makes its key the most recently used. */
-  set(key: string, value: V): void {
-    let entry = this.#entries.get(key);
-    if (entry === undefined) this.#entries.set(key, (entry = { ...this.#head, key, value }));
-    else unlink(entry);
-    entry.value = value;
-    this.#link(entry);
+  /** Returns the slot of a key and makes it the most recently used, or returns 0. */
+  touch(key: string): number {
+    const slot = this.#slots.get(key);
+    if (slot === undefined) return 0;
+    this.use(slot);
+    return slot;
   }
 
-  /** Deletes a key. Returns its value. */
-  delete(key: string): V | undefined {
-    const entry = this.#entries.get(key);
-    if (entry === undefined) return undefined;
-    this.#entries.delete(key);
-    unlink(entry);
-    return entry.value;
+  /** Makes a slot the most recently used. */
+  use(slot: number): void {
+    const links = this.#links;
+    const first = links[HEAD]!;
+    if (first === slot) return;
+    const at = slot << 1;
+    const next = links[at]!;
+    const previous = links[at | 1]!;
+    links[previous << 1] = next;
+    links[(next << 1) | 1] = previous;
+    links[at] = first;
+    links[at | 1] = HEAD;
+    links[(first << 1) | 1] = slot;
+    links[HEAD] = slot;
   }
 
-  /** Returns all keys, in no particular order. Keys may be deleted during the iteration. */
-  keys(): IterableIterator<string> {
-    return this.#entries.keys();
+  /**
+   * Adds a key as the most recently used one, and returns its slot. The key must be new, and the index must
+   * not be full.
+   */
+  add(key: string): number {
+    let slot = this.#free;
+    if (slot !== 0) {
+      this.#free = this.#links[slot << 1]!;
+      this.#keys[slot] = key;
+    } else {
+      slot = this.#keys.push(key) - 1;
+      if (2 * slot >= this.#links.length) this.#grow();
+    }
+    this.#slots.set(key, slot);
+    this.#linkFirst(slot);
+    return slot;
   }
 
-  #link(entry: Entry<V>): void {
-    entry.newer = this.#head;
-    entry.older = this.#head.older;
-    entry.older.newer = entry;
-    this.#head.older = entry;
+  /** Frees a slot. */
+  remove(slot: number): void {
+    this.#slots.delete(this.#keys[slot]!);
+    this.#keys[slot] = '';
+    this.#unlink(slot);
+    this.#links[slot << 1] = this.#free;
+    this.#free = slot;
   }
-}
 
-function unlink<V>({ newer, older }: Entry<V>): void {
-  newer.older = older;
-  older.newer = newer;
-}
+  /**
+   * Reuses the slot of the least recently used key for a new key, and returns it. The index must not be
+   * empty.
+   */
+  replaceOldest(key: string): number {
+    const slot = this.#links[HEAD + 1]!;
+    this.#slots.delete(this.#keys[slot]!);
+    this.#keys[slot] = key;
+    this.#slots.set(key, slot);
+    this.use(slot);
+    return slot;
+  }
 
-function headOf<V>(): Entry<V> {
-  const head = { key: '' } as Entry<V>;
-  head.newer = head.older = head;
-  return head;
+  /** Yields keys and slots in no particular order. Entries may be removed during iteration. */
+  entries(): IterableIterator<[key: string, slot: number]> {
+    return this.#slots.entries();
+  }
+
+  #unlink(slot: number): void {
+    const links = this.#links;
+    const next = links[slot << 1]!;
+    const previous = links[(slot << 1) | 1]!;
+    links[previous << 1] = next;
+    links[(next << 1) | 1] = previous;
+  }
+
+  #linkFirst(slot: number): void {
+    const links = this.#links;
+    const first = links[HEAD]!;
+    links[slot << 1] = first;
+    links[(slot << 1) | 1] = HEAD;
+    links[(first << 1) | 1] = slot;
+    links[HEAD] = slot;
+  }
+
+  #grow(): void {
+    const links = new Int32Array(2 * this.#links.length);
+    links.set(this.#links);
+    this.#links = links;
+  }
 }

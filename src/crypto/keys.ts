@@ -10,7 +10,7 @@
  * So a signature for one purpose is never valid for another (RFC 8725 §3.11). Secrets are used as they are:
  * text that looks like hexadecimal or base64 is not decoded.
  */
-import { createHmac, createSecretKey, hkdfSync, randomBytes } from 'node:crypto';
+import { createHmac, createSecretKey, hash, hkdfSync, randomBytes } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Config } from '../base/config.ts';
@@ -291,7 +291,65 @@ function entropyBits(secret: string): number {
   return bits;
 }
 
-/** Returns the HMAC-SHA-256 (RFC 2104) of a text's UTF-8 bytes in base64url: 43 characters. */
+/*
+ * HMAC-SHA-256 of a short text (RFC 2104), computed by two one-shot hashes with prepared key blocks:
+ *
+ * Formulas:
+ *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
+ *
+ * Takes 0.64 of the time of createHmac(), which creates a stream and two native objects for each text
+ * (test/bench/parts.mjs --only='HS256 tokens'). The inner hash is a text with one character per byte, because
+ * a Buffer would cost more.
+ */
+
+const BLOCK_BYTES = 64;
+const HASH_BYTES = 32;
+const INNER_PAD = 0x36;
+const OUTER_PAD = 0x5c;
+/**
+ * Maximum length of the text: most tokens and cookies are shorter. For longer texts, hashing dominates the
+ * time.
+ */
+const MOST_CHARACTERS = 2_048;
+// large enough: a UTF-16 unit has at most three bytes in UTF-8
+const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);
+
+/** Buffers that begin with a key block, followed by the text or the inner hash. */
+interface Blocks {
+  readonly inner: Buffer;
+  readonly outer: Buffer;
+}
+
+/** Key blocks are stored outside of the keys, so that printing a key or ring does not show them. */
+const blocksOfKeys = new WeakMap<KeyObject, Blocks>();
+
+/** Returns the MAC of a text's UTF-8 bytes in base64url: 43 characters. */
 export function hmacSha256(key: KeyObject, text: string): string {
-  return createHmac('sha256', key).update(text).digest('base64url');
+  if (text.length > MOST_CHARACTERS) return createHmac('sha256', key).update(text).digest('base64url');
+  const { inner, outer } = blocksOfKeys.get(key) ?? blocksOf(key);
+  room.set(inner);
+  const length = BLOCK_BYTES + room.write(text, BLOCK_BYTES);
+  outer.write(hash('sha256', room.subarray(0, length), 'binary'), BLOCK_BYTES, 'binary');
+  return hash('sha256', outer, 'base64url');
+}
+
+function blocksOf(key: KeyObject): Blocks {
+  const given = key.export();
+  const bytes = given.length > BLOCK_BYTES ? hash('sha256', given, 'buffer') : given;
+  const blocks = {
+    inner: padded(bytes, INNER_PAD, BLOCK_BYTES),
+    outer: padded(bytes, OUTER_PAD, BLOCK_BYTES + HASH_BYTES),
+  };
+  given.fill(0); // overwrites the temporary copy of the key
+  bytes.fill(0);
+  blocksOfKeys.set(key, blocks);
+  return blocks;
+}
+
+/** Returns a buffer that begins with the key combined with a pad. */
+function padded(key: Uint8Array, pad: number, size: number): Buffer {
+  // not from Node's pool, whose memory other buffers share
+  const block = Buffer.allocUnsafeSlow(size).fill(pad);
+  for (let index = 0; index < key.length; index++) block[index]! ^= key[index]!;
+  return block;
 }

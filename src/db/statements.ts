@@ -1,7 +1,7 @@
 /**
  * Caches by the text of a statement. The least recently used entry is evicted.
  */
-import { LruMap } from '../cache/lru.ts';
+import { LruIndex } from '../cache/lru.ts';
 
 /** Longer texts are not cached: they are usually generated, and rarely run twice. */
 const MAX_KEPT_CHARACTERS = 15 * 1024;
@@ -10,14 +10,16 @@ const NONE: readonly never[] = [];
 /** Holds at most `capacity` values by the text of a statement. */
 export class TextCache<V> {
   readonly #capacity: number;
-  readonly #values = new LruMap<V>();
+  readonly #index: LruIndex;
+  readonly #values: (V | undefined)[] = [];
 
   constructor(capacity: number) {
     this.#capacity = capacity;
+    this.#index = new LruIndex(Math.max(1, capacity));
   }
 
   get size(): number {
-    return this.#values.size;
+    return this.#index.size;
   }
 
   /** Whether the cache accepts a value for this text. */
@@ -27,30 +29,35 @@ export class TextCache<V> {
 
   /** Returns the value of a text, and marks the text as used last. */
   get(text: string): V | undefined {
-    return this.#values.get(text);
+    return this.#values[this.#index.touch(text)];
   }
 
   /** Returns the value of a text without marking it as used. */
   peek(text: string): V | undefined {
-    return this.#values.peek(text);
+    return this.#values[this.#index.find(text)];
   }
 
   /** Adds a value for a new text, if the cache accepts it. Returns the evicted value. */
   add(text: string, value: V): V | undefined {
     if (!this.keeps(text)) return undefined;
-    const leaving = this.size >= this.#capacity ? this.#values.delete(this.#values.oldest!) : undefined;
-    this.#values.set(text, value);
+    const leaving = this.#index.isFull ? this.#values[this.#index.oldest] : undefined;
+    this.#values[this.#index.isFull ? this.#index.replaceOldest(text) : this.#index.add(text)] = value;
     return leaving;
   }
 
   /** Removes a text and returns its value. */
   delete(text: string): V | undefined {
-    return this.#values.delete(text);
+    const slot = this.#index.find(text);
+    if (slot === 0) return undefined;
+    const value = this.#values[slot];
+    this.#index.remove(slot);
+    this.#values[slot] = undefined;
+    return value;
   }
 
   /** Removes all texts. */
   clear(): void {
-    for (const text of [...this.#values.keys()]) this.delete(text);
+    for (const [text] of [...this.#index.entries()]) this.delete(text);
   }
 }
 

@@ -8,7 +8,7 @@
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { currentContext, ignore } from '../base/promises.ts';
-import { bytesOf } from '../base/bytes.ts';
+import { asBuffer, bytesOf } from '../base/bytes.ts';
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
@@ -287,10 +287,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
   for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
     // `for await` also accepts steps that are not promises
     const checked = checkedChunk(chunk);
-    const bytes =
-      typeof checked === 'string'
-        ? Buffer.from(checked)
-        : Buffer.from(checked.buffer, checked.byteOffset, checked.byteLength);
+    const bytes = typeof checked === 'string' ? Buffer.from(checked) : asBuffer(checked);
     length += bytes.length;
     if (length > announced) throw lengthError(announced, length);
     all.push(bytes);

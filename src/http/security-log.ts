@@ -6,7 +6,7 @@
  *   a client's address (IPv6: its /64) and an event       one line a minute; the next one has the number of omitted lines
  *   clients beyond the 10,000 that are remembered         one line a minute and event for all together
  */
-import { LruMap } from '../cache/lru.ts';
+import { LruIndex } from '../cache/lru.ts';
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
@@ -31,7 +31,9 @@ export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
   /** Clients with events, ordered by the end of the minute in which no further line is written for them. */
-  readonly #clients = new LruMap<ReportRecord>();
+  readonly #clients = new LruIndex(MOST_CLIENTS);
+  /** Records by slot of `#clients`. */
+  readonly #records: ReportRecord[] = [];
   /** Records of clients beyond the limit, by event name. */
   readonly #others = new Map<string, ReportRecord>();
 
@@ -78,17 +80,17 @@ export class SecurityLog {
 
   #recordOf(event: string, client: string, nowMs: number): ReportRecord {
     const key = `${event} ${client}`;
-    const found = this.#clients.peek(key);
-    // the line that will be written begins a new minute
-    if (found !== undefined) return nowMs >= found.untilMs ? this.#clients.get(key)! : found;
-    if (this.#clients.size >= MOST_CLIENTS) {
-      const oldest = this.#clients.oldest!;
-      if (nowMs < this.#clients.peek(oldest)!.untilMs) return this.#recordOfOthers(event);
-      this.#clients.delete(oldest);
+    const found = this.#clients.find(key);
+    if (found !== 0) {
+      const record = this.#records[found]!;
+      // the line that will be written begins a new minute
+      if (nowMs >= record.untilMs) this.#clients.use(found);
+      return record;
     }
-    const record = fresh();
-    this.#clients.set(key, record);
-    return record;
+    if (this.#clients.isFull && nowMs < this.#records[this.#clients.oldest]!.untilMs)
+      return this.#recordOfOthers(event);
+    return (this.#records[this.#clients.isFull ? this.#clients.replaceOldest(key) : this.#clients.add(key)] =
+      fresh());
   }
 
   #recordOfOthers(event: string): ReportRecord {

@@ -124,6 +124,26 @@ test('MemoryCache keeps an entry without limit when its lifetime is Infinity', a
   assert.equal(cache.get('a'), 1);
 });
 
+test('MemoryCache reads the clock at most once a millisecond', async () => {
+  const clock = new ManualClock();
+  let reads = 0;
+  const cache = new MemoryCache({
+    clock: {
+      ...bound(clock),
+      monotonicMs: () => {
+        reads++;
+        return clock.monotonicMs();
+      },
+    },
+  });
+  cache.set('a', 1, 1_000);
+  for (let count = 0; count < 100; count++) cache.get('a');
+  assert.equal(reads, 1);
+  await clock.advance(1);
+  cache.get('a');
+  assert.equal(reads, 2);
+});
+
 test("MemoryCache uses the machine's time when no clock is given", () => {
   const cache = new MemoryCache();
   cache.set('a', 1, 60_000);
@@ -167,3 +187,13 @@ test('MemoryCache behaves like a plain Map in order of use, on generated operati
     assert.equal(cache.bytes, 0);
   }
 });
+
+function bound(clock: ManualClock) {
+  return {
+    nowMs: () => clock.nowMs(),
+    nowMicros: () => clock.nowMicros(),
+    monotonicMs: () => clock.monotonicMs(),
+    after: (ms: number, fn: () => void) => clock.after(ms, fn),
+    sleep: (ms: number, signal?: AbortSignal) => clock.sleep(ms, signal),
+  };
+}

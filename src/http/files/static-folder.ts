@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { SvcError } from '../../base/errors.ts';
 import { mediaTypeOf, SMALL_BYTES, validatorsOf } from './files.ts';
 import { isAbsence, isSameState, openFile } from './body.ts';
-import { LruMap } from '../../cache/lru.ts';
+import { LruIndex } from '../../cache/lru.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { FileState, OpenFile } from './body.ts';
 import type { Content } from './files.ts';
@@ -389,9 +389,10 @@ const MAX_BYTES = 33_554_432;
 /** Estimated memory of an entry or form, in addition to its bytes. */
 const OVERHEAD_BYTES = 1_024;
 
-/** Entries by path: at most 4,096, and at most 32 MiB. */
+/** Entries by path, the least recently used first: at most 4,096, and at most 32 MiB. */
 class StaticCache {
-  readonly #entries = new LruMap<StaticEntry>();
+  readonly #index = new LruIndex(MAX_ENTRIES);
+  readonly #entries: (StaticEntry | undefined)[] = [];
   #bytes = 0;
 
   /** Estimated size of all entries in bytes. */
@@ -400,32 +401,42 @@ class StaticCache {
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#index.size;
   }
 
   /** The entry of a path, if it was looked up within the last second. */
   recent(key: string, nowMs: number): StaticEntry | undefined {
-    const entry = this.#entries.peek(key);
-    return entry === undefined || nowMs - entry.checkedMs >= TRUSTED_MS ? undefined : this.#entries.get(key);
+    const slot = this.#index.find(key);
+    if (slot === 0) return undefined;
+    const entry = this.#entries[slot]!; // every slot that find() returns has an entry
+    if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
+    this.#index.use(slot);
+    return entry;
   }
 
   /** Returns the entry of a path, however old it is. */
   known(key: string): StaticEntry | undefined {
-    return this.#entries.peek(key);
+    return this.#entries[this.#index.find(key)];
   }
 
   set(key: string, entry: StaticEntry): void {
     this.delete(key);
     const bytes = bytesOf(entry);
-    while (this.size > 0 && (this.size >= MAX_ENTRIES || this.#bytes + bytes > MAX_BYTES))
-      this.delete(this.#entries.oldest!);
-    this.#entries.set(key, entry);
+    while (this.#index.size > 0 && (this.#index.isFull || this.#bytes + bytes > MAX_BYTES))
+      this.#remove(this.#index.oldest);
+    this.#entries[this.#index.add(key)] = entry;
     this.#bytes += bytes;
   }
 
   delete(key: string): void {
-    const entry = this.#entries.delete(key);
-    if (entry !== undefined) this.#bytes -= bytesOf(entry);
+    const slot = this.#index.find(key);
+    if (slot !== 0) this.#remove(slot);
+  }
+
+  #remove(slot: number): void {
+    this.#bytes -= bytesOf(this.#entries[slot]!); // every slot in use has an entry
+    this.#entries[slot] = undefined;
+    this.#index.remove(slot);
   }
 }
 

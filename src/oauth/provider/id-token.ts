@@ -9,9 +9,10 @@
  * Every refusal is a ProviderFault `provider_error` whose reason names the check. The client does not learn
  * the reason.
  */
+import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
 import { LATEST_SECONDS } from '../../crypto/jwt.ts';
-import { bytesOf, objectIn } from '../../crypto/jwt-json.ts';
+import { parseObject } from '../../crypto/jwt-json.ts';
 import { chooseKeys } from './jwks.ts';
 import { ProviderFault } from './failure.ts';
 import { GUID, TENANT } from './option-types.ts';
@@ -156,10 +157,10 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   };
 }
 
-/** Decodes a segment. It must not be empty, and must be canonical base64url (RFC 7515 §2). */
+/** Decodes a segment. It must be canonical base64url, and not empty (RFC 7515 §2, RFC 4648 §3.5). */
 function segmentBytes(segment: string): Buffer {
-  const bytes = segment === '' ? undefined : bytesOf(segment);
-  if (bytes === undefined) throw refused('base64url');
+  const bytes = Buffer.from(segment, 'base64url');
+  if (segment === '' || bytes.toString('base64url') !== segment) throw refused('base64url');
   return bytes;
 }
 
@@ -168,7 +169,7 @@ function segmentBytes(segment: string): Buffer {
  * use (RFC 7515 §4, RFC 7519 §4).
  */
 function objectOf(bytes: Buffer): Record<string, unknown> {
-  const object = objectIn(bytes);
+  const object = isUtf8(bytes) ? parseObject(bytes.toString()) : undefined;
   if (object === undefined) throw refused('json');
   return object;
 }

@@ -10,7 +10,6 @@ import { createToken } from '../../crypto/jwt.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { OAuthError } from '../errors.ts';
 import { isScopes } from '../plugin-options.ts';
-import { LruMap } from '../../cache/lru.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Secrets } from '../../crypto/keys.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -177,7 +176,7 @@ export function marginOf(clockSkew: number): number {
 interface Revocation {
   /** Time of the revocation in microseconds since the epoch; 0 for none. */
   readonly moment: number;
-  /** Expiry of the cache entry in milliseconds. */
+  /** Monotonic time in milliseconds until which the entry is used. */
   readonly deadlineMs: number;
 }
 
@@ -188,8 +187,8 @@ interface Revocation {
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
-  readonly #revocations = new LruMap<Revocation>();
-
+  /** Last revocations by subject, the one that was read first at the front. */
+  readonly #revocations = new Map<string, Revocation>();
   readonly #margin: number;
 
   /** `clockSkew`: maximum difference between the clocks of several hosts, in microseconds. */
@@ -214,9 +213,11 @@ export class ValidAfterGate {
   /** Caches the time of a revocation. Returns the latest time that is known. */
   remember(sub: string, given: number): number {
     // an older look-up may finish after a newer one
-    const moment = Math.max(given, this.#revocations.peek(sub)?.moment ?? 0);
+    const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
+    this.#revocations.delete(sub);
     this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + TTL_MS });
-    if (this.#revocations.size > MAX_SUBJECTS) this.#revocations.delete(this.#revocations.oldest!);
+    const [oldest] = this.#revocations.keys();
+    if (this.#revocations.size > MAX_SUBJECTS) this.#revocations.delete(oldest!);
     return moment;
   }
 
