@@ -71,7 +71,6 @@ const PATIENCE_MS = 10_000;
  */
 const MAX_UNANSWERED = 1_000;
 
-/** One MCP endpoint: handles POST, GET and DELETE. */
 export class McpEndpoint {
   readonly #app: McpApplication;
   readonly #deps: EndpointDeps;
@@ -87,7 +86,6 @@ export class McpEndpoint {
     this.#questions = new SentRequests(app.clock);
   }
 
-  /** Handles a request of any method. */
   answer(context: Context): Awaitable<HttpResponse> {
     const { req } = context;
     if (req.method === 'POST') return this.#post(context);
