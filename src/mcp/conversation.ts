@@ -4,7 +4,7 @@
  * I/O.
  */
 import { ClientDisconnected } from '../base/errors.ts';
-import { SentRequests, stopping } from './questions.ts';
+import { SentRequests, stopping } from './sent-requests.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
 import {
   INTERNAL_ERROR,
@@ -159,6 +159,7 @@ export class McpConversation {
         this.#questions.ask({
           ...question,
           owner: '',
+          client: '',
           ends: [this.#closing.signal],
           send: (message) => this.#send(message),
         }),

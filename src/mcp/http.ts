@@ -31,18 +31,17 @@ import {
   readMessage,
 } from './messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
-import { SentRequests, stopping } from './questions.ts';
+import { MessageStream, streamed } from './message-stream.ts';
+import { SentRequests, Shares, stopping } from './sent-requests.ts';
 import { McpSessions } from './sessions.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
-import { EventStreamResponse, FiniteEvents } from '../http/streaming/event-stream.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Caller, McpApplication } from './calls.ts';
 import type { Dialect, JsonObject, Message, RequestId, RpcRequest } from './messages.ts';
 import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
 import type { HttpSession } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
-import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
 
 /** Header fields of the client's request that are copied to calls. */
 const PASSED: readonly string[] = [
@@ -61,6 +60,8 @@ export interface EndpointDeps {
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
+  /** Returns whose share of the open requests and questions a request counts for. */
+  client(context: Context): string;
 }
 
 /** Time in milliseconds after which a response that is not ready becomes an event stream. */
@@ -70,6 +71,8 @@ const PATIENCE_MS = 10_000;
  * handler ends, even if its client has left.
  */
 const MAX_UNANSWERED = 1_000;
+/** Maximum number of session requests without a response, and of questions without an answer, of one client. */
+const MAX_OF_CLIENT = 250;
 
 export class McpEndpoint {
   readonly #app: McpApplication;
@@ -77,13 +80,13 @@ export class McpEndpoint {
   readonly #questions: SentRequests;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Number of requests of sessions that have no response yet. */
-  #unanswered = 0;
+  /** Requests of sessions that have no response yet, by client. */
+  readonly #unanswered = new Shares('requests', MAX_UNANSWERED, MAX_OF_CLIENT);
 
   constructor(app: McpApplication, deps: EndpointDeps) {
     this.#app = app;
     this.#deps = deps;
-    this.#questions = new SentRequests(app.clock);
+    this.#questions = new SentRequests(app.clock, MAX_OF_CLIENT);
   }
 
   answer(context: Context): Awaitable<HttpResponse> {
@@ -111,7 +114,7 @@ export class McpEndpoint {
       () => undefined,
       () => stream.end(undefined),
     );
-    return new EventStreamResponse(stream);
+    return streamed(stream);
   }
 
   async #post(context: Context): Promise<HttpResponse> {
@@ -230,7 +233,7 @@ export class McpEndpoint {
       );
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, leaving]);
-    return this.#inSession(session, message, abort, () =>
+    return this.#inSession(context, session, message, abort, () =>
       this.#dispatch(context).answer(
         message,
         this.#exchange(context, session, {
@@ -288,6 +291,7 @@ export class McpEndpoint {
               this.#questions.ask({
                 ...question,
                 owner: session.id,
+                client: this.#deps.client(context),
                 ends: [left.signal, closing.signal],
                 send,
               })
@@ -300,7 +304,7 @@ export class McpEndpoint {
         if (this.#deps.asksForTokens) wanted = { status, challenge };
       },
     });
-    const answering = this.#inSession(session, message, abort, () =>
+    const answering = this.#inSession(context, session, message, abort, () =>
       this.#dispatch(context).answer(message, exchange),
     );
     using _patience = mayStream
@@ -309,7 +313,7 @@ export class McpEndpoint {
     const answer = await Promise.race([answering, early.promise]);
     if (answer === undefined && !abort.signal.aborted) {
       void answering.then((last) => stream.end(last));
-      return new EventStreamResponse(stream);
+      return streamed(stream);
     }
     // a cancelled request has no response
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE });
@@ -328,6 +332,7 @@ export class McpEndpoint {
 
   /** Runs a request that its session can cancel. Returns its response, or undefined once it is cancelled. */
   async #inSession(
+    context: Context,
     session: HttpSession | undefined,
     { id }: RpcRequest,
     abort: AbortController,
@@ -339,18 +344,16 @@ export class McpEndpoint {
         invalidRequest('The id belongs to a request that has no response yet: use another id'),
         session.dialect,
       );
-    if (session !== undefined && this.#unanswered >= MAX_UNANSWERED)
-      return failure(
-        id,
-        new RpcError(INTERNAL_ERROR, 'Too many requests have no response yet: try again later'),
-        session.dialect,
-      );
-    session?.inFlight.set(id, abort);
-    if (session !== undefined) this.#unanswered++;
+    const client = this.#deps.client(context);
+    if (session !== undefined) {
+      const problem = this.#unanswered.take(client);
+      if (problem !== undefined) return failure(id, new RpcError(INTERNAL_ERROR, problem), session.dialect);
+      session.inFlight.set(id, abort);
+    }
     const gone = Promise.withResolvers<undefined>();
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
     const answering = answer().finally(() => {
-      if (session !== undefined) this.#unanswered--;
+      if (session !== undefined) this.#unanswered.give(client);
     }); // a request counts until its handler ends, even if its client has left
     try {
       return await Promise.race([answering, gone.promise]);
@@ -487,71 +490,4 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
     .find((named) => named.length > 0);
   // ranges of one type may differ in their parameters: one range with a weight above 0 is enough
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true;
-}
-
-/** Maximum number of messages that wait for a slow reader. Further notifications are dropped. */
-const MAX_WAITING = 1_000;
-
-/** A queue of messages that an event stream sends. It has one reader. */
-class MessageStream extends FiniteEvents implements AsyncIterableIterator<ServerSentEvent> {
-  readonly #onLeave: () => void;
-  readonly #onStop: () => void;
-  #waiting: string[] = [];
-  #reader: PromiseWithResolvers<IteratorResult<ServerSentEvent, undefined>> | undefined;
-  #isOver = false;
-
-  /**
-   * `onLeave` is called if the reader leaves before the end. `onStop` is called when the server stops: the
-   * stream has to end then, because the server waits for it.
-   */
-  constructor(onLeave: () => void, onStop: () => void) {
-    super();
-    this.#onLeave = onLeave;
-    this.#onStop = onStop;
-  }
-
-  /** Adds a message. A notification is dropped if too many messages wait. */
-  push(message: object): void {
-    if (this.#isOver || (this.#waiting.length >= MAX_WAITING && !('id' in message))) return;
-    this.#give(JSON.stringify(message));
-  }
-
-  /** Ends the stream. `message` is its last message, if there is one. */
-  end(message: object | undefined): void {
-    if (this.#isOver) return;
-    if (message !== undefined) this.#give(JSON.stringify(message));
-    this.#isOver = true;
-    this.#reader?.resolve({ done: true, value: undefined });
-    this.#reader = undefined;
-  }
-
-  next(): Promise<IteratorResult<ServerSentEvent, undefined>> {
-    const data = this.#waiting.shift();
-    if (data !== undefined) return Promise.resolve({ done: false, value: { event: 'message', data } });
-    if (this.#isOver) return Promise.resolve({ done: true, value: undefined });
-    return (this.#reader = Promise.withResolvers()).promise;
-  }
-
-  return(): Promise<IteratorResult<ServerSentEvent, undefined>> {
-    const wasOver = this.#isOver && this.#waiting.length === 0;
-    this.#waiting = [];
-    this.end(undefined);
-    if (!wasOver) this.#onLeave();
-    return Promise.resolve({ done: true, value: undefined });
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  finish(): void {
-    this.#onStop();
-  }
-
-  #give(data: string): void {
-    const reader = this.#reader;
-    this.#reader = undefined;
-    if (reader === undefined) this.#waiting.push(data);
-    else reader.resolve({ done: false, value: { event: 'message', data } });
-  }
 }

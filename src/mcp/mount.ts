@@ -27,7 +27,7 @@ import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { AllowedOrigins, isOwnOrigin } from '../http/origins.ts';
 import { failure, invalidRequest, NEWEST } from './messages.ts';
-import { readTrustProxy } from '../http/request/proxy.ts';
+import { clientOf, readTrustProxy } from '../http/request/proxy.ts';
 import { JSONResponse } from '../http/response.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { hostnameOf } from '../http/middleware/trusted-host.ts';
@@ -46,6 +46,9 @@ import type {
 } from '../http/contracts.ts';
 import type { Origins } from '../http/origins.ts';
 import type { HttpResponse } from '../http/response.ts';
+
+/** Prefix length of the network that counts as one IPv6 client (RFC 6177 §2). */
+const IPV6_BITS = 64;
 
 /** Options of an MCP endpoint. An option that is `undefined` has its default. */
 export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
@@ -83,6 +86,9 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * claims in `deps`. Without claims, the owner is the `Authorization` field together with the API keys,
    * cookies and sessions that guards read. With the owner '', every client that has the id may use the
    * session, so a client can log in later.
+   *
+   * A client leaves at most 250 requests of sessions and 250 questions open. It counts by this owner, or by its
+   * address while it has no claims and the option is not set.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
@@ -166,6 +172,9 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     sessionSeconds,
     maxBodyBytes,
     principal: principal ?? ((context) => usualPrincipal(context, names)),
+    client: (context) =>
+      (principal === undefined ? subjectOf(context, names) : principal(context)) ||
+      clientOf(context.req.ip, IPV6_BITS),
   };
   let endpoint: Promise<McpEndpoint> | undefined;
   const load = (): Promise<McpEndpoint> =>
@@ -267,15 +276,23 @@ class ResourceMetadata extends Schema {
  * credentials that the guards read; '' if there are none.
  */
 function usualPrincipal(context: Context, names: readonly string[]): string {
-  for (const name of names) {
-    const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
-    if (isRecord(value) && typeof value['sub'] === 'string') return `sub ${value['sub']}`;
-  }
+  const subject = subjectOf(context, names);
+  if (subject !== undefined) return subject;
   const { req } = context;
   const all = [req.headers['authorization'], ...credentialsOf(req, req.route?.security ?? [])];
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }
 
+/** Returns the subject of the claims that a guard has provided. */
+function subjectOf(context: Context, names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
+    if (isRecord(value) && typeof value['sub'] === 'string') return `sub ${value['sub']}`;
+  }
+  return undefined;
+}
+
+/** Options of the guard. */
 interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;

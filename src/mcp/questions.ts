@@ -20,12 +20,11 @@ import { ProtectedValues } from '../http/session/cookie.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { any, compileType } from '../schema/schema.ts';
-import { INVALID_PARAMS, MISSING_CAPABILITY, notification, RpcError } from './messages.ts';
-import type { Clock } from '../base/clock.ts';
+import { INVALID_PARAMS, MISSING_CAPABILITY, RpcError } from './messages.ts';
 import type { Services } from '../http/contracts.ts';
 import type { InputOf, InputShape } from '../routing/di.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
-import type { JsonObject, RpcResponse } from './messages.ts';
+import type { JsonObject } from './messages.ts';
 import type { ToolContentPart } from './results.ts';
 
 /**
@@ -159,8 +158,6 @@ export interface ClientRoot {
 
 /** Maximum number of questions in one run of a handler. */
 const MAX_QUESTIONS = 100;
-/** Maximum number of questions without an answer, for all calls of an endpoint or a conversation. */
-const MAX_SENT = 1_000;
 const isShape = (value: unknown): boolean => isRecord(value) || typeof value === 'function';
 const ASKING = {
   key: text(),
@@ -388,80 +385,6 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
       .filter(([keyword]) => keyword !== 'enum' || type === 'string')
       .map(([keyword, value]) => [keyword, keyword === 'items' ? item : value] as const),
   );
-}
-
-interface SentQuestion extends Omit<Question, 'key'> {
-  /** Further signals that end the question, because the client has left or the server stops. */
-  readonly ends: readonly AbortSignal[];
-  /** Session of the question. Responses in other sessions are ignored. */
-  readonly owner: string;
-  send(message: JsonObject): void;
-}
-
-/** The questions of one endpoint or conversation that have no response yet. */
-export class SentRequests {
-  readonly #clock: Clock;
-  readonly #waiting = new Map<unknown, { readonly owner: string; settle(response: RpcResponse): void }>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /**
-   * Sends a request, and returns the result of its response. If the question ends before, the client is sent
-   * a cancellation.
-   */
-  async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
-    const signals = [signal, ...ends];
-    for (const each of signals) each.throwIfAborted();
-    if (this.#waiting.size >= MAX_SENT)
-      throw new HTTPException(503, `Already ${MAX_SENT} questions have no answer: try again later`);
-    const id = `svc-${randomBytes(16).toString('hex')}`;
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const giveUp = (reason: string, error: unknown): void => {
-      send(notification('notifications/cancelled', { requestId: id, reason }));
-      reject(error);
-    };
-    const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
-    const timer = this.#clock.after(timeoutMs, () =>
-      giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
-    );
-    for (const each of signals) each.addEventListener('abort', onAbort, { once: true });
-    this.#waiting.set(id, {
-      owner,
-      settle: ({ result, error }) => (error === undefined ? resolve(result) : reject(refusal(error))),
-    });
-    try {
-      send({ jsonrpc: '2.0', id, method, params });
-      return await promise;
-    } finally {
-      timer[Symbol.dispose](); // not `using`: Node.js 22 parses this module before the import ends with its message
-      this.#waiting.delete(id);
-      for (const each of signals) each.removeEventListener('abort', onAbort);
-    }
-  }
-
-  /** Handles a response of a client. Responses to no request, or of another client, are ignored. */
-  receive(owner: string, response: RpcResponse): void {
-    const waiting = this.#waiting.get(response.id);
-    if (waiting?.owner === owner) waiting.settle(response);
-  }
-}
-
-/** Returns the error for questions that have no answer when the server stops. */
-export function stopping(): HTTPException {
-  return unanswered('before the server stopped');
-}
-
-function unanswered(limit: string): HTTPException {
-  return new HTTPException(408, `The client did not answer ${limit}`, { code: 'client_timeout' });
-}
-
-function refusal(error: unknown): HTTPException {
-  const message = isRecord(error) && typeof error['message'] === 'string' ? error['message'] : 'no reason';
-  return new HTTPException(424, `The client refused the question: ${message.slice(0, 200)}`, {
-    code: 'client_refused',
-  });
 }
 
 /**

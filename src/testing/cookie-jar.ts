@@ -33,10 +33,12 @@ export class CookieJar {
     this.#keep({ name, value, domain, isHostOnly: true, path: '/', isSecure: false, expiresMs: Infinity });
   }
 
+  /** Removes a cookie, for every path. */
   delete(name: string): void {
     for (const [key, cookie] of this.#kept) if (cookie.name === name) this.#kept.delete(key);
   }
 
+  /** Removes all cookies. */
   clear(): void {
     this.#kept.clear();
   }

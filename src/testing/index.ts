@@ -168,24 +168,31 @@ export class TestClient implements AsyncDisposable {
     return this.#baseUrl;
   }
 
+  /** Sends a GET request. */
   get(path: string, request?: TestRequest): Promise<Response> {
     return this.request('GET', path, request);
   }
+  /** Sends a HEAD request. */
   head(path: string, request?: TestRequest): Promise<Response> {
     return this.request('HEAD', path, request);
   }
+  /** Sends a POST request. */
   post(path: string, request?: TestRequest): Promise<Response> {
     return this.request('POST', path, request);
   }
+  /** Sends a PUT request. */
   put(path: string, request?: TestRequest): Promise<Response> {
     return this.request('PUT', path, request);
   }
+  /** Sends a PATCH request. */
   patch(path: string, request?: TestRequest): Promise<Response> {
     return this.request('PATCH', path, request);
   }
+  /** Sends a DELETE request. */
   delete(path: string, request?: TestRequest): Promise<Response> {
     return this.request('DELETE', path, request);
   }
+  /** Sends a OPTIONS request. */
   options(path: string, request?: TestRequest): Promise<Response> {
     return this.request('OPTIONS', path, request);
   }

@@ -1555,7 +1555,7 @@ test('mountMcp(): the endpoint and its document are not tools, check reports no 
 });
 
 test(
-  'MCP over HTTP, legacy version: a disconnect ends the requests of a batch, and an endpoint has at most 1000 unanswered requests',
+  'MCP over HTTP, legacy version: a disconnect ends the requests of a batch, and an endpoint has at most 1000 unanswered requests, 250 of one client',
   LIMITED,
   async (t) => {
     const running = new Set<number>();
@@ -1563,7 +1563,7 @@ test(
     const ended = Promise.withResolvers<void>();
     const of = site(
       t,
-      { rateLimit: false },
+      { rateLimit: false, principal: ({ req }) => req.headers['x-principal'] ?? '' },
       {
         prepare: (app) =>
           void app.get(
@@ -1583,7 +1583,9 @@ test(
           ),
       },
     );
-    const { send } = await legacy(of, {}, '2025-03-26');
+    const clients = await Promise.all(
+      ['a', 'b', 'c', 'd', 'e'].map((name) => legacy(of, { 'x-principal': name }, '2025-03-26')),
+    );
     const call = (id: number): Json => ({
       jsonrpc: '2.0',
       id,
@@ -1591,27 +1593,38 @@ test(
       params: { name: 'get_hang', arguments: {} },
     });
     const leaving = new AbortController();
-    const left = send(
-      Array.from({ length: 600 }, (_, id) => call(id + 1)),
-      {},
-      leaving.signal,
-    );
-    const other = send(Array.from({ length: 390 }, (_, id) => call(id + 1_001)));
+    const send = (client: number, first: number, length: number, signal?: AbortSignal): Promise<Response> =>
+      clients[client]!.send(
+        Array.from({ length }, (_, id) => call(first + id)),
+        {},
+        signal,
+      );
+    const refusals = async (response: Response, message: string): Promise<number> =>
+      ((await response.json()) as { error?: { message: string } }[]).filter(
+        ({ error }) => error?.message === `Already ${message} have no answer: try again later`,
+      ).length;
+    const left = send(0, 1, 250, leaving.signal);
+    const others = [send(1, 1, 240), send(2, 1, 250), send(3, 1, 240)];
+    await until(() => running.size >= 980);
+    assert.equal(await refusals(await send(0, 1_001, 5), '250 requests of this client'), 5);
+    // ten more of the client b reach its own limit, and those of d the limit of the endpoint
+    const more = send(1, 1_001, 20);
     await until(() => running.size >= 990);
-    const answers = await (async () => {
-      const more = send(Array.from({ length: 20 }, (_, id) => call(id + 2_001)));
-      await until(() => running.size >= 1_000);
-      leaving.abort();
-      await left.catch(() => undefined);
-      await until(() => running.size <= 400);
-      of.gate.resolve();
-      return (await (await more).json()) as { error?: { message: string } }[];
-    })();
-    assert.equal(answers.filter(({ error }) => /^Too many requests/.test(error?.message ?? '')).length, 10);
-    assert.equal(((await (await other).json()) as unknown[]).length, 390);
+    const last = send(3, 1_001, 10);
+    await until(() => running.size >= 1_000);
+    assert.equal(await refusals(await send(4, 1, 3), '1000 requests'), 3);
+    leaving.abort();
+    await left.catch(() => undefined); // the outcome is irrelevant
+    await until(() => running.size <= 750);
+    const late = send(4, 1_001, 7);
+    await until(() => running.size >= 757);
+    of.gate.resolve();
+    assert.equal(await refusals(await more, '250 requests of this client'), 10);
+    for (const response of [...others, last, late])
+      assert.equal(await refusals(await response, '1000 requests'), 0);
     await soon(ended.promise, 'the calls to end');
     assert.equal(
-      ((await (await send(call(9_000))).json()) as { error?: unknown }).error,
+      ((await (await clients[0]!.send(call(9_000))).json()) as { error?: unknown }).error,
       undefined,
       'there is room again',
     );

@@ -553,7 +553,7 @@ test(
 /** Sends requests of a legacy client over HTTP. */
 function legacy(send: (init: { body: string; headers: Record<string, string> }) => Promise<Response>): {
   post(message: Json, headers?: Record<string, string>): Promise<Response>;
-  begin(): Promise<Record<string, string>>;
+  begin(capabilities?: Json, headers?: Record<string, string>): Promise<Record<string, string>>;
 } {
   const post = (message: Json, headers: Record<string, string> = {}): Promise<Response> =>
     send({
@@ -564,10 +564,13 @@ function legacy(send: (init: { body: string; headers: Record<string, string> }) 
         ...headers,
       },
     });
-  const begin = async (): Promise<Record<string, string>> => {
+  const begin = async (
+    capabilities: Json = { elicitation: {} },
+    headers: Record<string, string> = {},
+  ): Promise<Record<string, string>> => {
     const clientInfo = { name: 't', version: '1' };
-    const params = { protocolVersion: '2025-11-25', capabilities: { elicitation: {} }, clientInfo };
-    const response = await post({ id: 0, method: 'initialize', params });
+    const params = { protocolVersion: '2025-11-25', capabilities, clientInfo };
+    const response = await post({ id: 0, method: 'initialize', params }, headers);
     await response.body?.cancel();
     return {
       'mcp-session-id': response.headers.get('mcp-session-id')!,
@@ -593,6 +596,40 @@ function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promi
   };
   return { next, leave: () => reader.cancel() };
 }
+
+test(
+  'MCP question over HTTP, legacy version: the open questions of one client, in any session, leave those of others their share',
+  LIMITED,
+  async (t) => {
+    const { client: http } = site(t, (client) =>
+      Promise.all(Array.from({ length: 50 }, () => client.roots())),
+    );
+    const { post, begin } = legacy((init) => http.post('/mcp', init));
+    const ask = async (principal: string, capabilities: Json = {}): Promise<Response> => {
+      const session = await begin(capabilities, { 'x-principal': principal });
+      return post({ id: 1, method: 'tools/call', params: ASK }, { ...session, 'x-principal': principal });
+    };
+    const roots = { roots: {} };
+    const open: ReturnType<typeof messagesOf>[] = [];
+    const opened = async (principal: string): Promise<string> => {
+      const stream = messagesOf(await ask(principal, roots));
+      open.push(stream);
+      for (let count = 0; count < 50; count++) {
+        const message = await stream.next();
+        if (message['method'] !== 'roots/list') return replyOf(message);
+      }
+      return 'open';
+    };
+    for (let session = 0; session < 5; session++) assert.equal(await opened('greedy'), 'open');
+    const refused = (await (await ask('greedy', roots)).json()) as Json;
+    assert.match(replyOf(refused), /^503 Service Unavailable: Already 250 questions of this client/);
+    assert.equal(await opened('modest'), 'open');
+    assert.equal(await opened(''), 'open', 'a client without a name counts by its address');
+    for (const stream of open) await stream.leave();
+    assert.equal(await opened('greedy'), 'open', 'there is room again');
+    await open.at(-1)!.leave();
+  },
+);
 
 test(
   'MCP question to the client, legacy version: over HTTP a question precedes the answer on its stream, and only its own session answers it',
