@@ -11,6 +11,7 @@ import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
 import { readProject } from './modules.ts';
 import { functionAround } from './nodes.ts';
+import { reportPromises } from './promise-rules.ts';
 import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findRevealing } from './reveal-rules.ts';
 import { reportRows } from './row-rules.ts';
@@ -48,6 +49,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
     const place = module.placeAt(node.start);
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, ...more, place });
   };
+  reportPromises(sources, report);
   reportAsync(sources, report);
   reportSecrets(sources, report);
   findRevealing(sources, report);

@@ -1,10 +1,9 @@
 /**
  * Secrets in logs and replies, and accounts found by unverified e-mail addresses (SVC625 … SVC627).
  */
-import { basename, dirname } from 'node:path';
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { literal, specOf } from './routes.ts';
-import { meaningOfCall } from './sources.ts';
+import { isCommand, meaningOfCall } from './sources.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
@@ -83,12 +82,6 @@ function loggedName(node: Node, isConsole: boolean, module: SourceModule): strin
   }
 }
 
-/** Whether a module is a program for the command line, which may print secrets as its result. */
-function isCommand({ file, source }: SourceModule): boolean {
-  if (/^(?:bin|cli|commands|scripts)$/.test(basename(dirname(file)))) return true;
-  return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);
-}
-
 const TOKEN_MAKER =
   /createToken|\bsign\(|randomBytes|randomUUID|getRandomValues|nanoid|\bauthorization\b|\bcookies?\b|\bbearer\b|\bjwt\b/i;
 const REQUEST_PART = /(?:^|\.)(?:body|form|query|params|headers|cookies|session)$/;
@@ -118,7 +111,7 @@ function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | 
 
 /** SVC625 for whole login bodies, and for fields and cookies of a request. */
 export function findLoggedRequests({ call, module, given }: Visit, report: ReportNode): void {
-  if (!isLog(call)) return;
+  if (!isLog(call) || isUnderCondition(call, module)) return;
   const isConsole = pathOf(call.callee)!.startsWith('console.');
   for (const arg of call.args) {
     const parts =

@@ -30,6 +30,10 @@ const SIGNATURE_WORD = /(?:signature|hmac|mac|sig|digest)$/;
 const EXPECTED = /^(?:expected|computed|calculated|actual|wanted)\w*(?:token|mac|sig|signature|secret)$/;
 const DIGESTS = /hash|digest|encr|sha\d|md5|hmac|sign|derive|kdf|scrypt|crypt$/i;
 
+/** Names of functions that compute a hash of a password: `generatePassword(password, salt)`. */
+const MAKES_DIGEST =
+  /^(?:calc|calculate|compute|create|generate|make|gen|get|to|salt)\w*(?:password|pass|pwd)\w*$/i;
+
 function findComparisons(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
     if (!/^[!=]==?$/.test(node.operator)) continue;
@@ -88,7 +92,12 @@ function isFromClient(node: Node, module: SourceModule, depth = 0): boolean {
     const owner = node.callee.type === 'member' ? (pathOf(node.callee.object) ?? '') : '';
     if (/(?:^|\.)(?:req|request|ctx|c)$/.test(owner) && /^(?:get|header|query|param|cookie)$/.test(name))
       return true;
-    if (DIGESTS.test(name) || /^(?:find|get|load|fetch|read|query|select|lookup)/i.test(name)) return false;
+    if (
+      DIGESTS.test(name) ||
+      MAKES_DIGEST.test(name) ||
+      /^(?:find|get|load|fetch|read|query|select|lookup)/i.test(name)
+    )
+      return false;
     const parts = [...node.args, ...(node.callee.type === 'member' ? [node.callee.object] : [])];
     return parts.some((part) => part.type !== 'function' && isFromClient(part, module, depth + 1));
   }
@@ -237,18 +246,29 @@ const SECRET_NAME =
   /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
 
 function findRandom(sources: Sources, report: ReportNode): void {
+  const reported = new Set<Node>();
   for (const { module, node: call } of sources.all('call')) {
     if (pathOf(call.callee) !== 'Math.random') continue;
     if (usesBetterChance(call, module) || isOrder(call)) continue;
     const name = secretNameAround(call) ?? secretMaker(call);
-    if (name !== undefined && !isNamedId(call, name))
-      report(
-        'SVC622',
-        module,
-        call,
-        `"${name}" is made with Math.random(), whose next numbers can be computed from earlier ones`,
-      );
+    const statement = statementAround(call);
+    if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
+    reported.add(statement); // `Math.random().toString(36) + Math.random().toString(36)` is one mistake
+    report(
+      'SVC622',
+      module,
+      call,
+      `"${name}" is made with Math.random(), whose next numbers can be computed from earlier ones`,
+    );
   }
+}
+
+/** Returns the statement around a node, or the member of an object or class. */
+function statementAround(node: Node): Node {
+  let at = node;
+  while (at.parent !== undefined && !/^(?:statement|declarator|leave|entry|function|block)$/.test(at.type))
+    at = at.parent;
+  return at;
 }
 
 /**
@@ -286,8 +306,8 @@ function secretNameAround(node: Node): string | undefined {
   return undefined;
 }
 
-/** Names of values that belong to a secret: `idForToken`. */
-const BELONGS = /[a-z](?:For|Of|From)[A-Z]/;
+/** Names of values that belong to a secret, such as `idForToken`, or are none, such as `cacheBustToken`. */
+const BELONGS = /[a-z](?:For|Of|From)[A-Z]|cache|bust|placeholder|dummy|fake|mock/i;
 
 /** Names of functions that generate unguessable values: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
