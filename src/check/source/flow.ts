@@ -94,7 +94,11 @@ export class Flow {
     fn.params.forEach((param, index) => {
       const role = roles[index];
       const own = role === undefined ? this.#byName(param) : givenBy(role);
-      this.#bind(param, given[index] ?? (isBehindSchema(fn) ? undefined : own), names);
+      this.#bind(
+        param,
+        given[index] ?? (isBehindSchema(fn) || role?.route?.isValidated === true ? undefined : own),
+        names,
+      );
     });
     this.#body(fn, names);
     this.#returned = returned;

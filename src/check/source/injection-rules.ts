@@ -129,10 +129,10 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
 }
 
 /**
- * Values that other sites cannot choose: the Referer, which leads back, cookies of this site, and the parts
- * that the pattern of a route matches.
+ * Values that other sites cannot choose: headers, cookies of this site, and the parts that the pattern of a
+ * route matches.
  */
-const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^(?:signedC|c)ookies?\b|^params$/i;
+const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 
 /** SVC605: client input in the target of a redirect. */
 function findRedirects(visit: Visit, meaning: string, name: string | undefined, report: ReportNode): void {
@@ -241,7 +241,8 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
       ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
       : address;
   const value = given(target);
-  if (value === undefined || hasHost(value) || hasAgent(call)) return;
+  // the response_url of Slack is part of a signed request
+  if (value === undefined || hasHost(value) || hasAgent(call) || /response_?url$/i.test(value.what)) return;
   report(
     'SVC607',
     module,
@@ -257,8 +258,9 @@ function hasAgent({ args }: Call): boolean {
   );
 }
 
+/** Whether the program chooses the host. An address that begins with a slash can only be one of the own site. */
 function hasHost({ lead }: Given): boolean {
-  return lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
+  return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
 /** SVC608: client input in HTML. */

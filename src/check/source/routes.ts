@@ -11,6 +11,8 @@ import type { Binding, Project, SourceModule } from './modules.ts';
 export interface RouteCall {
   readonly call: Call;
   readonly module: SourceModule;
+  /** Whether a middleware of the route validates the request first. */
+  readonly isValidated?: boolean;
 }
 
 /** Value that a parameter of a function receives: a request, or a message of a client. */
@@ -121,12 +123,19 @@ export class Handlers {
     if (name === undefined) return;
     const isRoute = callee.type === 'member' && METHODS.test(name) && isPath(args[0], name);
     const route: RouteCall = { call, module };
+    let isValidated = false;
     args.forEach((arg, index) => {
       const fns = arg.type === 'list' ? arg.items : [arg];
       for (const each of fns) {
+        if (isRoute && index > 0) isValidated ||= validatesRequest(each);
         const fn = each.type === 'function' || index > 0 || !isRoute ? this.resolve(each, module) : undefined;
         if (fn === undefined || this.#roles.has(fn)) continue;
-        const roles = rolesFor(name, fn, isRoute ? route : undefined, callee.type === 'member');
+        const roles = rolesFor(
+          name,
+          fn,
+          isRoute ? { ...route, isValidated } : undefined,
+          callee.type === 'member',
+        );
         if (roles !== undefined) this.#roles.set(fn, roles);
       }
     });
@@ -186,6 +195,15 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
     .slice(1)
     .map((arg) => literal(arg, module))
     .find((arg) => arg?.type === 'object');
+}
+
+/** Whether an argument of a route is a middleware that validates the request: `validate(schema)`. */
+export function validatesRequest(node: Node): boolean {
+  if (node.type === 'function' || node.type === 'object') return false;
+  const named = node.type === 'call' ? node.callee : node;
+  return /validat(?:e(?!d)|or|ion)|schema|celebrate|saniti[sz]|normali[sz]e|check(?:Param|Body|Query|Path)/i.test(
+    pathOf(named) ?? '',
+  );
 }
 
 /** Returns an expression, or the value of the constant that it names. */

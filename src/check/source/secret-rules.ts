@@ -458,9 +458,11 @@ function findUnverified(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
     const isDecoder =
+      isOfPackage(call, module) &&
       /^(?:jsonwebtoken|jwt|jose)\.(?:decode|decodeJwt|UnsecuredJWT\.decode)$|(?:^|\.)(?:decodeJwt|jwtDecode|jwt_decode|decodeToken)$/.test(
         meaning,
-      ) && sources.handlers.resolve(call.callee, module) === undefined;
+      ) &&
+      sources.handlers.resolve(call.callee, module) === undefined;
     const isByHand = meaning === 'JSON.parse' && readsTokenPart(call, module);
     if ((!isDecoder && !isByHand) || call.parent?.type === 'unary' || isOwnObject(call, module)) continue; // `!!jwt.decode(text)` asks for the form
     const around = functionAround(call);
@@ -476,6 +478,13 @@ function findUnverified(sources: Sources, report: ReportNode): void {
       'the token is read without verifying its signature: any client can forge a token',
     );
   }
+}
+
+/** Whether a call runs a function of a package, and not a method of the project: `this.tokens.decodeToken()`. */
+function isOfPackage({ callee }: Call, module: SourceModule): boolean {
+  const [root] = (pathOf(callee) ?? '').split('.') as [string];
+  const kind = module.lookup(root, callee)?.kind;
+  return root !== '' && root !== 'this' && (kind === undefined || kind === 'external');
 }
 
 /**

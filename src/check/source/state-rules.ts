@@ -25,6 +25,16 @@ export function reportState(sources: Sources, report: ReportNode): void {
 const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
 
+/** The variables with a finding, by function: a function that sets members of one makes one mistake. */
+const reported = new WeakMap<Fn, Set<Node>>();
+
+/** Whether a finding is the first one of a variable in a function. */
+function isFirst(fn: Fn, variable: Node): boolean {
+  const known = reported.get(fn) ?? new Set();
+  reported.set(fn, known);
+  return known.size < known.add(variable).size;
+}
+
 function findKept(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('assign')) {
     if (node.operator !== '=') continue;
@@ -41,13 +51,13 @@ function findKept(sources: Sources, report: ReportNode): void {
       continue;
     if (sources.reachedFrom(fn) === undefined) continue;
     const given = personalIn(node.value, module);
-    if (given !== undefined)
-      report(
-        'SVC631',
-        module,
-        node,
-        `"${path}" is one variable for all requests, and "${given}" belongs to one request: other clients may see it`,
-      );
+    if (given === undefined || !isFirst(fn!, binding.node)) continue; // a binding is looked up in a function only
+    report(
+      'SVC631',
+      module,
+      node,
+      `"${path}" is one variable for all requests, and "${given}" belongs to one request: other clients may see it`,
+    );
   }
 }
 
@@ -67,6 +77,7 @@ export function findKeptRequests(
   // a request body may update shared state on purpose: other code then reads the variable
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
+  if (!isFirst(fn, binding.node)) return;
   report(
     'SVC631',
     module,

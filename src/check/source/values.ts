@@ -5,6 +5,7 @@
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
+import { validatesRequest } from './routes.ts';
 import type { Role, RouteCall } from './routes.ts';
 
 /** A value of a request, the request itself, or an object with such members. */
@@ -231,8 +232,5 @@ export function givenBy({ kind, route }: Role): Given {
 export function isBehindSchema(fn: Fn): boolean {
   const around =
     fn.parent?.type === 'call' ? fn.parent.args : fn.parent?.type === 'list' ? fn.parent.items : [];
-  return around.slice(0, around.indexOf(fn)).some((each) => {
-    const named = each.type === 'call' ? each.callee : each;
-    return /validat(?:e(?!d)|or|ion)|schema|celebrate|sanitiz/i.test(pathOf(named) ?? '');
-  });
+  return around.slice(0, around.indexOf(fn)).some(validatesRequest);
 }
