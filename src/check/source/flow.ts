@@ -13,6 +13,7 @@ import {
   KEEPING,
   PASSING,
   PASSING_FUNCTIONS,
+  QUERIES,
   READERS,
   isWeakTest,
   WEAK_MEMBERS,
@@ -35,6 +36,7 @@ import {
   literalTextOf,
   Names,
   outsideOf,
+  requestByName,
   OWN,
   returnsOf,
 } from './values.ts';
@@ -88,29 +90,24 @@ export class Flow {
     around: Names,
     roles: readonly (Role | undefined)[],
     given: readonly (Given | undefined)[] = [],
+    keys: readonly string[] = [],
   ): void {
     const names = new Names(around);
     const returned = this.#returned;
     fn.params.forEach((param, index) => {
       const role = roles[index];
-      const own = role === undefined ? this.#byName(param) : givenBy(role);
+      const own = role === undefined ? requestByName(param) : givenBy(role);
       this.#bind(
         param,
         given[index] ?? (isBehindSchema(fn) || role?.route?.isValidated === true ? undefined : own),
         names,
       );
     });
+    // `find(id, (error, row) => …)`: a test of `row` counts as a check of `id`
+    if (keys.length > 0)
+      for (const { local } of fn.params.flatMap((param) => boundIn(param))) names.setKeys(local, keys);
     this.#body(fn, names);
     this.#returned = returned;
-  }
-
-  #byName(param: Node): Given | undefined {
-    const target = param.type === 'assign' ? param.target : param;
-    if (target.type === 'name' && /^(?:req|request|ctx)$/.test(target.name))
-      return { kind: 'request', what: target.name, lead: '', text: '' };
-    if (target.type !== 'object') return undefined;
-    const hasRequest = target.entries.some((entry) => entry.type === 'entry' && entry.key === 'req');
-    return hasRequest ? { kind: 'request', what: 'request', lead: '', text: '' } : undefined;
   }
 
   #body(fn: Fn, names: Names): void {
@@ -407,6 +404,7 @@ export class Flow {
     this.#scan(call.callee, names);
     const receiver = call.callee.type === 'member' ? this.#value(call.callee.object, names) : undefined;
     const isRoute = call.args.some((arg) => arg.type === 'function' && this.#handlers.isHandler(arg));
+    const keys = QUERIES.test(calledName(call) ?? '') ? this.#keysWithin(call, names) : [];
     const isThen = call.callee.type === 'member' && call.callee.property === 'then';
     names.during(isThen ? this.#keysWithin(call.callee, names, true) : [], () => {
       for (const arg of call.args) {
@@ -414,7 +412,7 @@ export class Flow {
         else {
           const element =
             !isRoute && receiver?.kind === 'outside' ? { ...receiver, part: undefined } : undefined;
-          this.#enter(arg, names, this.#handlers.rolesOf(arg), [element]);
+          this.#enter(arg, names, this.#handlers.rolesOf(arg), [element], isRoute ? [] : keys);
         }
       }
     });

@@ -46,6 +46,9 @@ export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
  */
 export const LOOKS_UP: RegExp = /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)/;
 
+/** Names of methods that look records up and pass them to a callback: `db.query(text, values, callback)`. */
+export const QUERIES: RegExp = /^(?:find|get|load|lookup|query|retrieve|select|fetch|sql)|quer(?:y|ies)$/i;
+
 /**
  * Returns a member of a value that a request contains, or undefined if the member cannot contain harmful
  * text.

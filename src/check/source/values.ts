@@ -225,6 +225,16 @@ export function givenBy({ kind, route }: Role): Given {
   return { kind, what: kind === 'request' ? 'request' : 'the message', route, lead: '', text: '' };
 }
 
+/** Returns the request that a parameter holds by its name: `req`, `ctx`, or an object with the member `req`. */
+export function requestByName(param: Node): Given | undefined {
+  const target = param.type === 'assign' ? param.target : param;
+  if (target.type === 'name' && /^(?:req|request|ctx)$/.test(target.name))
+    return { kind: 'request', what: target.name, lead: '', text: '' };
+  if (target.type !== 'object') return undefined;
+  const hasRequest = target.entries.some((entry) => entry.type === 'entry' && entry.key === 'req');
+  return hasRequest ? { kind: 'request', what: 'request', lead: '', text: '' } : undefined;
+}
+
 /**
  * Whether a route validates the request before this handler: `router.post('/notes', validate(schema),
  * handler)`. Its values then count as validated.
