@@ -18,6 +18,7 @@ import { reportRows } from './row-rules.ts';
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, meaningOfCall } from './sources.ts';
+import { findUnverified } from './unverified-rules.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
 import { findKeptRequests, findMerged, reportState } from './state-rules.ts';
 import type { SourceModule } from './modules.ts';
@@ -52,6 +53,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   reportPromises(sources, report);
   reportAsync(sources, report);
   reportSecrets(sources, report);
+  findUnverified(sources, report);
   findRevealing(sources, report);
   reportRows(sources, report);
   findWrittenSecrets(sources, report);

@@ -104,8 +104,8 @@ export class Flow {
       );
     });
     // `find(id, (error, row) => …)`: a test of `row` counts as a check of `id`
-    if (keys.length > 0)
-      for (const { local } of fn.params.flatMap((param) => boundIn(param))) names.setKeys(local, keys);
+    for (const { local } of keys.length > 0 ? fn.params.flatMap((param) => boundIn(param)) : [])
+      names.setKeys(local, keys);
     this.#body(fn, names);
     this.#returned = returned;
   }
@@ -217,8 +217,8 @@ export class Flow {
       const [target, over] = head as [Node, Node]; // a for-of or for-in loop has two parts
       this.#scan(over, names);
       const value = this.#value(over, names);
-      if (target.type === 'declare') for (const item of target.items) this.#bind(item.target, value, names);
-      else this.#bind(target, value, names);
+      const targets = target.type === 'declare' ? target.items.map((item) => item.target) : [target];
+      for (const each of targets) this.#bind(each, value, names);
     } else for (const part of head) this.#statement(part, names);
     this.#statement(body, names);
   }
@@ -421,10 +421,9 @@ export class Flow {
       const path = pathOf(call.callee.object);
       if (kept !== undefined && path !== undefined && names.get(path) === undefined) names.set(path, kept);
     }
-    const module = this.#module;
     this.#visit({
       call,
-      module,
+      module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
     // nothing uses the result: analyse the called function only for the calls in it

@@ -177,6 +177,7 @@ function locationIn({ args }: Visit['call'], name: string | undefined): Node | u
 
 const OPENS_FILE =
   /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|stat|lstat|access|exists|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
+const PROBES = /\.(?:exists|access|stat|lstat)(?:Sync)?$/;
 const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 
 /** SVC606: client input in file paths. */
@@ -201,6 +202,8 @@ function findPaths(
       : [];
   for (const path of paths) {
     const value = given(path);
+    // a test whether a file exists reveals little, where a root then limits what is sent
+    if (PROBES.test(meaning) && hasRoot(call, module)) continue;
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
     // the parser of a form chose the path of an upload
@@ -212,6 +215,12 @@ function findPaths(
       `the path is built from ${value.what}: a value with ".." leads to any file`,
     );
   }
+}
+
+/** Whether the function around a call sends a file with `root`. */
+function hasRoot(call: Call, { source }: Visit['module']): boolean {
+  const around = functionAround(call);
+  return /\broot\s*:/.test(source.slice(around?.start ?? 0, around?.end ?? 0));
 }
 
 /** Whether a handler sends text that browsers do not show as HTML. */

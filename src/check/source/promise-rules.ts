@@ -99,11 +99,8 @@ function takesCallback({ args }: Call): boolean {
  * Whether a call to transaction() returns no promise: a transaction of IndexedDB, or of a database with
  * synchronous functions.
  */
-export function isOtherTransaction({ args: [work], parent }: Call): boolean {
-  if (parent?.type === 'member' && parent.property === 'objectStore') return true;
-  return work?.type === 'function'
-    ? !work.isAsync && work.params.length === 0
-    : work?.type === 'list' || work?.type === 'text';
+export function isOtherTransaction({ args: [work] }: Call): boolean {
+  return work?.type !== 'function' || (!work.isAsync && work.params.length === 0);
 }
 
 /**

@@ -212,7 +212,7 @@ function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
       if (
         SENDS.test(name) &&
         at.callee.type === 'member' &&
-        /(?:^|\.)(?:res|response|reply|ctx|c)\b/.test(
+        (name === 'end' ? /(?:^|\.)(?:res|response|reply)\b/ : /(?:^|\.)(?:res|response|reply|ctx|c)\b/).test(
           pathOf(at.callee.object) ??
             (at.callee.object.type === 'call' ? (pathOf(at.callee.object.callee) ?? '') : ''),
         )
