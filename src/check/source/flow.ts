@@ -96,7 +96,8 @@ export class Flow {
     const returned = this.#returned;
     fn.params.forEach((param, index) => {
       const role = roles[index];
-      const own = role === undefined ? requestByName(param) : givenBy(role);
+      const { checked } = this.#handlers;
+      const own = role === undefined ? requestByName(param, checked) : givenBy(role, checked);
       this.#bind(
         param,
         given[index] ?? (isBehindSchema(fn) || role?.route?.isValidated === true ? undefined : own),
@@ -143,8 +144,7 @@ export class Flow {
 
   #bind(target: Node, value: Given | undefined, names: Names): void {
     for (const { local, path } of boundIn(target)) {
-      let given = value;
-      for (const key of path) given = given === undefined ? undefined : memberOf(given, key);
+      const given = path.reduce<Given | undefined>((at, key) => at && memberOf(at, key), value);
       names.set(local, given);
     }
   }

@@ -22,7 +22,8 @@ const NEVER_OTHERWISE =
 function isAnchored({ lead }: Given): boolean {
   return (
     lead.startsWith(OWN) ||
-    /^\/[^/\\]/.test(lead) ||
+    /^(?:\/|\.{1,2}\/)[^/\\]/.test(lead) ||
+    /^\.{1,2}\/$/.test(lead) ||
     /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(lead) ||
     /^[#?]/.test(lead)
   );

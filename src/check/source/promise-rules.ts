@@ -268,8 +268,22 @@ function findForgotten(sources: Sources, report: ReportNode): void {
  */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;
+  if (isOnPurpose(call, sources.handlers.homeOf(functionAround(call) ?? fn))) return false;
   if (sources.reachedFrom(functionAround(call)) === undefined || hasListener(sources)) return false;
   return mayFail(fn, sources);
+}
+
+/** Whether a comment at a call says that nothing waits for it: `// fire and forget`. */
+function isOnPurpose(call: Call, { source }: SourceModule): boolean {
+  const lines = source.slice(0, source.indexOf('\n', call.end) + 1 || undefined).split('\n');
+  const own = source.slice(0, call.start).split('\n').length;
+  return lines
+    .slice(Math.max(0, own - 4))
+    .some((line) =>
+      /\/[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block))/i.test(
+        line,
+      ),
+    );
 }
 
 /** Whether the project handles rejections that nothing else does: `process.on('unhandledRejection', …)`. */

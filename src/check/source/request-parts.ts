@@ -59,6 +59,7 @@ export function memberOf(object: Given, property: string): Given | undefined {
     kind: 'outside',
     what,
     route: object.route,
+    checked: object.checked,
     isRaw: object.isRaw,
     lead: '',
     text: '',
@@ -69,6 +70,7 @@ export function memberOf(object: Given, property: string): Given | undefined {
     return PARTS.test(property) ? made(property, { part: property }) : undefined;
   }
   if (HARMLESS_MEMBERS.test(property)) return undefined;
+  if (object.part === 'params' && object.checked?.has(property) === true) return undefined;
   if (object.part === 'headers' && HARMLESS_HEADERS.test(property)) return undefined;
   if (object.part === undefined && HARMLESS_OF_ADDRESS.test(property)) return undefined;
   if (object.part !== undefined && isHarmless(object.route, object.part, property)) return undefined;

@@ -38,7 +38,7 @@ function findLogged(sources: Sources, report: ReportNode): void {
     if (isConsole && isCommand(module)) continue;
     for (const arg of call.args) {
       const name = loggedName(arg, isConsole, module);
-      if (name === undefined) continue;
+      if (name === undefined || (bare(name) === 'token' && isRefusal(call, module))) continue;
       report(
         'SVC625',
         module,
@@ -48,6 +48,13 @@ function findLogged(sources: Sources, report: ReportNode): void {
       break;
     }
   }
+}
+
+/** Whether a message says that a token lets nobody in: `'Invalid token'`. */
+function isRefusal(call: Call, { source }: SourceModule): boolean {
+  return /invalid|expired|unknown|mismatch|malformed|not found|wrong/i.test(
+    source.slice(call.start, call.end),
+  );
 }
 
 /**

@@ -3,7 +3,7 @@
  * and dependencies. Also tells which declared inputs are harmless: a number, or a word from a list, cannot
  * carry code.
  */
-import { entryOf, pathOf } from './nodes.ts';
+import { entryOf, pathOf, walk } from './nodes.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Binding, Project, SourceModule } from './modules.ts';
 
@@ -30,6 +30,8 @@ export class Handlers {
   readonly #roles = new Map<Fn, readonly (Role | undefined)[]>();
   readonly #methods = new Map<string, Fn[]>();
   readonly #homes = new Map<Fn, SourceModule>();
+  /** Parameters of paths that a middleware of their route checks by name: `check('id', isNumber)`. */
+  readonly checked: Set<string> = new Set();
 
   constructor(
     project: Project,
@@ -127,7 +129,10 @@ export class Handlers {
     args.forEach((arg, index) => {
       const fns = arg.type === 'list' ? arg.items : [arg];
       for (const each of fns) {
-        if (isRoute && index > 0) isValidated ||= validatesRequest(each);
+        if (isRoute && index > 0) {
+          isValidated ||= validatesRequest(each);
+          this.#addChecked(args[0]!, each);
+        }
         const fn = each.type === 'function' || index > 0 || !isRoute ? this.resolve(each, module) : undefined;
         if (fn === undefined || this.#roles.has(fn)) continue;
         const roles = rolesFor(
@@ -140,6 +145,16 @@ export class Handlers {
       }
     });
     if (isRoute) this.#markHandlerOf(args, route);
+  }
+
+  /** Adds the parameters of a path that a middleware names. */
+  #addChecked(path: Node, middleware: Node): void {
+    if (path.type !== 'text' || middleware.type !== 'call') return;
+    const names = new Set(path.value.match(/(?<=[:{])\w+/g));
+    walk(middleware, (node) => {
+      if (node.type === 'text' && names.has(node.value)) this.checked.add(node.value);
+      return node.type !== 'function';
+    });
   }
 
   /** Marks the handler of `fastify.route({ url, handler })`. */

@@ -206,7 +206,7 @@ function isNamedConstant(side: Node): boolean {
 
 /** Whether a value is a default, as in `secret === DEFAULT_SECRET`. Defaults are public. */
 function isDefault(side: Node): boolean {
-  return /(?:^|\.)default|_default$/i.test(pathOf(side) ?? '');
+  return /default/i.test(pathOf(side) ?? '');
 }
 
 /**
@@ -363,7 +363,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     if (text === undefined || isSlowLater(call, module)) continue;
     // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
     // call is reported
-    if (replaces(call, text) || isHashOfHash(text, module)) continue;
+    if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call)) continue;
     // a protocol with challenges requires its hash
     if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
@@ -444,6 +444,13 @@ function hashersOf(sources: Sources): Map<Fn, number> {
     if (index !== -1 && !replaces(call, text!)) found.set(fn, index);
   }
   return found;
+}
+
+/** Whether the digest is compared at once. Where the other hash was stored, the rule reports it. */
+function isCompared(call: Call): boolean {
+  let at: Node | undefined = call.parent;
+  while (at?.type === 'member' || at?.type === 'call') at = at.parent;
+  return at?.type === 'binary' && /^[!=]==?$/.test(at.operator);
 }
 
 /** Whether the hash replaces the text: `password = createHash(…).update(password).digest()`. */

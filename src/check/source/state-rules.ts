@@ -8,7 +8,7 @@ import { meaningOfCall } from './sources.ts';
 import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
 import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Member, Node } from './nodes.ts';
+import type { Assign, Call, Fn, Member, Node } from './nodes.ts';
 import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
@@ -50,6 +50,7 @@ function findKept(sources: Sources, report: ReportNode): void {
     )
       continue;
     if (sources.reachedFrom(fn) === undefined) continue;
+    if (isOnlyFirst(node)) continue;
     const given = personalIn(node.value, module);
     if (given === undefined || !isFirst(fn!, binding.node)) continue; // a binding is looked up in a function only
     report(
@@ -59,6 +60,19 @@ function findKept(sources: Sources, report: ReportNode): void {
       `"${path}" is one variable for all requests, and "${given}" belongs to one request: other clients may see it`,
     );
   }
+}
+
+/** Whether code sets a variable only the first time: `if (!provider) provider = start(req)`. */
+function isOnlyFirst({ target, parent }: Assign): boolean {
+  const path = pathOf(target);
+  let at = parent;
+  while (at?.type === 'statement' || at?.type === 'block') at = at.parent;
+  if (at?.type !== 'if') return false;
+  const { test } = at;
+  const isUnset = test.type === 'unary' && test.operator === '!' && test.value !== undefined;
+  return isUnset
+    ? pathOf(test.value!) === path
+    : test.type === 'binary' && /^===?$/.test(test.operator) && pathOf(test.left) === path;
 }
 
 /** SVC631: an assignment of a value of a request to a module variable, or to a member of one. */
@@ -105,6 +119,9 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
     if (node.type !== 'name' || found !== undefined || !PERSONAL.test(node.name))
       return node.type !== 'function';
     if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
+      return true;
+    // `providers(req)` may read a setting of the application
+    if (node.parent?.type === 'call' && node.parent.callee !== node && /^req(?:uest)?$/.test(node.name))
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
       return true; // a request body may update shared state on purpose
