@@ -57,7 +57,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'openapi/compare.ts': ['compareOpenapi'],
   'openapi/docs/markup.ts': ['escape'],
   'openapi/docs/operation.ts': ['pathMarkup'],
-  'openapi/docs/page.ts': ['CodedPage', 'pageParts'],
+  'openapi/docs/page.ts': ['pageParts'],
   'operations/workers.ts': ['Workers'],
 };
 /** The command is started by bin/svc.js, and the bench of SQLite counts as the plugin does. */

@@ -25,7 +25,7 @@ import type { CompilationView, CompiledApplication } from '../routing/compile.ts
 import type { CompileVariant } from './declarations.ts';
 import type { EffectiveOptions } from './options.ts';
 
-/** The parts of an application that are needed to serve requests. */
+/** The objects that an application needs to serve requests. */
 interface ApplicationDeps {
   readonly compiled: CompiledApplication;
   readonly options: EffectiveOptions;
@@ -105,13 +105,19 @@ export class Application implements ServedApplication {
     if (req.event !== undefined) answerRequest(req.event, response, durationMs);
   }
 
-  /** Counts a response that failed: node:http refused it, the source of its body failed, or its client did not read. */
+  /**
+   * Counts a response that could not be sent completely. `failed`: node:http refused it, or the source of its
+   * body failed. `slow`: its client did not read.
+   */
   countCut(why: 'failed' | 'slow'): void {
     if (why === 'failed') this.#deps.errors.add(1);
     else this.#deps.slowReaders.add(1);
   }
 
-  /** Ends a request: writes the access log, then runs its clean-ups. Returns a promise when there are any. Never throws, never rejects. */
+  /**
+   * Ends a request: writes the access log, then runs its clean-ups. Returns a promise if there are clean-ups.
+   * Never throws, never rejects.
+   */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
     if (req.event !== undefined) {
       endRequest(req.event, outcome);
@@ -126,7 +132,9 @@ export class Application implements ServedApplication {
     void this.#cleanUp([cleanUp], req, outcome);
   }
 
-  /** Handles a call of an MCP tool in process: of a route, or of a function that is not a route. */
+  /**
+   * Handles a call of an MCP tool in this process. `isFunction`: whether the tool is a function, not a route.
+   */
   async answerCall(
     request: Request,
     remoteAddress: string,
@@ -139,8 +147,8 @@ export class Application implements ServedApplication {
   }
 
   /**
-   * Serves other routes with the options of this application, without counting their requests: the metrics on
-   * a port of their own.
+   * Returns an application that handles requests by `handle` with the options of this one, and does not count
+   * them. It serves the metrics on a port of their own.
    */
   beside(handle: Core): ServedApplication {
     return { ...this.#withHandle(handle), count: publishResponse };

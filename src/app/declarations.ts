@@ -1,5 +1,6 @@
 /**
- * Everything that an application declares in addition to its routes; compiles it, and reports its findings.
+ * Declarations of an application in addition to its routes. Compiles them together with the routes, and
+ * reports findings.
  *
  * Steps:
  *   middleware, exception handlers, plugins, rules, tools  ->  build()  ->  Compilation  ->  examine()  ->  Report
@@ -57,7 +58,7 @@ export interface CompileVariant {
   readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
 }
 
-/** The parts of an application that are needed to compile it. */
+/** The objects that the compilation of an application needs. */
 interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly declaredRoutes: Routes;
   readonly openapi: OpenApiOptions;
@@ -199,7 +200,7 @@ export class Declarations {
     });
   }
 
-  /** The application as rules and commands see it. */
+  /** Returns the application as rules and commands see it. */
   viewOf({ view }: Compilation): ApplicationView {
     const { operations, config, conditions } = this.#deps;
     const declared = this.#declared;
@@ -222,12 +223,15 @@ export class Declarations {
     };
   }
 
-  /** Returns every finding that needs no start. Never throws for a mistake of the application. */
+  /**
+   * Returns every finding that can be made without a start. A mistake of the application becomes a finding,
+   * and is not thrown.
+   */
   check(): Report {
     try {
       return this.#examine(this.build()).report;
     } catch (error) {
-      // an invalid setting of the framework: nothing else can be checked
+      // a setting of the framework cannot be parsed, so nothing else can be checked
       if (!(error instanceof SvcError)) throw error;
       const rule = UNREADABLE_SETTINGS[error.code as FaultCode];
       if (rule === undefined) throw error;
@@ -248,7 +252,7 @@ export class Declarations {
       const { findings } = this.#examine(compilation).report;
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
-    // other findings can wait for the next deployment, but a secret that can be guessed gives no protection
+    // other findings do not matter to a running process, but a secret that can be guessed protects nothing
     for (const { rule, message, remedy } of report.findings)
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
@@ -279,8 +283,8 @@ const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>>
 };
 
 /*
- * Plugins of one application: each registers once, after the plugins that it requires, with a `Host` of its
- * own.
+ * Plugins of one application: each registers once, after the plugins that it requires, and gets a `Host` of
+ * its own.
  */
 
 /** The parts of an application that plugins may use. */
@@ -329,8 +333,8 @@ class Plugins {
 
   /**
    * Sorts the plugins, and lets each declare its routes, middleware and rules. Each registers only once.
-   * Returns findings about the order; while there are any, they are determined again at each call. A
-   * `register()` that throws is reported to `report`.
+   * Returns findings about the order. If there are any, no plugin registers, and the next call sorts the
+   * plugins again. A `register()` that throws is reported to `report`.
    */
   registerAll(report: (finding: Finding) => void): readonly Finding[] {
     if (this.#sorted !== undefined) return [];
@@ -351,7 +355,7 @@ class Plugins {
           remedy:
             error instanceof SvcError
               ? error.remedy
-              : 'Fix the plugin, or the options that it was created with',
+              : 'Correct the plugin, or the options that the program passes to it',
         });
       }
     }
@@ -375,7 +379,7 @@ class Plugins {
           key,
           fallback as never,
           cast === undefined ? (undefined as never) : { cast: cast as never },
-        ) as never, // the overloads of get() differ by the kind
+        ) as never, // the overloads of get() do not allow a union of their types
       use: (middleware, where = 'inside') => use(middleware, where),
       get: (key) => state.get(key),
       has: (key) => state.has(key),

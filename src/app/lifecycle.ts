@@ -13,7 +13,7 @@
 import { SvcError } from '../base/errors.ts';
 import { startPlugins, stopPlugins } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
-import { endOnSignals } from '../operations/operations.ts';
+import { endOnSignals } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { RoomBus } from '../cache/stores.ts';
@@ -37,7 +37,7 @@ import type { ServerOptions } from './options.ts';
  */
 const START_DENIED: unique symbol = Symbol.for('svc.start.denied');
 
-/** Forbids every start in this process. For commands that import an application only to inspect it. */
+/** Forbids every start in this process. For commands that import an application and must not start it. */
 export function denyStart(): void {
   Object.defineProperty(process, START_DENIED, { value: true, configurable: true });
 }
@@ -47,17 +47,19 @@ export function assertStartAllowed(): void {
   if (START_DENIED in process) throw new SvcError('E_START_DENIED', []);
 }
 
-/** The parts of an application that are needed to start and stop it. */
-interface LifecycleDeps {
+/** The parts of an application that its lifecycle and its servers need. `Svc` implements them. */
+interface LivingApplication {
   readonly log: Logger;
   readonly rooms: Rooms;
-  readonly roomBus: RoomBus | undefined;
+  readonly operations: Operations;
+  readonly lifecycle: Lifecycle;
+  readonly clock: Clock;
+  readonly env: Env;
   /** Compiles the application. @throws SvcError `E_COMPILE` */
-  compile(): Application;
-  /** The application's shutdown(), which a subclass may override. */
+  application(): Application;
+  /** A subclass may override startup() and shutdown(). */
+  startup(): Promise<void>;
   shutdown(): Promise<void>;
-  /** Plugins in the order in which they start. Called after compile(). */
-  plugins(): readonly Plugin[];
 }
 
 /** A startup hook, a shutdown hook, or a startup hook with the clean-up that it has returned. */
@@ -71,15 +73,20 @@ export class Lifecycle {
   readonly #hooks: Hook[] = [];
   /** Clean-ups of requests that are still running. */
   readonly cleanUps: Set<Promise<void>> = new Set();
-  readonly #deps: LifecycleDeps;
+  readonly #app: LivingApplication;
+  readonly #roomBus: RoomBus | undefined;
+  readonly #plugins: () => readonly Plugin[];
   /** Resolves with the clean-up of the dependencies of scope `app`. */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
   #startAbort: AbortController | undefined;
   #stopping: Promise<void> | undefined;
 
-  constructor(deps: LifecycleDeps) {
-    this.#deps = deps;
+  /** `plugins` returns the plugins in the order in which they start; it is called after the compilation. */
+  constructor(app: LivingApplication, roomBus: RoomBus | undefined, plugins: () => readonly Plugin[]) {
+    this.#app = app;
+    this.#roomBus = roomBus;
+    this.#plugins = plugins;
   }
 
   /** Adds a startup hook. A function that it returns, or resolves with, runs at shutdown. */
@@ -101,19 +108,22 @@ export class Lifecycle {
   async startup(): Promise<void> {
     await this.startParts();
     try {
-      await (this.#sharing ??= this.#deps.compile().start());
+      await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // must be outside of startParts(): shutdown() waits for #sharing
-      await this.#deps.shutdown();
+      // not in startParts(), because shutdown() waits for `#sharing`, which would wait for itself
+      await this.#app.shutdown();
       throw error;
     }
   }
 
-  /** Starts only plugins and hooks: a test client resolves the dependencies of scope `app` itself. */
+  /**
+   * Starts only plugins and hooks. A test client calls this method, because it resolves the dependencies of
+   * scope `app` itself.
+   */
   async startParts(): Promise<void> {
     assertStartAllowed();
     return (this.#starting ??= this.#start().catch((error: unknown) => {
-      this.#deps.rooms.disconnect();
+      this.#app.rooms.disconnect();
       this.#starting = undefined;
       throw error;
     }));
@@ -128,14 +138,14 @@ export class Lifecycle {
   }
 
   async #start(): Promise<void> {
-    const { log, rooms, roomBus } = this.#deps;
-    this.#deps.compile();
-    const plugins = this.#deps.plugins();
-    if (roomBus !== undefined) rooms.connect(roomBus);
+    const { log, rooms } = this.#app;
+    this.#app.application();
+    const plugins = this.#plugins();
+    if (this.#roomBus !== undefined) rooms.connect(this.#roomBus);
     const abort = (this.#startAbort = new AbortController());
-    if (plugins.length > 0) await startPlugins(plugins, abort.signal, log);
+    await startPlugins(plugins, abort.signal, log);
     try {
-      await roomBus?.settled?.(); // from now on, messages of other processes to the rooms arrive
+      await this.#roomBus?.settled?.(); // resolves when messages of other processes can arrive in the rooms
       for (const hook of this.#hooks) {
         if (hook.start === undefined) continue;
         abort.signal.throwIfAborted();
@@ -144,14 +154,14 @@ export class Lifecycle {
       }
     } catch (error) {
       await this.#stopHooks();
-      if (plugins.length > 0) await stopPlugins(plugins, log);
+      await stopPlugins(plugins, log);
       throw error;
     }
   }
 
   /**
-   * Runs the shutdown hooks and the clean-ups of startup hooks, in reverse order. If one fails, that is
-   * logged, and the others run.
+   * Runs the shutdown hooks and the clean-ups of startup hooks in reverse order. If one fails, its error is
+   * logged, and the others still run.
    */
   async #stopHooks(): Promise<void> {
     for (const hook of this.#hooks.toReversed()) {
@@ -161,13 +171,13 @@ export class Lifecycle {
       try {
         await stop?.();
       } catch (error) {
-        this.#deps.log.error('shutdown_hook_failed', error);
+        this.#app.log.error('shutdown_hook_failed', error);
       }
     }
   }
 
   async #stop(): Promise<void> {
-    const { log, rooms } = this.#deps;
+    const { log, rooms } = this.#app;
     this.#startAbort?.abort(new Error('The application is shutting down'));
     const hasStarted =
       (await this.#starting?.then(
@@ -180,8 +190,7 @@ export class Lifecycle {
     rooms.disconnect();
     if (!hasStarted) return;
     await this.#stopHooks();
-    const plugins = this.#deps.plugins();
-    if (plugins.length > 0) await stopPlugins(plugins, log);
+    await stopPlugins(this.#plugins(), log);
   }
 }
 
@@ -200,7 +209,7 @@ export interface RequestListeners {
   readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
-/** An opened server: its address, and how to close it. */
+/** Address of an opened server, and how it is drained. */
 interface OpenedServer {
   readonly host: string;
   readonly port: number;
@@ -211,8 +220,8 @@ interface OpenedServer {
 }
 
 /**
- * During a stop: time in milliseconds for the first request of a connection that the parent has just passed
- * on.
+ * Time in milliseconds, during a stop, in which a new connection may send its first request. A parent process
+ * may just have passed that connection on.
  */
 const LAST_REQUEST_MS = 100;
 
@@ -222,28 +231,15 @@ const LAST_REQUEST_MS = 100;
  */
 const SHUTDOWN_MS = 10_000;
 
-/** The parts of an application that are needed to listen. */
-interface ServingDeps {
-  readonly lifecycle: Lifecycle;
-  /** The application's methods, which a subclass may override. */
-  startup(): Promise<void>;
-  shutdown(): Promise<void>;
-  readonly operations: Operations;
-  readonly log: Logger;
-  /** The compiled application. */
-  application(): Application;
-  /** The application that serves the metrics on a port of their own. */
-  metricsApplication(): ServedApplication;
-  clock(): Clock;
-  env(): Env;
-}
-
 /** Starts servers for one application. */
 export class Serving {
-  readonly #deps: ServingDeps;
+  readonly #app: LivingApplication;
+  readonly #metricsApplication: () => ServedApplication;
 
-  constructor(deps: ServingDeps) {
-    this.#deps = deps;
+  /** `metricsApplication` returns the application that serves the metrics on a port of their own. */
+  constructor(app: LivingApplication, metricsApplication: () => ServedApplication) {
+    this.#app = app;
+    this.#metricsApplication = metricsApplication;
   }
 
   /**
@@ -251,31 +247,32 @@ export class Serving {
    * that have started. @throws SvcError `E_LISTEN`, `E_TLS`, and errors of the start
    */
   async run(options: ServerOptions): Promise<RunningServer> {
-    const isFirst = !this.#deps.lifecycle.hasBegun;
+    const isFirst = !this.#app.lifecycle.hasBegun;
     const secure = await this.secure(options.tls);
     let server: HttpServer | undefined;
     let opening: Promise<RunningServer> | undefined;
     let running: RunningServer | undefined;
     const close = async (): Promise<void> => {
-      // a server accepts connections as soon as its ports are open, so it must be drained
+      // a server accepts connections as soon as its port is open, so it must be drained before the
+      // application stops
       const open = running ?? (await opening?.catch(() => undefined));
-      await (open === undefined ? this.#deps.shutdown() : open.close());
+      await (open === undefined ? this.#app.shutdown() : open.close());
       signals?.[Symbol.dispose]();
     };
     const signals = options.handleSignals ? this.#endOnSignals(options.drainMs, close, secure) : undefined;
     const isEnding = (): boolean => signals?.isEnding === true;
     try {
-      await this.#deps.startup();
+      await this.#app.startup();
       if (isEnding()) return await never();
-      server = new HttpServer(this.#deps.application(), secure);
+      server = new HttpServer(this.#app.application(), secure);
       running = await (opening = this.#open(server, options));
       return isEnding() ? await never() : { ...running, close };
     } catch (error) {
-      if (isEnding()) return never(); // the start has failed because a signal ended it
+      if (isEnding()) return never(); // the start has failed because a signal has stopped the application
       signals?.[Symbol.dispose]();
       await server?.close(0);
-      // otherwise the parts that have started would keep the process alive
-      if (isFirst) await this.#deps.shutdown();
+      // otherwise the started parts would keep the process alive
+      if (isFirst) await this.#app.shutdown();
       throw error;
     }
   }
@@ -285,12 +282,12 @@ export class Serving {
    * failed start is tried again.
    */
   listeners(): RequestListeners {
-    const { lifecycle, log } = this.#deps;
+    const { lifecycle, log } = this.#app;
     let embedded: EmbeddedListener | undefined;
     const start = async (): Promise<EmbeddedListener> => {
-      await this.#deps.startup();
+      await this.#app.startup();
       const { EmbeddedListener } = await import('../http/server/embedded.ts');
-      return (embedded ??= new EmbeddedListener(this.#deps.application()));
+      return (embedded ??= new EmbeddedListener(this.#app.application()));
     };
     const run = (use: (listener: EmbeddedListener) => void, refuse: () => void): void => {
       if (embedded !== undefined && lifecycle.hasBegun) return use(embedded);
@@ -317,24 +314,24 @@ export class Serving {
   async secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined> {
     if (options === undefined) return undefined;
     const { SecureTransport } = await import('../http/server/tls.ts');
-    return new SecureTransport(options, { clock: this.#deps.clock(), log: this.#deps.log });
+    return new SecureTransport(options, { clock: this.#app.clock, log: this.#app.log });
   }
 
-  /** Continues with a server that can accept requests, by listening or through a parent process. */
+  /** Serves requests with a server that listens, or that gets its connections from a parent process. */
   async serve(
     server: HttpServer,
     { drainMs, isSupervised = false, host, port, url }: OpenedServer,
   ): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
-    const { operations, log } = this.#deps;
+    const { operations, log } = this.#app;
     operations.inFlight = () => server.inFlight;
     const metrics =
       operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
     const watch = operations.watchEventLoop();
-    if (!isSupervised) log.info('listening', { url, env: this.#deps.env() });
+    if (!isSupervised) log.info('listening', { url, env: this.#app.env });
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
-      // a process that only retires stays "ready" until it exits: other processes serve
+      // a process that retires stays "ready" until it exits, because other processes serve in its place
       if (how === 'stop') operations.isStopping = true;
       return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
         async () => {
@@ -352,8 +349,8 @@ export class Serving {
     secure: SecureTransport | undefined,
   ): ReturnType<typeof endOnSignals> {
     return endOnSignals({
-      clock: this.#deps.clock(),
-      log: this.#deps.log,
+      clock: this.#app.clock,
+      log: this.#app.log,
       deadlineMs: drainMs + SHUTDOWN_MS,
       close,
       renew: secure === undefined ? undefined : () => secure.reload(),
@@ -368,19 +365,19 @@ export class Serving {
 
   /** Serves `/metrics` on the port given by `ops.metrics.port`. */
   async #listenForMetrics(port: number): Promise<HttpServer> {
-    const { operations, log } = this.#deps;
-    const server = new HttpServer(this.#deps.metricsApplication());
+    const { operations, log } = this.#app;
+    const server = new HttpServer(this.#metricsApplication());
     const { url } = await server.listen({ host: operations.access.host, port });
     log.info('listening', { url, what: 'metrics' });
     return server;
   }
 
   async #drain(server: HttpServer, deadlineMs: number, graceMs: number): Promise<void> {
-    const { log } = this.#deps;
+    const { log } = this.#app;
     log.info('draining', { in_flight: server.inFlight });
     const cut = await server.close(deadlineMs, graceMs);
     if (cut > 0) log.warn('drain_deadline_exceeded', { requests_cut: cut });
-    await this.#deps.shutdown();
+    await this.#app.shutdown();
     log.info('stopped');
   }
 }

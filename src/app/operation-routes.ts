@@ -21,7 +21,10 @@ const OPERATIONS_SPEC = {
   timeoutMs: false,
   meta: { loadShedding: false },
 } as const;
-/** Declaration of the documentation routes. Developers request them, so the usual limits apply. */
+/**
+ * Declaration of the documentation routes. The usual limits apply to them, because no orchestrator requests
+ * them.
+ */
 const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
 /**
  * Declaration of the probes. Their Host is an address, and their responses disclose nothing, so host checks
@@ -29,7 +32,7 @@ const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
  */
 const PROBE_SPEC = { ...OPERATIONS_SPEC, meta: { ...OPERATIONS_SPEC.meta, trustedHost: false } } as const;
 
-/** Whether a request is for a probe, which is served even under overload. */
+/** Whether the path of a request is that of a probe, which is served even under overload. */
 export function isProbe({ path }: TransportRequest): boolean {
   return PROBES.has(path);
 }
@@ -44,8 +47,8 @@ export function operationRoutes(
   view: () => CompilationView,
 ): Routes {
   const router = new Router();
-  router.getOwn('/healthz', PROBE_SPEC, () => operations.health());
-  router.getOwn('/readyz', PROBE_SPEC, () => operations.readiness());
+  router.get('/healthz', PROBE_SPEC, () => operations.health());
+  router.get('/readyz', PROBE_SPEC, () => operations.readiness());
   if (operations.access.port === undefined) addMetrics(router, operations);
   if (openapi === undefined) return router;
   const document = new OpenApiAnswer(view, openapi);
@@ -63,20 +66,18 @@ export function operationRoutes(
         throw error;
       },
     ));
-  router.getOwn('/openapi.json', DOCS_SPEC, ({ req }) =>
-    operations.document(req, () => document.answer(req)),
-  );
-  router.getOwn('/docs', DOCS_SPEC, ({ req }) =>
+  router.get('/openapi.json', DOCS_SPEC, ({ req }) => operations.document(req, () => document.answer(req)));
+  router.get('/docs', DOCS_SPEC, ({ req }) =>
     operations.document(req, async () => (await docs()).respond(req)),
   );
   return router;
 }
 
-/** Only the route `/metrics`, for a port of its own. */
+/** Returns the route `/metrics` alone, for a port of its own. */
 export function metricsRoutes(operations: Operations): Routes {
   return addMetrics(new Router(), operations);
 }
 
 function addMetrics(router: Router, operations: Operations): Router {
-  return router.getOwn('/metrics', OPERATIONS_SPEC, ({ req }) => operations.metrics(req));
+  return router.get('/metrics', OPERATIONS_SPEC, ({ req }) => operations.metrics(req));
 }

@@ -36,8 +36,8 @@ export interface SvcOptions extends LimitOptions {
   readonly openapi?: OpenApiOptions | undefined;
   /**
    * Secret of at least 32 bytes, for tokens and sessions without a secret of their own. The first secret of a
-   * list signs; the others are still accepted. Better set it by the variable SVC_AUTH_SECRET, and the
-   * previous one by SVC_AUTH_SECRET_PREVIOUS.
+   * list signs; the others are still accepted. It is better to set the secret by the variable
+   * SVC_AUTH_SECRET, and the previous secret by SVC_AUTH_SECRET_PREVIOUS.
    */
   readonly authSecret?: string | readonly string[] | undefined;
   /** Version of your API, for documents. Default `1.0.0`. */
@@ -72,8 +72,8 @@ export interface SvcOptions extends LimitOptions {
   readonly trustProxy?: TrustProxy | undefined;
   /**
    * Which fields these proxies write: `x-forwarded` (default) means `X-Forwarded-For` and
-   * `X-Forwarded-Proto`, `forwarded` means `Forwarded` (RFC 7239). The others are ignored, because proxies
-   * forward them as clients sent them. Variable SVC_FORWARDED_HEADER.
+   * `X-Forwarded-Proto`, `forwarded` means `Forwarded` (RFC 7239). The other fields are ignored, because
+   * proxies forward them as clients sent them. Variable SVC_FORWARDED_HEADER.
    */
   readonly forwardedHeader?: ForwardedHeader | undefined;
   /**
@@ -159,7 +159,7 @@ const SVC_OPTIONS = {
   decompressBodies: bool(),
   strictContentType: bool(),
   ...LIMIT_OPTIONS,
-  trustProxy: given<TrustProxy>(), // validated together with the other settings
+  trustProxy: given<TrustProxy>(), // EffectiveOptions validates it, together with the other settings
   forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) =>
     FORWARDED_HEADERS.some((known) => known === value),
   ),
@@ -214,7 +214,8 @@ export function readMode(text: string): number | undefined {
 }
 
 /**
- * Where to listen: on the given socket, else on the given host or port, else as the settings say.
+ * Returns the address to listen on: the given socket, else the given host and port, else the address in the
+ * settings.
  *
  * @throws SvcError `E_OPTION_RANGE` if both a socket and a host or port are given, `E_CONFIG_CAST`
  */
@@ -267,7 +268,10 @@ export interface ServerOptions {
   readonly tls: ServerTlsOptions | undefined;
 }
 
-/** Options of `run()`; missing ones come from the settings. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_TLS` */
+/**
+ * Reads the options of `run()`; missing ones come from the settings. @throws SvcError `E_OPTION_UNKNOWN`,
+ * `E_OPTION_RANGE`, `E_TLS`
+ */
 export function readRunOptions(
   options: RunOptions,
   config: Config,

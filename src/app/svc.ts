@@ -23,7 +23,6 @@ import { Application } from './application.ts';
 import { Declarations, servicesOf } from './declarations.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
 import { EffectiveOptions, readRunOptions, readSvcOptions } from './options.ts';
-import type { RoomBus } from '../cache/stores.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { Report } from '../base/findings.ts';
@@ -84,8 +83,8 @@ export class Svc extends Router implements McpApplication {
   #testEnv: Env | undefined;
   #clock: Clock;
   /**
-   * The framework's settings; undefined until the application is compiled, because they may change before
-   * that.
+   * Settings of the framework. Undefined until the application is compiled, because loadDict() may change
+   * them before that.
    */
   #effective: EffectiveOptions | undefined;
   #application: Application | undefined;
@@ -103,11 +102,11 @@ export class Svc extends Router implements McpApplication {
     this.metrics = createMetrics({ log: this.log });
     this.#errors = this.metrics.counter(
       'svc_errors_total',
-      'Errors that nothing handled, and answers of 500 and above that were thrown',
+      'Errors that no exception handler has handled, and thrown exceptions with a status of 500 or more',
     );
     this.#slowReaders = this.metrics.counter(
       'svc_slow_readers_total',
-      'Connections that were cut because their client took no byte of its answer for sendTimeoutMs',
+      'Connections that were closed because their client read no byte of a response within sendTimeoutMs',
     );
     const tasks = new BackgroundRunner(this.log, this.metrics);
     this.operations = new Operations({
@@ -123,14 +122,14 @@ export class Svc extends Router implements McpApplication {
     const shared = servicesOf(this);
     this.state.set(services, shared);
     this.#declarations = this.#declare(shared, tasks);
-    this.lifecycle = this.#makeLifecycle(roomBus);
-    this.serving = this.#makeServing();
+    this.lifecycle = new Lifecycle(this, roomBus, () => this.#declarations.plugins.sorted);
+    this.serving = new Serving(this, () => this.application().beside(this.#declarations.metrics().handle));
     this.#readEffective(); // an invalid setting must fail here, not at the first request
   }
 
   /**
-   * `development`, `test` or `production`. It decides which endpoints are protected, and how much error
-   * responses show.
+   * `development`, `test` or `production`. It decides, for example, whether `/docs` is served, and who may
+   * read `/metrics`.
    */
   get env(): Env {
     return this.#effective?.env ?? this.#testEnv ?? this.config.env;
@@ -251,8 +250,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * The tools for MCP clients: every route except those with `mcp: false`, and those added by tool().
-   * Compiles the application.
+   * Returns the tools for MCP clients: every route except those with `mcp: false`, and the tools that tool()
+   * has added. Compiles the application.
    */
   mcpTools(): readonly Tool[] {
     return listTools(this);
@@ -316,7 +315,7 @@ export class Svc extends Router implements McpApplication {
     if (!ok) throw new SvcError('E_COMPILE', [findings], { findings });
   }
 
-  /** Findings of the rules of the phase `live`, which may query databases and other services. */
+  /** Returns the findings of the rules of the phase `live`, which may query databases and other services. */
   async checkLive(): Promise<Report> {
     return examineLive(this.inspect(), this.rules);
   }
@@ -346,7 +345,10 @@ export class Svc extends Router implements McpApplication {
     return this;
   }
 
-  /** Every route after compilation, one for each method; the method of a WebSocket is `WEBSOCKET`. */
+  /**
+   * All compiled routes, one for each method. The method of a WebSocket is `WEBSOCKET`. Compiles the
+   * application.
+   */
   get routes(): readonly CompiledRoute[] {
     return this.application().routes;
   }
@@ -362,7 +364,7 @@ export class Svc extends Router implements McpApplication {
 
   /**
    * Waits for the clean-ups of requests, then runs the shutdown hooks. Does nothing if the application has
-   * not started. The server of run() is not closed.
+   * not started. The server that run() has opened stays open.
    */
   shutdown(): Promise<void> {
     return this.lifecycle.shutdown();
@@ -463,31 +465,6 @@ export class Svc extends Router implements McpApplication {
       isDebug: () => this.#readEffective().debug,
       isContentTypeStrict: () => this.#readEffective().strictContentType,
       assertNotFrozen: (what) => this.assertNotFrozen(what),
-    });
-  }
-
-  #makeLifecycle(roomBus: RoomBus | undefined): Lifecycle {
-    return new Lifecycle({
-      log: this.log,
-      rooms: this.rooms,
-      roomBus,
-      compile: () => this.application(),
-      shutdown: () => this.shutdown(),
-      plugins: () => this.#declarations.plugins.sorted,
-    });
-  }
-
-  #makeServing(): Serving {
-    return new Serving({
-      lifecycle: this.lifecycle,
-      startup: () => this.startup(),
-      shutdown: () => this.shutdown(),
-      operations: this.operations,
-      log: this.log,
-      application: () => this.application(),
-      metricsApplication: () => this.application().beside(this.#declarations.metrics().handle),
-      clock: () => this.#clock,
-      env: () => this.env,
     });
   }
 

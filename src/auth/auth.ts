@@ -16,10 +16,13 @@ import { InvalidToken, readToken, tokenChecks } from '../crypto/jwt.ts';
 import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
 import { bool, given, isFunction, readOptions, isObject } from '../base/options.ts';
 import { isSchemaClass, planOf } from '../schema/schema.ts';
+import { declaredHere } from '../base/findings.ts';
 import { isThenable } from '../base/promises.ts';
+import { noteSecrets } from '../base/used-secrets.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { services, stateKey } from '../http/state.ts';
 import { isToken } from '../http/headers.ts';
+import type { Declared, Place } from '../base/findings.ts';
 import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from '../crypto/jwt.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { SchemaClass, SchemaPlan } from '../schema/schema.ts';
@@ -86,6 +89,7 @@ let usual: AuthSource<Claims | undefined> | undefined;
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
   const reader = new BearerReader(options);
   const ring = secret === undefined ? undefined : Keyring.of(secret);
+  noteSecrets('BearerAuth', secret);
   const keys = named('bearerKeys', ({ state }: Context) => new BearerKeys(state, ring, secret));
   const bare = provide(
     { keys: Depends(keys, { scope: 'app' }), secrets: ring === undefined ? ['authSecret'] : [] },
@@ -95,13 +99,7 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
   );
   return wayIn('BearerAuth', {
     bare,
-    requirement: {
-      scheme: 'bearer',
-      scopes: [],
-      roles: [],
-      ...(options.optional === true ? { isOptional: true } : {}),
-    },
-    scheme: SCHEMES.bearer,
+    requirement: requirementOf('bearer', options.optional),
     realm: options.realm,
   });
 }
@@ -319,7 +317,6 @@ function isRealm(value: unknown): boolean {
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
-  readonly scheme: string;
   readonly realm: string | undefined;
 }
 
@@ -342,11 +339,14 @@ function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): Au
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
   if (own !== undefined) return own;
-  const [requirement = BEARER] = viewOfDependency(Depends(source)).security;
-  return { bare: source, requirement, scheme: SCHEMES[requirement.scheme], realm: undefined };
+  const [requirement = requirementOf('bearer')] = viewOfDependency(Depends(source)).security;
+  return { bare: source, requirement, realm: undefined };
 }
 
-const BEARER: SecurityRequirement = Object.freeze({ scheme: 'bearer', scopes: [], roles: [] });
+/** Returns the requirement of any client that a scheme authenticates. */
+function requirementOf(scheme: SecurityRequirement['scheme'], isOptional = false): SecurityRequirement {
+  return { scheme, scopes: [], roles: [], ...(isOptional ? { isOptional } : {}) };
+}
 
 /**
  * Names of the schemes in challenges. `Bearer` is registered. RFC 9110 requires a challenge for the others as
@@ -361,6 +361,18 @@ export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = 
 /** Gives a function another name: findings and errors use it for the dependency. */
 export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
+}
+
+const calls = new WeakMap<object, Declared>();
+
+/** Keeps the place where the program called `by`, which creates a guard, for findings. */
+export function noteGuard(guard: object, by: (...args: never[]) => unknown): void {
+  calls.set(guard, declaredHere(by));
+}
+
+/** Returns the place of the call that created a guard, for `svc check`. @internal */
+export function placeOfGuard(guard: object): Place | undefined {
+  return calls.get(guard)?.place;
 }
 
 /** The security log of the application. Callers must not pass credentials to it. */
@@ -404,8 +416,7 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
   });
   return wayIn('requireSession', {
     bare,
-    requirement: { scheme: 'session', scopes: [], roles: [] },
-    scheme: SCHEMES.session,
+    requirement: requirementOf('session'),
     realm: undefined,
   });
 }
@@ -495,6 +506,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'it needs either keys or verify, and not both');
+  noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
   const find = verify ?? finder(keys!); // one of the two is defined, as checked above
   const place =
     cookie === undefined
@@ -520,16 +532,10 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
       return isThenable(client) ? client.then(settle) : settle(client);
     }),
   );
+  noteGuard(bare, APIKeyAuth);
   return wayIn('APIKeyAuth', {
     bare,
-    requirement: {
-      scheme: 'apiKey',
-      scopes: [],
-      roles: [],
-      credential: place,
-      ...(optional ? { isOptional: true } : {}),
-    },
-    scheme: SCHEMES.apiKey,
+    requirement: { ...requirementOf('apiKey', optional), credential: place },
     realm,
   });
 }

@@ -11,7 +11,7 @@
  * are none. A missing role or scope is a 403. Claims are read strictly. Roles are an array of strings; scopes
  * are an array of strings, or `scope`, one string with spaces. All other forms grant nothing.
  */
-import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from './auth.ts';
+import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, noteGuard, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { given, isFunction, isTextList, readOptions, text } from '../base/options.ts';
@@ -149,7 +149,7 @@ export function requireIf(
   const owner = 'requireIf()';
   if (typeof predicate !== 'function') mistaken(owner, 'its predicate is not a function');
   const { detail, auth } = readOptions(owner, options, { detail: text(), auth: AUTH });
-  return demand(
+  const source = demand(
     'requireIf',
     auth,
     { roles: [], scopes: [] },
@@ -164,6 +164,16 @@ export function requireIf(
     },
     detail,
   );
+  predicates.set(source, predicate);
+  noteGuard(source, requireIf);
+  return source;
+}
+
+const predicates = new WeakMap<object, (...args: never[]) => unknown>();
+
+/** Returns the predicate of a dependency that requireIf() has created, for `svc check`. @internal */
+export function predicateOf(source: object): ((...args: never[]) => unknown) | undefined {
+  return predicates.get(source);
 }
 
 /** Roles in claims that are not checked yet. Inherited members are ignored. */
@@ -233,9 +243,9 @@ function demand(
   const {
     bare,
     requirement: { isOptional: _, ...requirement },
-    scheme,
     realm,
   } = wayOf(auth ?? BearerAuth());
+  const scheme = SCHEMES[requirement.scheme];
   const absent = { headers: { 'WWW-Authenticate': challenge(scheme, { realm }) } };
   const scope = needs.scopes.length === 0 ? undefined : needs.scopes.join(' ');
   const forbidden = (

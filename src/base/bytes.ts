@@ -1,18 +1,18 @@
 /**
- * bytesOf() returns the bytes of a buffer or view. ByteQueue takes chunks and returns n bytes at a time;
- * every codec uses it.
+ * bytesOf() returns the bytes of a buffer or view. A ByteQueue takes chunks of any size, and returns as many
+ * bytes at a time as its caller asks for; every codec uses it.
  *
  * Bytes within one chunk are returned without a copy. Small chunks that arrive while others wait are
- * collected in the queue's own buffers. So a peer that sends byte by byte costs one byte each, not one object
- * each. Every byte is copied a limited number of times, however it arrives and is read.
+ * collected in buffers of the queue. So a byte from a peer that sends single bytes takes one byte of memory,
+ * not one object. Each byte is copied only a few times, whatever the sizes of chunks and reads are.
  */
 
 import { types } from 'node:util';
 
-/** Chunks up to this size are copied together, because keeping an object costs more. */
+/** Chunks up to this size are copied into one buffer, because an object for each would take more memory. */
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
-/** Taken chunks are removed from the list when there are this many and they outnumber the waiting ones. */
+/** Number of taken chunks above which they are removed from the list, if they outnumber the waiting ones. */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
 
@@ -41,12 +41,9 @@ export class ByteQueue {
   #head = 0;
   #offset = 0;
   #length = 0;
-  /**
-   * Buffer with free space: the last chunk is the part that has been written. Empty if the last chunk came
-   * from a caller.
-   */
+  /** Buffer with free space. The last chunk is its written part. Empty if the last chunk is a pushed one. */
   #room: Uint8Array = NONE;
-  /** Buffer in which peek() has joined chunks: the first chunk is the part that has been written. */
+  /** Buffer in which peek() has joined chunks. The first chunk is its written part. */
   #straight: Uint8Array = NONE;
 
   /** Number of waiting bytes. */
@@ -124,7 +121,10 @@ export class ByteQueue {
     this.#room = this.#straight = NONE;
   }
 
-  /** Takes `count` bytes without a copy, if the first chunk has that many; undefined otherwise. */
+  /**
+   * Returns the next `count` bytes without a copy if they are in the first chunk, else undefined. Does not
+   * take them.
+   */
   #first(count: number): Uint8Array | undefined {
     if (count === 0) return NONE;
     const chunk = this.#chunks[this.#head];
@@ -201,7 +201,7 @@ export class ByteQueue {
     }
     while (this.#chunks[this.#head]!.length - this.#offset < count) {
       const written = this.#chunks[this.#head]!.length;
-      const next = this.#chunks[this.#head + 1]!; // `count` bytes wait, so there is a next chunk
+      const next = this.#chunks[this.#head + 1]!; // exists, because at least `count` bytes wait
       const part = next.subarray(0, this.#straight.length - written);
       this.#straight.set(part, written);
       if (part.length < next.length) this.#chunks[this.#head + 1] = next.subarray(part.length);

@@ -15,8 +15,8 @@ import { closest, shown } from './options.ts';
 import type { Declared, Place } from './findings.ts';
 
 /**
- * Environment of the application: setting `env`, variable `SVC_ENV`. It decides about cookie prefixes,
- * documentation and the development provider.
+ * Environment of the application: setting `env`, variable `SVC_ENV`. It decides whether cookies have a
+ * prefix, `/docs` is served, and the development provider may be used.
  */
 export type Env = 'production' | 'development' | 'test';
 
@@ -33,29 +33,30 @@ interface ConfigOptions {
 /** Conversion of a setting's text to a value. */
 export interface CastOptions<T> {
   /**
-   * Called with strings only; other values are returned unchanged. An exception, `undefined` and NaN mean
-   * that the text is invalid. `Number` and `Boolean` parse strictly, like a number or boolean default.
+   * Called only if the value is a string; other values are returned unchanged. An exception, `undefined` and
+   * NaN mean that the text is invalid. `Number` and `Boolean` parse strictly, like a number or boolean
+   * default.
    */
   readonly cast: (text: string) => T;
   /** Description of valid values for the error: `'a comma-separated list of hosts'`. */
   readonly needs?: string | undefined;
 }
 
-/** Layer that has a key; `none` without one. */
+/** Layer that has a key; `none` if no layer has it. */
 type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
 
 /** A key that has been read, for `svc check`. */
 interface ConfigRead {
   readonly key: string;
   readonly variable: string;
-  /** Target type of the read; `undefined` without a default and a cast. */
+  /** Type to which a text is converted; `undefined` if the read has neither a default nor a cast. */
   readonly cast: 'number' | 'string' | 'boolean' | 'custom' | undefined;
-  /** The default given by the reader; `undefined` without one. */
+  /** Default of the read; `undefined` if it has none. */
   readonly fallback: unknown;
   readonly source: ConfigSource;
 }
 
-/** A variable `SVC_*` that was not read, and the known name that is most similar. */
+/** A variable `SVC_*` that the program has not read, and the most similar known name. */
 interface UnknownVariable {
   readonly variable: string;
   readonly suggestion: string | undefined;
@@ -75,7 +76,7 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /** The place that is recorded for every read during {@link together}. */
+  /** Place that is recorded for every read while {@link together} runs; undefined otherwise. */
   #here: Declared | undefined;
   #isFrozen = false;
 
@@ -117,7 +118,7 @@ export class Config {
     return result;
   }
 
-  /** Runs a function in which all reads have one place, so that the stack is inspected only once. */
+  /** Runs a function whose reads are all recorded with one place, so that only one stack is captured. */
   together<T>(read: () => T): T {
     this.#here = declaredHere();
     try {
@@ -184,7 +185,7 @@ export class Config {
 
   /**
    * Returns the variables `SVC_*` of the environment whose keys were neither read nor given in another layer.
-   * Most of them are misspelt.
+   * Such a variable is usually misspelt.
    */
   unknownVariables(): readonly UnknownVariable[] {
     const known = new Set([
@@ -246,20 +247,15 @@ export function variableOf(key: string): string {
 }
 
 function namesOf(key: string): Names {
-  let names = NAMES.get(key);
-  if (names === undefined) {
-    const words = /[a-z]/.test(key)
-      ? key
-          .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
-          .replace(/([A-Z])([A-Z][a-z])/g, '$1_$2')
-          .toUpperCase()
-      : key;
-    const name = words.replace(/[^A-Z0-9]+/g, '_');
-    const variable = name.startsWith(PREFIX) ? name : PREFIX + name;
-    names = { variable, key: keyOf(variable) };
-    if (NAMES.size < MOST_REMEMBERED) NAMES.set(key, names);
-  }
-  return names;
+  const words = /[a-z]/.test(key)
+    ? key
+        .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
+        .replace(/([A-Z])([A-Z][a-z])/g, '$1_$2')
+        .toUpperCase()
+    : key;
+  const name = words.replace(/[^A-Z0-9]+/g, '_');
+  const variable = name.startsWith(PREFIX) ? name : PREFIX + name;
+  return { variable, key: keyOf(variable) };
 }
 
 /** Returns the camelCase key of a variable: `pageSize` for `SVC_PAGE_SIZE`. */
@@ -285,9 +281,6 @@ interface Names {
 type Kind = ConfigRead['cast'];
 type Cast = ((text: string) => unknown) | undefined;
 
-/** Maximum number of cached names. Programs use few keys; computed keys must not fill the memory. */
-const MOST_REMEMBERED = 1_000;
-const NAMES = new Map<string, Names>();
 const REFUSED: unique symbol = Symbol('refused');
 
 function layer(values: Readonly<Record<string, unknown>>): Layer {
@@ -341,7 +334,7 @@ function attempt(cast: (text: string) => unknown, text: string): unknown {
     const value = cast(text);
     return value === undefined || Number.isNaN(value) ? REFUSED : value;
   } catch {
-    return REFUSED; // the error is not kept as cause, because most errors quote the value
+    return REFUSED; // the error does not become the cause, because most errors quote the value, which may be a secret
   }
 }
 

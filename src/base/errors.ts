@@ -8,6 +8,7 @@
  *   plain Error     our bug, or the application's: 500, its stack to the log
  */
 import { faultOf } from './faults.ts';
+import { http } from './node-http.ts';
 import type { FaultArguments, FaultCode } from './faults.ts';
 import type { Finding } from './findings.ts';
 
@@ -39,15 +40,16 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
 }
 
 /**
- * Errors whose cause {@link errorAfter} has set. If such an error is thrown again, its cause may be replaced.
+ * Errors whose cause {@link errorAfter} has set. If such an error is thrown again, errorAfter() may set
+ * another cause.
  */
 const REPLACING = new WeakSet<Error>();
 const MAX_CAUSES = 8;
 
 /**
  * Returns `error`, which was thrown while `replaced` was handled. The chain of causes of `error` ends with
- * `replaced`, so that a log shows both. A value that is not an Error becomes part of an AggregateError. An
- * error is returned unchanged if it cannot have a cause, or is a cause of `replaced`.
+ * `replaced`, so that a log shows both. A value that is not an Error becomes part of an AggregateError.
+ * `error` is returned unchanged if it cannot get another cause, or if one of the two is a cause of the other.
  */
 export function errorAfter(error: unknown, replaced: unknown): unknown {
   if (!(error instanceof Error)) return new AggregateError([error, replaced]);
@@ -150,19 +152,19 @@ export class Forbidden extends HTTPException {
     super(403, detail, options);
   }
 }
-/** 404: the resource does not exist, or this client may not know of it. */
+/** 404: the resource does not exist, or this client must not learn that it exists. */
 export class NotFound extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(404, detail, options);
   }
 }
-/** 405: the path exists, the method does not. RFC 9110 §15.5.6 requires an `Allow` header. */
+/** 405: the path has routes, but none for this method. RFC 9110 §15.5.6 requires an `Allow` header. */
 export class MethodNotAllowed extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(405, detail, options);
   }
 }
-/** 413: the body is larger than the route's limit. */
+/** 413: the request body is larger than the limit of its route. */
 export class PayloadTooLarge extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(413, detail, options);
@@ -220,8 +222,8 @@ function retryAfter(seconds: number): string {
 }
 
 /**
- * 503: the time limit of the request has passed. It is also the reason of `req.signal`, and is thrown into
- * generators of the handler.
+ * 503: the time limit of the request has passed. It is also the abort reason of `req.signal`, and is thrown
+ * into generator dependencies of the request.
  */
 export class RequestTimeout extends HTTPException {
   constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) {
@@ -243,45 +245,13 @@ export class ClientDisconnected extends Error {
   }
 }
 
-const TITLES: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  402: 'Payment Required',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  406: 'Not Acceptable',
-  407: 'Proxy Authentication Required',
-  408: 'Request Timeout',
-  409: 'Conflict',
-  410: 'Gone',
-  411: 'Length Required',
-  412: 'Precondition Failed',
+/** Phrases of Node.js by status. RFC 9110 has renamed two of them, and IANA has not registered two others. */
+const TITLES: Readonly<Record<number, string | undefined>> = {
+  ...http.STATUS_CODES,
   413: 'Content Too Large',
-  414: 'URI Too Long',
-  415: 'Unsupported Media Type',
-  416: 'Range Not Satisfiable',
-  417: 'Expectation Failed',
-  421: 'Misdirected Request',
+  418: undefined,
   422: 'Unprocessable Content',
-  423: 'Locked',
-  424: 'Failed Dependency',
-  425: 'Too Early',
-  426: 'Upgrade Required',
-  428: 'Precondition Required',
-  429: 'Too Many Requests',
-  431: 'Request Header Fields Too Large',
-  451: 'Unavailable For Legal Reasons',
-  500: 'Internal Server Error',
-  501: 'Not Implemented',
-  502: 'Bad Gateway',
-  503: 'Service Unavailable',
-  504: 'Gateway Timeout',
-  505: 'HTTP Version Not Supported',
-  506: 'Variant Also Negotiates',
-  507: 'Insufficient Storage',
-  508: 'Loop Detected',
-  511: 'Network Authentication Required',
+  509: undefined,
 };
 
 /**

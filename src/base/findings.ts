@@ -25,7 +25,7 @@ export interface Finding {
   /** Subject, for example `POST /users`. */
   readonly subject: string;
   readonly message: string;
-  /** Explanation that replaces the rule's own for a variant of the mistake. */
+  /** Explanation for a variant of the mistake. Replaces the explanation of the rule. */
   readonly why?: string | undefined;
   readonly remedy: string;
   readonly place?: Place | undefined;
@@ -50,7 +50,8 @@ const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
 /**
  * Captures the caller's place: the innermost stack frame outside this package. `by` is the function of this
- * package that the program called. There may be thousands of calls, so few frames are captured for each.
+ * package that the program called. With `by`, only two frames are captured, because a program may declare
+ * thousands of routes.
  */
 export function declaredHere(by?: AnyFunction): Declared {
   return new CapturedPlace(by === undefined ? new Error('place') : framesBelow(by));
@@ -64,7 +65,10 @@ type AnyFunction = (...args: never[]) => unknown;
  */
 const FRAMES = 2;
 
-/** Captures few frames, which takes half the time and memory of a whole stack: there may be 10,000 routes. */
+/**
+ * Captures two frames, which takes half the time and memory of a whole stack. A program may have 10,000
+ * routes.
+ */
 function framesBelow(by: AnyFunction): { readonly stack?: string } {
   const { stackTraceLimit } = Error;
   const frames = {};
@@ -106,7 +110,7 @@ export function placeOf(stack: string): Place {
   return UNKNOWN;
 }
 
-// computed on first use, because a start without findings does not need them
+// set on first use, because a start without findings does not need the folders
 let folders: readonly string[] | undefined;
 
 function isOwn(file: string): boolean {

@@ -1,9 +1,10 @@
 /**
  * A clock that moves only on demand, for tests of code that takes a `Clock`.
  */
+import { sleepUntil } from './clock.ts';
 import type { Clock } from './clock.ts';
 
-/** Default start: Monday, 2024-01-01T00:00:00Z. Any fixed moment is suitable. */
+/** Default start: Monday, 2024-01-01T00:00:00Z. Tests need only a fixed moment. */
 const START_MS = 1_704_067_200_000;
 
 interface Timer {
@@ -49,18 +50,7 @@ export class ManualClock implements Clock {
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted === true) return reject(signal.reason);
-      const onAbort = (): void => {
-        timer[Symbol.dispose]();
-        reject(signal!.reason);
-      };
-      const timer = this.after(ms, () => {
-        signal?.removeEventListener('abort', onAbort);
-        resolve();
-      });
-      signal?.addEventListener('abort', onAbort, { once: true });
-    });
+    return sleepUntil((done) => this.after(ms, done), signal);
   }
 
   /**

@@ -65,7 +65,7 @@ export function oneOf<const T extends string>(words: readonly T[], fallback: T):
   };
 }
 
-/** Any value for which `accepts` returns true, absent by default: functions, stores, lists. */
+/** A value for which `accepts` returns true, such as a function, a store or a list. It may be absent. */
 export function given<T>(
   needs = 'a value',
   accepts: (value: unknown) => boolean = () => true,
@@ -123,8 +123,8 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
 }
 
 /**
- * Reads only those options of `kinds` that are given; others are absent from the result. For declarations of
- * which a program may have thousands, each with a few of many options.
+ * Reads only those options of `kinds` that are given; others are absent from the result. For declarations
+ * that a program may have by the thousand, each with few options.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */

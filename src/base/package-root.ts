@@ -23,7 +23,7 @@ export function packageRoot(own: string | undefined = import.meta.url): URL | un
 
 /**
  * Returns the URL of a program in the folder of `module`, with the same extension. Undefined in a bundle,
- * even if it keeps folders and files: bundlers leave out a program that no module imports.
+ * because bundlers leave out a program that no module imports.
  */
 export function programBeside(module: string | undefined, name: string): URL | undefined {
   if (module === undefined || packageRoot() === undefined) return undefined;

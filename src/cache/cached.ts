@@ -1,16 +1,16 @@
 /**
- * Functions with cached results: for each key, the function is called once at a time, even if many callers
- * wait.
+ * Functions whose results are cached. For each key, one call of the function runs at a time, even if many
+ * callers wait.
  *
  * Example:
  *   const getUser = cached(async (id: number) => db.fetchOne(sql, [id]), { ttlSeconds: 30 });
- *   await getUser(7)               reads the cache, else calls the function
- *   await getUser.delete(7)        after a change
+ *   await getUser(7)               reads the cache, or calls the function
+ *   await getUser.delete(7)        removes the result, after a change of the user
  *
- * Steps of a call:
- *   call -> running for this key? join -> cached and fresh? return -> cached and stale? return, and refresh -> call
+ * A call joins a running call with the same key. Otherwise it returns a fresh result of the cache. If the
+ * result is stale, the call returns it, and refreshes it in the background. Otherwise it calls the function.
  *
- * No two callers get the same object, even from one call: each gets a structured clone. A failing cache
+ * No two callers get the same object, even from one call: each gets a structured clone. A cache that fails
  * counts as empty. Its failure is logged and counted, and the function is called.
  */
 import { hash } from 'node:crypto';
@@ -42,7 +42,7 @@ export interface CachedOptions<A extends readonly unknown[]> {
    * ignored.
    */
   readonly key?: ((...args: A) => string) | undefined;
-  /** Storage of results. Default: a {@link MemoryCache} of this function's own. */
+  /** Cache that stores the results. Default: a {@link MemoryCache} for this function alone. */
   readonly backend?: CacheBackend | undefined;
   /**
    * Prefix of every key, required with `backend`, so that functions can share one: letters, digits, `_`, `.`,
@@ -51,14 +51,17 @@ export interface CachedOptions<A extends readonly unknown[]> {
   readonly name?: string | undefined;
   /** Maximum number of results in the function's own cache, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
-  /** Returns the function's object itself: faster, but a change affects all callers. Default false. */
+  /**
+   * Returns the object of the function itself instead of a clone. This is faster, but a change of the object
+   * affects all callers. Default false.
+   */
   readonly shareReferences?: boolean | undefined;
   /**
-   * Maximum number of concurrent calls that callers can share, 1 ... 1_000_000. Further calls are not shared.
-   * Default 1_000.
+   * Maximum number of running calls that other callers can join, 1 ... 1_000_000. Beyond it, each caller
+   * calls the function itself. Default 1_000.
    */
   readonly maxFlights?: number | undefined;
-  /** Time limit of the backend in milliseconds, 1 ... 60_000. Default 1_000. */
+  /** Time limit of each operation of the backend in milliseconds, 1 ... 60_000. Default 1_000. */
   readonly backendTimeoutMs?: number | undefined;
   readonly log?: Logger | undefined;
   readonly clock?: Clock | undefined;
@@ -78,24 +81,24 @@ export interface CachedStats {
   readonly calls: number;
   /** Failed calls of the original function. */
   readonly failures: number;
-  /** Failures of the backend. */
+  /** Failed operations of the backend. */
   readonly backendFailures: number;
 }
 
 /** A function whose results are cached. */
 export interface Cached<A extends readonly unknown[], R> {
   /**
-   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's
-   * wait; the function gets its own signal, which aborts when no caller waits. Rejects with the function's
-   * error.
+   * Returns the cached result for these arguments, or calls the function. An AbortSignal among the arguments
+   * ends only the wait of its caller. The function gets a signal that aborts when no caller waits. Rejects
+   * with the error of the function.
    *
    * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a
    * structured clone
    */
   (...args: A): Promise<R>;
   /**
-   * Deletes the result for these arguments, and discards that of a running call. Returns whether there was a
-   * result. Rejects when the backend fails.
+   * Deletes the result for these arguments. The result of a running call is not stored. Returns whether a
+   * result was stored. Rejects when the backend fails.
    */
   delete(...args: A): Promise<boolean>;
   /** Deletes all results of the function. Rejects when the backend fails. */
@@ -108,7 +111,7 @@ export function cached<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
   options: CachedOptions<A> = {},
 ): Cached<A, Awaited<R>> {
-  // the cast is safe: R is Awaited<R>, or a promise of it
+  // R is either Awaited<R> or a promise of it
   const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options);
   return Object.assign((...args: A) => calls.call(args), {
     delete: (...args: A) => calls.delete(args),
@@ -120,28 +123,19 @@ export function cached<A extends readonly unknown[], R>(
 const TEN_YEARS_SECONDS = 315_360_000;
 const DAY_SECONDS = 86_400;
 const MAX_FAILURES_KEPT = 1_000;
-/**
- * Time in milliseconds after a failed refresh, in which the stale result is returned without another attempt.
- */
+/** Milliseconds after a failed refresh during which the stale result is returned without a new attempt. */
 const REFRESH_PAUSE_MS = 1_000;
-/** Minimum time between two log lines about a failing backend. */
+/** Minimum time in milliseconds between two log lines of one function. */
 const LOG_PAUSE_MS = 60_000;
 
 class CachedCalls<A extends readonly unknown[], R> {
   readonly #fn: (...args: A) => Awaitable<R>;
+  readonly #options: ReturnType<typeof readCachedOptions<A>>;
   readonly #backend: CacheBackend;
-  readonly #prefix: string;
-  readonly #key: ((...args: A) => string) | undefined;
-  readonly #ttlMs: number;
-  readonly #staleMs: number;
-  readonly #negativeMs: number;
-  readonly #shareReferences: boolean;
-  readonly #maxFlights: number;
-  readonly #backendTimeoutMs: number;
   readonly #clock: Clock;
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
-  /** Running calls, by key, for which callers wait. */
+  /** Running calls that callers wait for. */
   readonly #shared = new SingleFlight<R>();
   /** Running background refreshes. */
   readonly #refreshes = new SingleFlight<R>();
@@ -158,66 +152,10 @@ class CachedCalls<A extends readonly unknown[], R> {
   };
 
   constructor(fn: (...args: A) => Awaitable<R>, options: CachedOptions<A>) {
-    const {
-      ttlSeconds,
-      staleSeconds,
-      negativeTtlSeconds,
-      key,
-      backend,
-      name,
-      maxEntries,
-      shareReferences,
-      maxFlights,
-      backendTimeoutMs,
-      log,
-      clock,
-    } = readOptions('cached()', options, {
-      ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS),
-      staleSeconds: number(0, 0, TEN_YEARS_SECONDS),
-      negativeTtlSeconds: number(0, 0, DAY_SECONDS),
-      key: given<(...args: A) => string>('a function', isFunction),
-      backend: given<CacheBackend>(
-        'a CacheBackend',
-        (value) => typeof (value as CacheBackend | null)?.get === 'function',
-      ),
-      name: given<string>(
-        '1 … 64 letters, digits, "_", "." and "-"',
-        (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
-      ),
-      maxEntries: optionalInt(1, 10_000_000),
-      shareReferences: bool(false),
-      maxFlights: int(1_000, 1, 1_000_000),
-      backendTimeoutMs: int(1_000, 1, 60_000),
-      log: given<Logger>(),
-      clock: given<Clock>(),
-    });
-    if (backend !== undefined && name === undefined)
-      throw new SvcError('E_OPTION_RANGE', [
-        'cached()',
-        'name',
-        'must be set together with "backend", because other functions may share the backend',
-        'undefined',
-      ]);
-    if (backend !== undefined && maxEntries !== undefined)
-      throw new SvcError('E_OPTION_RANGE', [
-        'cached()',
-        'maxEntries',
-        'must be omitted, because "backend" is set',
-        'both',
-      ]);
+    const read = readCachedOptions(options);
+    const { backend, maxEntries, shareReferences, clock, log } = read;
     this.#fn = fn;
-    this.#key = key;
-    this.#prefix = name === undefined ? '' : `${name}:`;
-    [this.#ttlMs, this.#staleMs, this.#negativeMs] = [
-      ttlSeconds * 1_000,
-      staleSeconds * 1_000,
-      negativeTtlSeconds * 1_000,
-    ];
-    [this.#shareReferences, this.#maxFlights, this.#backendTimeoutMs] = [
-      shareReferences,
-      maxFlights,
-      backendTimeoutMs,
-    ];
+    this.#options = read;
     this.#clock = clock ?? systemClock;
     this.#log = log;
     this.#backend = backend ?? new MemoryCache({ maxEntries, shareReferences, clock });
@@ -255,7 +193,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   async clear(): Promise<void> {
     this.#failures.clear();
     await Promise.all([this.#shared.forgetAll(), this.#refreshes.forgetAll()]);
-    await this.#inTime(this.#backend.clear(this.#prefix));
+    await this.#inTime(this.#backend.clear(this.#options.prefix));
   }
 
   stats(): CachedStats {
@@ -264,25 +202,26 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   /** Returns the key of a call. @throws SvcError `E_CACHED_KEY` */
   #keyOf(args: A): string {
-    if (this.#key !== undefined) {
-      const key: unknown = this.#key(...args);
+    if (this.#options.key !== undefined) {
+      const key: unknown = this.#options.key(...args);
       if (typeof key !== 'string')
         throw new SvcError('E_CACHED_KEY', [`the key function returned ${shown(key)}`]);
-      return this.#prefix + bounded(key);
+      return this.#options.prefix + bounded(key);
     }
     try {
       return (
-        this.#prefix + keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
+        this.#options.prefix +
+        keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
       );
     } catch (error) {
-      // a getter in the arguments may throw other errors
+      // other errors come from getters in the arguments
       throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error;
     }
   }
 
   // -- stored results --
 
-  /** Returns the backend's value, or undefined if it fails. */
+  /** Returns the value of the backend; undefined if the backend fails. */
   #read(key: string): unknown {
     try {
       const stored = this.#backend.get(key);
@@ -294,13 +233,14 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Returns the stored result if it is fresh or still usable. A stale result is refreshed in the background.
+   * Returns a stored result; undefined for a value that cached() has not written. Refreshes a stale result in
+   * the background.
    */
   #judge(key: string, args: A, stored: unknown): { readonly value: R } | undefined {
     if (stored === undefined) return undefined;
     const entry = readEntry<R>(stored);
     if (entry === undefined) return undefined;
-    if (this.#staleMs === 0 || this.#clock.nowMs() < entry.freshUntilMs) {
+    if (this.#options.staleMs === 0 || this.#clock.nowMs() < entry.freshUntilMs) {
       this.#counts.hits++;
       return entry;
     }
@@ -310,16 +250,17 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Stores a result. Returns a promise if the backend is asynchronous.
-   * @throws SvcError `E_CACHE_VALUE`, because the value is the cause, not the backend
+   * Stores a result. Returns a promise if the backend is asynchronous. A failure of the backend is logged.
+   *
+   * @throws SvcError `E_CACHE_VALUE` for a result that the backend cannot store
    */
   #write(key: string, value: R): Promise<void> | undefined {
     const entry =
-      this.#staleMs === 0 && value !== undefined && !Array.isArray(value)
+      this.#options.staleMs === 0 && value !== undefined && !Array.isArray(value)
         ? value
-        : entryOf(value, this.#clock.nowMs() + this.#ttlMs);
+        : entryOf(value, this.#clock.nowMs() + this.#options.ttlMs);
     try {
-      const written = this.#backend.set(key, entry, this.#ttlMs + this.#staleMs);
+      const written = this.#backend.set(key, entry, this.#options.ttlMs + this.#options.staleMs);
       if (!(written instanceof Promise)) return undefined;
       return this.#inTime(written).catch((error: unknown) => this.#onBackendFailure('set', error));
     } catch (error) {
@@ -330,8 +271,8 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   async #inTime<T>(pending: Awaitable<T>): Promise<T> {
     if (!(pending instanceof Promise)) return pending;
-    return within(this.#clock, this.#backendTimeoutMs, pending, () => {
-      throw new Error(`The cache did not answer within ${this.#backendTimeoutMs} ms`);
+    return within(this.#clock, this.#options.backendTimeoutMs, pending, () => {
+      throw new Error(`The cache did not answer within ${this.#options.backendTimeoutMs} ms`);
     });
   }
 
@@ -345,7 +286,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     if (nowMs < this.#quietUntilMs) return;
     this.#quietUntilMs = nowMs + LOG_PAUSE_MS;
     (this.#log ??= createLogger({ clock: this.#clock })).error(event, error, {
-      cache: this.#prefix.slice(0, -1),
+      cache: this.#options.prefix.slice(0, -1),
       ...fields,
     });
   }
@@ -353,19 +294,19 @@ class CachedCalls<A extends readonly unknown[], R> {
   // -- shared calls --
 
   /**
-   * Starts a shared call. If the backend's value is still pending, the call awaits it, and calls the function
-   * only if there is none.
+   * Starts a call that others can join. If the backend has not answered yet, the call waits for the stored
+   * result, and calls the function only if there is none.
    */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
     return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // from now on, callers start a new call
+          this.#shared.release(call); // later callers start a new call
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
-      if (this.#negativeMs > 0) this.#throwKept(key);
+      if (this.#options.negativeMs > 0) this.#throwKept(key);
       const refresh = this.#refreshes.get(key);
       return refresh === undefined ? this.#callFunction(this.#shared, key, args, call) : refresh.promise;
     });
@@ -381,7 +322,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   #isFull(): boolean {
-    return this.#shared.size + this.#refreshes.size >= this.#maxFlights;
+    return this.#shared.size + this.#refreshes.size >= this.#options.maxFlights;
   }
 
   /** Calls the function and stores its result. */
@@ -394,41 +335,48 @@ class CachedCalls<A extends readonly unknown[], R> {
         ...(abort === undefined
           ? args
           : (args.map((each) => (isSignal(each) ? abort.signal : each)) as unknown as A)),
-      ); // AbortSignals are replaced by the signal of the shared call
+      ); // the function gets the signal of the shared call in place of the caller's
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
-        this.#negativeMs > 0 ? this.#negativeMs : group === this.#refreshes ? REFRESH_PAUSE_MS : 0;
+        this.#options.negativeMs > 0
+          ? this.#options.negativeMs
+          : group === this.#refreshes
+            ? REFRESH_PAUSE_MS
+            : 0;
       if (!call.isObsolete) this.#failures.set(key, { error }, keptMs);
       throw error;
     }
     const give = this.#giver(value);
     if (call.isObsolete) return give;
     this.#failures.delete(key);
-    // callers that come while the result is written still join this call
+    // callers still join this call while the result is written
     call.writing = this.#write(key, value)?.finally(() => group.release(call));
     return give;
   }
 
   #throwKept(key: string): void {
-    // the cast is safe: only errors in this form are stored
+    // the map of errors has no other values
     const kept = this.#failures.get(key) as { readonly error: unknown } | undefined;
     if (kept === undefined) return;
     this.#counts.negativeHits++;
     throw kept.error;
   }
 
-  /** Returns a function that gives each caller an object of its own. @throws SvcError `E_CACHE_VALUE` */
+  /**
+   * Returns a function that returns a separate copy of a result at each call. @throws SvcError
+   * `E_CACHE_VALUE`
+   */
   #giver(value: R): Give<R> {
     if (
-      this.#shareReferences ||
+      this.#options.shareReferences ||
       value === null ||
       (typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol')
     )
       return () => value;
     let bytes: Uint8Array;
     try {
-      // cloned now, because the first caller may change its result before the second one reads it
+      // the clone is made before the first caller can change the result
       bytes = toBytes(value);
     } catch (error) {
       throw new SvcError('E_CACHE_VALUE', [], { cause: error });
@@ -437,21 +385,60 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 }
 
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+function readCachedOptions<A extends readonly unknown[]>(options: CachedOptions<A>) {
+  const { ttlSeconds, staleSeconds, negativeTtlSeconds, name, ...read } = readOptions('cached()', options, {
+    ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS),
+    staleSeconds: number(0, 0, TEN_YEARS_SECONDS),
+    negativeTtlSeconds: number(0, 0, DAY_SECONDS),
+    key: given<(...args: A) => string>('a function', isFunction),
+    backend: given<CacheBackend>(
+      'a CacheBackend',
+      (value) => typeof (value as CacheBackend | null)?.get === 'function',
+    ),
+    name: given<string>(
+      '1 … 64 letters, digits, "_", "." and "-"',
+      (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
+    ),
+    maxEntries: optionalInt(1, 10_000_000),
+    shareReferences: bool(false),
+    maxFlights: int(1_000, 1, 1_000_000),
+    backendTimeoutMs: int(1_000, 1, 60_000),
+    log: given<Logger>(),
+    clock: given<Clock>(),
+  });
+  const refuse = (option: string, need: string, found: string): never => {
+    throw new SvcError('E_OPTION_RANGE', ['cached()', option, need, found]);
+  };
+  if (read.backend !== undefined && name === undefined)
+    refuse(
+      'name',
+      'must be set together with "backend", because other functions may share the backend',
+      'undefined',
+    );
+  if (read.backend !== undefined && read.maxEntries !== undefined)
+    refuse('maxEntries', 'must be omitted, because "backend" is set', 'both');
+  return {
+    ...read,
+    prefix: name === undefined ? '' : `${name}:`,
+    ttlMs: ttlSeconds * 1_000,
+    staleMs: staleSeconds * 1_000,
+    negativeMs: negativeTtlSeconds * 1_000,
+  };
+}
+
 function isSignal(value: unknown): value is AbortSignal {
   return value instanceof AbortSignal;
 }
 
-/**
- * Returns the arguments with the shared signal in place of the caller's own: the call must not end with one
- * of several callers.
- */
+/** Returns a controller for the signal of the function; undefined if the arguments have no AbortSignal. */
 function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }
 
 /**
- * Wraps a result together with the time until which it is fresh. Also wraps a result that would otherwise
- * look like a wrapped or missing one.
+ * Wraps a result with the time until which it is fresh. A missing result and an array are wrapped, too, so
+ * that they are not mistaken for another entry.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
@@ -462,7 +449,7 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // not written by cached(): the application has stored this array itself
+    : undefined; // the application itself has stored this array
 }
 
 /*
@@ -471,30 +458,27 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
  * Example:
  *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
  *
- * Strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain objects of these. The order of members is
- * ignored. Other values, such as functions and class instances, are refused: a key for them could collide.
+ * A key can be made of strings, numbers, booleans, null, undefined, bigints, dates, bytes, and of arrays and
+ * plain objects of them. The order of members is ignored. Other values, such as functions and class
+ * instances, are refused, because their keys could be equal for different values.
  */
 
-/** Says why an argument has no key. */
+/** Error for an argument from which no key can be made. The message names the argument. */
 class NoKey extends Error {}
 
-/**
- * Maximum length of a key in characters. Longer keys are replaced by their digest, so that a large argument
- * does not make a large key.
- */
+/** Maximum length of a key in characters. A longer key is replaced by its digest. */
 const LONGEST_KEY = 256;
-/** Maximum nesting of arguments. It also ends the walk through a cyclic one. */
+/** Maximum number of nested levels in an argument. The limit also refuses cyclic arguments. */
 const DEEPEST = 32;
 
-/** Returns the key of a list of arguments. @throws NoKey with the argument and the reason */
+/** Returns the key of a list of arguments. @throws NoKey */
 function keyOfArguments(args: readonly unknown[]): string {
   if (args.length === 1 && typeof args[0] === 'number' && args[0] !== 0) return String(args[0]);
   return bounded(args.map((value, index) => textOf(value, () => `argument ${index + 1}`, 0)).join(','));
 }
 
-/** Returns the key, or its digest if it is too long. */
 function bounded(key: string): string {
-  // hashed as JSON text: it escapes lone surrogates, which UTF-8 would all replace by one character
+  // JSON escapes a lone surrogate; UTF-8 would write all of them as the same character
   return key.length <= LONGEST_KEY ? key : `#${hash('sha256', JSON.stringify(key), 'base64url')}`;
 }
 
@@ -539,7 +523,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
 }
 
 function nameOf(prototype: unknown): string {
-  const { constructor } = prototype as { constructor?: unknown }; // a null prototype was handled above
+  const { constructor } = prototype as { constructor?: unknown }; // textOfObject() has handled a null prototype
   return typeof constructor === 'function' && constructor.name !== ''
     ? constructor.name
     : 'a class without a name';

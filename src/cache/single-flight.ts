@@ -1,26 +1,27 @@
 /**
  * A running call whose result several callers share.
  *
- * Steps of a call:
- *   begin -> wait, wait, wait -> a copy of the result or the error for each -> released (later, if it is stored)
- *
- * When a caller stops waiting, the call continues for the others; when the last one stops, the call is
- * aborted.
+ * Each caller waits for a copy of the result, or for the error. When a caller stops waiting, the call
+ * continues for the others; when the last one stops, the call is aborted. The call can be joined until it has
+ * ended and its result is stored.
  */
 
-/** Returns a copy of the result for one caller. */
+/** Function that returns a copy of the result for one caller. */
 export type Give<R> = () => R;
 
 /** A running call and its callers. */
 export class SharedCall<R> {
   readonly key: string;
-  /** Signal that the function gets. It aborts when the last caller has left. */
+  /**
+   * Controller of the signal that the function gets. The signal aborts when the last caller has stopped
+   * waiting.
+   */
   readonly abort: AbortController | undefined;
-  /** Whether the result must not be stored: it may be outdated, or no caller waits. */
+  /** True when the result must not be stored: its key was deleted meanwhile, or no caller waits. */
   isObsolete = false;
-  /** Resolves when the result is stored. */
+  /** Promise of the write of the result; undefined before the write and without a write. */
   writing: Promise<void> | undefined;
-  /** Settles once, when the call settles. */
+  /** Result of the call, for all callers. */
   promise: Promise<Give<R>> = NEVER;
   #waiting = 0;
   readonly #release: (call: SharedCall<R>) => void;
@@ -37,8 +38,8 @@ export class SharedCall<R> {
   }
 
   /**
-   * Waits for a copy of the result. If the caller's signal aborts, only this wait ends; when the last wait
-   * has ended, the call is aborted.
+   * Waits for a copy of the result. If `signal` aborts, only this wait ends. When the last wait has ended,
+   * the call is aborted.
    */
   wait(signal: AbortSignal | undefined): Promise<R> {
     this.#waiting++;
@@ -61,10 +62,12 @@ export class SharedCall<R> {
 }
 
 const NEVER: Promise<never> = new Promise(() => {
-  /* placeholder until the call has started */
+  /*
+   * replaced when the call starts
+   */
 });
 
-/** Running calls by key. A call is listed as long as callers can join it. */
+/** Running calls by key, as long as other callers can join them. */
 export class SingleFlight<R> {
   readonly #calls = new Map<string, SharedCall<R>>();
 
@@ -76,7 +79,7 @@ export class SingleFlight<R> {
     return this.#calls.get(key);
   }
 
-  /** Starts a call at once. Only a `joinable` call can be found by its key. */
+  /** Starts a call. Only a `joinable` call can be found by its key. */
   begin(
     key: string,
     abort: AbortController | undefined,
@@ -88,17 +91,17 @@ export class SingleFlight<R> {
     call.promise = run(call).finally(() => {
       if (call.writing === undefined) this.release(call);
     });
-    // without a listener, a rejection would end the process if all callers have left
+    // a rejection that no caller handles would end the process
     call.promise.catch(() => undefined);
     return call;
   }
 
-  /** Removes a call, so that no more callers join it. A newer call with the same key stays. */
+  /** Removes a call, so that no more callers join it. A newer call with the same key is kept. */
   readonly release = (call: SharedCall<R>): void => {
     if (this.#calls.get(call.key) === call) this.#calls.delete(call.key);
   };
 
-  /** Discards the result of a running call. Resolves when a write of it that is in progress has completed. */
+  /** Discards the result of a running call. Resolves when a write that has begun is complete. */
   async forget(key: string): Promise<void> {
     const call = this.#calls.get(key);
     if (call === undefined) return;

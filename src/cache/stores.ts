@@ -1,11 +1,10 @@
 /**
- * Four interfaces for storage between requests, and their implementations in memory. They differ in
- * guarantees and cannot replace each other.
+ * Four interfaces for data that outlives a request, and their implementations in memory. Their guarantees
+ * differ, so none can replace another.
  *
- * Interfaces:
  *   CacheBackend     may lose values at any time          MemoryCache (cache.ts), Redis (db/redis/stores.ts)
- *   RecordStore      never loses a live record            sessions, idempotency keys, login states
- *   RateLimitStore   one GCRA bucket per client           evicts the least used bucket
+ *   RecordStore      never loses a live record            sessions, idempotency keys, used login states
+ *   RateLimitStore   keeps one bucket for each client     rate limits; a full store evicts buckets
  *   RoomBus          sends frames to all processes        stores nothing
  */
 import { systemClock } from '../base/clock.ts';
@@ -16,7 +15,7 @@ import type { Clock } from '../base/clock.ts';
 /** A value, or a promise of a value. */
 export type Awaitable<T> = T | Promise<T>;
 
-/** Values that may be lost at any time. Readers treat a failure as a miss. */
+/** Store of values that may be lost at any time. A failure counts as a missing value. */
 export interface CacheBackend {
   /** Returns a value, or `undefined` if there is none or it has expired. */
   get(key: string): Awaitable<unknown>;
@@ -28,22 +27,22 @@ export interface CacheBackend {
 }
 
 /**
- * Records that are kept for their whole lifetime. A full store throws {@link StoreFull}; it never drops live
- * records.
+ * Store of records that are kept for their whole lifetime. A full store throws {@link StoreFull}, and never
+ * drops live records.
  */
 export interface RecordStore {
   get(key: string): Awaitable<string | undefined>;
   /** Writes a record unconditionally. A `ttlMs` of zero or less leaves no record. */
   set(key: string, value: string, ttlMs: number): Awaitable<void>;
-  /** Writes only if there is no record. If several processes try, one of them gets `true`. */
+  /** Writes a record only if there is none. If several processes try, one of them gets `true`. */
   add(key: string, value: string, ttlMs: number): Awaitable<boolean>;
-  /** Writes only if the current record equals `expected`. */
+  /** Writes a record only if its current value equals `expected`. Returns whether it was written. */
   replace(key: string, expected: string, value: string, ttlMs: number): Awaitable<boolean>;
   /** Deletes a record. Returns whether there was one. If several processes try, one of them gets `true`. */
   delete(key: string): Awaitable<boolean>;
 }
 
-/** Limit of a bucket: `limit` attempts at once, refilled over each `periodMs`. */
+/** Limit of a token bucket: `limit` attempts at once. An empty bucket is full again after `periodMs`. */
 export interface RateLimitRule {
   readonly limit: number;
   readonly periodMs: number;
@@ -60,7 +59,7 @@ export interface RateLimitResult {
   readonly resetMs: number;
 }
 
-/** Token buckets. A refused attempt costs nothing. */
+/** Token buckets by key. A refused attempt takes nothing from its bucket. */
 export interface RateLimitStore {
   /**
    * Takes `cost` (default 1) from the bucket of `key`. A cost of 0 only reads. A cost above the limit is
@@ -82,16 +81,14 @@ export interface RoomBus {
    */
   subscribe(fn: RoomSubscriber): Disposable;
   /**
-   * Resolves when the subscriptions so far are active, or deferred because the bus is unreachable. An
-   * application awaits this before it serves.
+   * Resolves when all subscriptions so far are active. If the bus is unreachable, it resolves as well: the
+   * subscriptions become active later. An application awaits this before it serves requests.
    */
   settled?(): Promise<void>;
 }
 
 /** Receives each frame of every room. */
 export type RoomSubscriber = (room: string, frame: Uint8Array, isText: boolean) => void;
-
-// -- records --
 
 /** Options of {@link MemoryRecordStore}. */
 export interface MemoryRecordStoreOptions {
@@ -102,7 +99,10 @@ export interface MemoryRecordStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Each write removes up to two expired records, so that no write has to remove all of them. */
+/**
+ * Number of expired records that each write removes at most, so that no single write has to remove all of
+ * them.
+ */
 const SWEPT_PER_WRITE = 2;
 
 interface StoredRecord extends Timed {
@@ -110,8 +110,8 @@ interface StoredRecord extends Timed {
 }
 
 /**
- * Records of one process. A heap by expiry finds expired records in O(log n), so a full store only has live
- * records.
+ * {@link RecordStore} in the memory of one process. It removes expired records before it counts as full. A
+ * heap by expiry finds them in O(log n).
  */
 export class MemoryRecordStore implements RecordStore {
   readonly #maxRecords: number;
@@ -177,7 +177,7 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    // #sweep() has found no expired record, so all records are live
+    // #sweep() has removed up to two expired records, so a full store has only live ones
     if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
@@ -197,33 +197,30 @@ export class MemoryRecordStore implements RecordStore {
   }
 }
 
-// -- rate limits --
-
 /** Options of {@link MemoryRateLimitStore}. */
 export interface MemoryRateLimitStoreOptions {
   /**
-   * Maximum number of buckets, 1 ... 10_000_000; the bucket that is full again first is evicted. Default
-   * 10_000, about 1 MB.
+   * Maximum number of buckets, 1 ... 10_000_000. A full store evicts the bucket that is full again first.
+   * Default 10_000, about 1 MB.
    */
   readonly maxBuckets?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Tolerance in milliseconds: sums of fractions have rounding errors, so a microsecond does not count as too
- * early.
+ * Tolerance for rounding errors in milliseconds: an attempt that comes a microsecond too early is allowed.
  */
 const DRIFT_MS = 0.001;
 
 /**
- * Buckets of one process, by the generic cell rate algorithm (ITU-T I.371). A bucket is one number: the
- * theoretical arrival time at which it is full again. There is no window, so no double burst at the edge of
- * one.
+ * {@link RateLimitStore} in the memory of one process, by the generic cell rate algorithm (GCRA, ITU-T
+ * I.371). A bucket is one number: the theoretical arrival time, at which the bucket is full again. There is
+ * no fixed window, so no client gets twice the limit at the edge of one.
  *
- * When the store is full, a new bucket replaces the one that is full again first. The new bucket inherits the
- * used part of the old one except for one attempt, as counters are inherited in "Space-Saving" (Metwally,
- * Agrawal and El Abbadi, 2005). So no new client is locked out. An attacker must use up all buckets to evict
- * a used-up one, and gains only one attempt by that.
+ * When the store is full, a new bucket replaces the one that is full again first. It inherits how much of the
+ * old bucket was used, except for one attempt, like counters in "Space-Saving" (Metwally, Agrawal and El
+ * Abbadi, 2005). So no new client is locked out. An attacker must use up all buckets to evict a used-up one,
+ * and gains only one attempt by that.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
@@ -267,7 +264,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
 }
 
 /**
- * Returns the arrival time that a new bucket inherits. This attempt, or the next one if this one only reads,
+ * Returns the arrival time that a new bucket inherits from the evicted one. It is limited so that one attempt
  * is still allowed.
  */
 function inherited(
@@ -280,8 +277,8 @@ function inherited(
 }
 
 /**
- * Computes one GCRA step, also for other stores. `usedMs`: how far the theoretical arrival time is ahead of
- * now; 0 for a new bucket.
+ * Computes one attempt by GCRA. `usedMs`: by how much the theoretical arrival time is later than now; 0 for a
+ * new bucket.
  */
 function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
   const intervalMs = periodMs / limit;
@@ -296,12 +293,11 @@ function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: numb
   };
 }
 
-// -- rooms --
-
-/** Rooms of one process. publish() calls every subscriber before it returns. */
+/** {@link RoomBus} of one process. publish() calls every subscriber before it returns. */
 export class MemoryRoomBus implements RoomBus {
   /**
-   * Replaced instead of changed: a subscriber that is added during a publication gets only the next frame.
+   * The set is replaced and never changed, so that a subscriber added during a publication gets only the next
+   * frame.
    */
   #subscribers: ReadonlySet<{ readonly fn: RoomSubscriber }> = new Set();
 
@@ -323,7 +319,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 
   subscribe(fn: RoomSubscriber): Disposable {
-    const subscriber = { fn }; // an object, because one function may subscribe twice
+    const subscriber = { fn }; // an object, because the same function may subscribe twice
     this.#subscribers = new Set([...this.#subscribers, subscriber]);
     return {
       [Symbol.dispose]: () => {
@@ -333,10 +329,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 }
 
-/**
- * Returns the members of a record that is stored as JSON; an empty object for text that is not JSON of an
- * object.
- */
+/** Parses a record that is stored as JSON. Returns an empty object unless the text is JSON of an object. */
 export function recordMembers(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);
@@ -350,11 +343,11 @@ export function recordMembers(text: string): Readonly<Record<string, unknown>> {
 interface Timed {
   readonly key: string;
   timeMs: number;
-  /** Index of the entry in the heap. */
+  /** Index of the entry in the array of the heap. */
   place: number;
 }
 
-/** Entries by key, with a binary heap, earliest time first. A look-up is O(1), a write O(log n). */
+/** Entries by key, in a binary heap with the earliest time first. A look-up takes O(1), a write O(log n). */
 export class ExpiryHeap<T extends Timed> {
   readonly #entries = new Map<string, T>();
   readonly #heap: T[] = [];
@@ -387,7 +380,7 @@ export class ExpiryHeap<T extends Timed> {
 
   remove(entry: T): void {
     this.#entries.delete(entry.key);
-    const last = this.#heap.pop()!; // not empty, because it contains `entry`
+    const last = this.#heap.pop()!; // the heap is not empty: it contains `entry`
     if (last === entry) return;
     this.#put(last, entry.place);
     this.move(last, last.timeMs);
@@ -402,8 +395,8 @@ export class ExpiryHeap<T extends Timed> {
   }
 
   /**
-   * Moves an entry below those with the same time, so that entries with equal times are in the order of
-   * insertion.
+   * Moves an entry down, also below entries with the same time, so that entries with equal times stay in the
+   * order of insertion.
    */
   #sink(entry: T): void {
     for (;;) {
@@ -428,27 +421,25 @@ export class ExpiryHeap<T extends Timed> {
 }
 
 /*
- * Rate limits in a RecordStore, so that all processes share the counters (buckets).
+ * Rate limits in a RecordStore, so that all processes share the buckets.
  *
- * Steps of an attempt:
- *   read the bucket -> GCRA step -> write it if it is unchanged, else repeat
- *
- * A bucket is one number: the theoretical arrival time (TAT) of the generic cell rate algorithm, by the given
- * clock. A refused attempt only reads.
+ * An attempt reads the bucket, computes one step of GCRA, and writes the bucket if no other process has
+ * changed it meanwhile; otherwise it starts again. A bucket is one number: its theoretical arrival time by
+ * the given clock. A refused attempt only reads.
  */
 
-/** Options of a {@link RecordRateLimitStore}, in addition to its records. */
+/** Options of a {@link RecordRateLimitStore}. */
 export interface RecordRateLimitStoreOptions {
   /**
-   * Clock of the buckets. Default: the clock of the system. The clocks of all hosts must agree within the
-   * tolerance of a limit.
+   * Clock that the buckets are computed with. The clocks of all hosts must agree. Default: the clock of the
+   * system.
    */
   readonly clock?: Clock | undefined;
 }
 
 /**
  * Maximum number of attempts to write a bucket. An attempt fails only if another process has changed the
- * bucket in between.
+ * bucket since it was read.
  */
 const ATTEMPTS = 100;
 
@@ -469,7 +460,7 @@ export class RecordRateLimitStore implements RateLimitStore {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const known = await this.#records.get(bucket);
       const nowMs = this.#clock.nowMs();
-      // limited, so that clients are not locked out for longer than one period after the clock was set back
+      // limited to one period, so that no client waits longer after the clock was set back
       const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
       const result = takeFrom(fromMs - nowMs, rule, cost);
       if (!result.isAllowed || cost === 0) return result;

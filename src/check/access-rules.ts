@@ -4,9 +4,19 @@
  */
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
+import { RateLimitMiddleware } from '../http/middleware/rate-limit.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
+import { McpGuard } from '../mcp/mount.ts';
+import { functionOfTool } from '../mcp/mcp.ts';
+import { codeOf } from './source/functions.ts';
+import { guards } from './code-rules.ts';
+import { placeOfGuard } from '../auth/auth.ts';
+import { predicateOf } from '../auth/require.ts';
+import { functionOf } from '../routing/di.ts';
 import {
+  dependenciesOf,
   layersWithPlaces,
+  letsStrangersIn,
   sourceAt,
   isGuarded,
   isPublic,
@@ -17,11 +27,10 @@ import {
   subjectOf,
 } from './check.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
-import type { SecurityRequirement } from '../http/contracts.ts';
+import type { Middleware, SecurityRequirement } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 
-/** SVC201: routes that change data without a guard. */
-export function findUnguarded(view: ApplicationView, report: ReportFinding): void {
+function findUnguarded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail)) {
       report(
@@ -33,6 +42,85 @@ export function findUnguarded(view: ApplicationView, report: ReportFinding): voi
       );
     }
   }
+}
+
+/** Calls that change data in a handler of a WebSocket. */
+const WRITES = /[.#](?:execute|executeMany|insert\w*|save\w*|transaction)\s*\(/;
+/** Verbs that name a change, in names of tools and of methods. */
+const CHANGES =
+  'set|put|save|store|insert|update|upsert|delete|remove|cancel|create|write|clear|reset|transfer|pay|refund|approve|reject|grant|revoke|rename|assign|archive|publish|send|book|buy';
+const NAMES_CHANGE = new RegExp(`^(?:${CHANGES})(?![a-z])`);
+/** A method of a variable, such as `stock.put(`. */
+const CHANGES_VARIABLE = new RegExp(
+  `(?<![\\w$.)])(?!Object|JSON|Math|crypto)[\\w$]+\\.(?:${CHANGES})(?![a-z])\\w*\\(`,
+);
+const CHANGES_ANYTHING = new RegExp(`[.#](?:${CHANGES})(?![a-z])\\w*\\(`);
+
+/** SVC201: routes, tools and WebSockets that change data without a guard. */
+export function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void {
+  findUnguarded(view, report);
+  findIdleGuards(view, report);
+  for (const detail of view.details) {
+    const { socket } = detail.declared;
+    if (socket !== undefined && isOpen(detail) && socket.handlers.some((each) => WRITES.test(codeOf(each))))
+      report(
+        subjectOf(detail),
+        'messages of this WebSocket change data, and every client may send them',
+        detail.route.place,
+      );
+  }
+  const endpoints = view.details.filter(({ declared: { use } }) =>
+    use.some((each) => each instanceof McpGuard),
+  );
+  if (!endpoints.some(asksNothing)) return;
+  for (const detail of view.tools) {
+    const { handler, deps, spec } = detail.declared;
+    const name = (typeof spec.mcp === 'object' && spec.mcp.name) || '';
+    const changes = Object.keys(deps).length > 0 ? CHANGES_ANYTHING : CHANGES_VARIABLE;
+    if (isOpen(detail) && NAMES_CHANGE.test(name) && changes.test(codeOf(functionOfTool(handler))))
+      report(
+        subjectOf(detail),
+        `the tool "${name}" changes data, and every client of the endpoint may call it`,
+        detail.route.place,
+      );
+  }
+}
+
+/** A function that returns true, whatever it is given. */
+const ALWAYS_TRUE =
+  /^(?:async\s*)?(?:function\s*[\w$]*\s*\([^)]*\)|\([^)]*\)\s*=>|[\w$]+\s*=>|[\w$]+\s*\([^)]*\))\s*(?:\{\s*return\s+true\s*;?\s*\}|\(?true\)?)$/;
+
+/** Reports guards that refuse no client. */
+function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
+  for (const { dependency, detail } of dependenciesOf(view)) {
+    const predicate = predicateOf(dependency.source);
+    if (predicate !== undefined && ALWAYS_TRUE.test(codeOf(predicate).trim()))
+      report(
+        subjectOf(detail),
+        'the condition is always true, so the guard accepts every authenticated client',
+        placeOfGuard(dependency.source) ?? detail.route.place,
+        { remedy: 'Test the claims: requireIf((claims) => claims.department === "billing")' },
+      );
+    if (letsStrangersIn(functionOf(dependency)))
+      report(
+        subjectOf(detail),
+        'the guard accepts an API key that no client has, because its verify() refuses none',
+        placeOfGuard(dependency.source) ?? detail.route.place,
+        { remedy: 'Return undefined from verify() for an unknown key' },
+      );
+  }
+}
+
+/** Whether nothing authenticates the clients of a route, and nothing says that this is intended. */
+function isOpen(detail: RouteDetail): boolean {
+  return !isPublic(detail) && asksNothing(detail);
+}
+
+/** Whether no guard stands before a route, and no dependency that may throw. */
+function asksNothing(detail: RouteDetail): boolean {
+  const { routerDeps, deps } = detail.declared;
+  const all = [...routerDeps.map(([, dependency]) => dependency), ...Object.values(deps)];
+  return !isGuarded(detail) && !all.some((each) => guards(each));
 }
 
 /**
@@ -244,11 +332,11 @@ function wordsOf({ declared: { template, tags } }: RouteDetail): readonly string
 export function findGuessable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, declared } = detail;
-    if (!isWrite(detail) || isGuarded(detail) || !isAboutSecrets(detail) || route.meta['rateLimit'] === 'own')
-      continue;
-    const isLimited =
-      route.rateLimit !== false && layersOf(view, declared).some((layer) => layer.kind === 'rate-limit');
-    if (!isLimited)
+    if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') continue;
+    if (!isAboutSecrets(detail) && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
+    const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
+    if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, report);
+    else
       report(
         subjectOf(detail),
         route.rateLimit === false
@@ -257,4 +345,24 @@ export function findGuessable(view: ApplicationView, report: ReportFinding): voi
         route.place,
       );
   }
+}
+
+/** Highest limit in requests per minute that still hinders the guessing of passwords. */
+const MOST_TRIES = 600;
+
+function findLooseLimit(
+  { route, declared: { handler } }: RouteDetail,
+  limits: readonly Middleware[],
+  report: ReportFinding,
+): void {
+  const perMinute = Math.min(
+    ...limits.map((layer) => (layer instanceof RateLimitMiddleware ? layer.perMinuteOf(route) : 0)),
+  );
+  if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return; // take() of a RateLimiter
+  report(
+    `${route.method} ${route.template}`,
+    `${perMinute} attempts a minute for ${route.method} ${route.template} are too many to stop guessing`,
+    route.place,
+    { cause: { key: 'perMinute', value: perMinute } },
+  );
 }

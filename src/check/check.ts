@@ -13,6 +13,7 @@ import { readFileSync } from 'node:fs';
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 import { thrown } from '../routing/compile.ts';
+import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { systemClock } from '../base/clock.ts';
@@ -23,6 +24,7 @@ import type { Config } from '../base/config.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 import type { Awaitable, Middleware, Rule } from '../http/contracts.ts';
 import type { Allowance } from '../routing/spec.ts';
+import type { Dependency } from '../routing/di.ts';
 import type { FlatRoute } from '../routing/route.ts';
 
 /** The application as rules of this package see it. Rules of plugins receive a `CompiledView`. */
@@ -62,7 +64,18 @@ interface Particulars {
   readonly why?: string | undefined;
   /** Whether an error prevents the application from starting. Default: true in the phase `graph`. */
   readonly refuses?: boolean | undefined;
+  /** Member of an object that causes the finding, such as `debug: true`. The sources give its line. */
+  readonly cause?: Cause | undefined;
 }
+
+/** A member of an object in the sources, such as an option or a setting. */
+export interface Cause {
+  readonly key: string;
+  readonly value: unknown;
+}
+
+/** Causes of findings, for findings that have one. */
+export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
 /** Reports a finding of a rule. */
 export type ReportFinding = (
@@ -190,21 +203,19 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
     subject,
     message,
     place,
-    { severity = rule.severity, remedy = rule.remedy, why, refuses = rule.phase === 'graph' } = {},
+    { severity = rule.severity, remedy = rule.remedy, why, refuses = rule.phase === 'graph', cause } = {},
   ) => {
-    entries.push({
-      finding: {
-        rule: rule.id,
-        severity,
-        subject,
-        message,
-        ...(why === undefined ? {} : { why }),
-        remedy,
-        place: place ?? placeOfSubject(view, subject),
-      },
-      refuses,
-      isAllowable: true,
-    });
+    const finding: Finding = {
+      rule: rule.id,
+      severity,
+      subject,
+      message,
+      ...(why === undefined ? {} : { why }),
+      remedy,
+      place: place ?? placeOfSubject(view, subject),
+    };
+    if (cause !== undefined) causes.set(finding, cause);
+    entries.push({ finding, refuses, isAllowable: true });
   };
 }
 
@@ -327,11 +338,17 @@ export interface Selection {
 }
 
 /** Returns the report with only the findings of the selected rules. */
-export function select(report: Report, { only, skip }: Selection): Report {
-  const isSelected = ({ rule }: Finding): boolean =>
-    (only.length === 0 || only.some((pattern) => matches(pattern, rule))) &&
-    !skip.some((pattern) => matches(pattern, rule));
-  return makeReport(report.findings.filter(isSelected), report.suppressed.filter(isSelected));
+export function select(report: Report, selection: Selection): Report {
+  const has = ({ rule }: Finding): boolean => isSelected(rule, selection);
+  return makeReport(report.findings.filter(has), report.suppressed.filter(has));
+}
+
+/** Whether a selection has the rule of an id. */
+export function isSelected(id: string, { only, skip }: Selection): boolean {
+  return (
+    (only.length === 0 || only.some((pattern) => matches(pattern, id))) &&
+    !skip.some((pattern) => matches(pattern, id))
+  );
 }
 
 /** Whether the id of a rule matches a pattern, in which `*` stands for any text. Ignores case. */
@@ -395,6 +412,33 @@ export function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): r
   return [...middleware, ...use];
 }
 
+/** Returns every dependency once, with the first route that needs it. */
+export function dependenciesOf(
+  view: ApplicationView,
+): readonly { readonly dependency: Dependency<unknown>; readonly detail: RouteDetail }[] {
+  const found = new Map<unknown, { dependency: Dependency<unknown>; detail: RouteDetail }>();
+  const visit = (dependency: Dependency<unknown>, detail: RouteDetail): void => {
+    if (found.has(dependency.source)) return;
+    found.set(dependency.source, { dependency, detail });
+    for (const inner of needsOf(dependency)) visit(inner, detail);
+  };
+  for (const detail of ownRoutes(view))
+    for (const [, dependency] of [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)])
+      visit(dependency, detail);
+  return [...found.values()];
+}
+
+/**
+ * Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports.
+ */
+export function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[] {
+  try {
+    return viewOfDependency(dependency).needs;
+  } catch {
+    return [];
+  }
+}
+
 /*
  * Calls asynchronous functions of an application with test input: CORS origin functions and metrics guards.
  * `check()` is synchronous, so `svc check` calls these functions first, and the rules read the results.
@@ -409,16 +453,27 @@ const openGuards = new WeakSet<Guard>();
 
 /**
  * Calls every CORS origin function and metrics guard of an application, and keeps the results for the rules.
- * Never rejects.
+ * `textOf` returns text with the host names that the functions may compare. Never rejects.
  */
-export async function probe(view: ApplicationView): Promise<void> {
-  const pending: Promise<void>[] = [];
-  for (const [layer, place] of layersWithPlaces(view))
-    if (layer instanceof CORSMiddleware) pending.push(layer.allowed.settle(sourceAt(place), LIMIT_MS));
-  for (const { declared, route } of view.details)
-    if (declared.socket !== undefined)
-      pending.push(declared.socket.guard.origin.settle(sourceAt(route.place), LIMIT_MS));
-  if (view.metricsGuard !== undefined) pending.push(probeGuard(view.metricsGuard));
+export async function probe(view: ApplicationView, textOf: () => string = () => ''): Promise<void> {
+  const origins = [
+    ...[...layersWithPlaces(view)].flatMap(([layer, place]) =>
+      layer instanceof CORSMiddleware ? [{ allowed: layer.allowed, place }] : [],
+    ),
+    ...view.details.map(({ declared: { socket }, route: { place } }) => ({
+      allowed: socket?.guard.origin.allowed,
+      place,
+    })),
+  ].filter(({ allowed }) => allowed?.isFunction);
+  const text = origins.length === 0 ? '' : textOf();
+  const pending = origins.map(
+    ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS), // isFunction is true, so it exists
+  );
+  if (view.metricsGuard !== undefined)
+    pending.push(probeGuard(view.metricsGuard, (verdict) => verdict === true));
+  for (const { dependency } of dependenciesOf(view))
+    if (viewOfDependency(dependency).label === 'APIKeyAuth')
+      pending.push(probeGuard(functionOf(dependency), (client) => client !== undefined && client !== null));
   await Promise.allSettled(pending);
 }
 
@@ -445,11 +500,13 @@ export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }
 
-async function probeGuard(guard: Guard): Promise<void> {
+/** Calls a guard with a test request, which is its context, too. */
+async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean): Promise<void> {
   try {
-    const verdict = Promise.try(() => guard(strangeRequest() as never));
-    const isAllowed = await within(systemClock, LIMIT_MS, verdict, () => undefined);
-    if (isAllowed === true) openGuards.add(guard);
+    const req = strangeRequest();
+    const context = { ...req, req, audit: { refused: () => undefined } };
+    const verdict = Promise.try(() => guard(context as never));
+    if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
     // the function reads parts of a request that this test request lacks: no result
   }

@@ -4,11 +4,10 @@
  */
 import { isBlockingName } from './source/blocking.ts';
 import { codeOf, givesNothing, takenBy, withoutOnce } from './source/functions.ts';
-import { ownRoutes, subjectOf } from './check.ts';
+import { dependenciesOf, needsOf, ownRoutes, subjectOf } from './check.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { closest } from '../base/options.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
-import type { RouteDetail } from '../routing/compile.ts';
 import type { Dependency } from '../routing/di.ts';
 
 type AnyFunction = (...args: never[]) => unknown;
@@ -69,33 +68,6 @@ function isDefinedIn(code: string, name: string): boolean {
   return new RegExp(
     `\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`,
   ).test(code);
-}
-
-/** Returns every dependency once, with the first route that needs it. */
-function dependenciesOf(
-  view: ApplicationView,
-): readonly { readonly dependency: Dependency<unknown>; readonly detail: RouteDetail }[] {
-  const found = new Map<unknown, { dependency: Dependency<unknown>; detail: RouteDetail }>();
-  const visit = (dependency: Dependency<unknown>, detail: RouteDetail): void => {
-    if (found.has(dependency.source)) return;
-    found.set(dependency.source, { dependency, detail });
-    for (const inner of needsOf(dependency)) visit(inner, detail);
-  };
-  for (const detail of ownRoutes(view))
-    for (const [, dependency] of [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)])
-      visit(dependency, detail);
-  return [...found.values()];
-}
-
-/**
- * Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports.
- */
-function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[] {
-  try {
-    return viewOfDependency(dependency).needs;
-  } catch {
-    return [];
-  }
 }
 
 /** A statement that calls a clean-up method without await. `\u0001` replaces the arguments. */
@@ -171,7 +143,7 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
 }
 
 /** Whether a dependency, or one that it needs, requires a credential or throws. */
-function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
+export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
   if (seen.has(dependency.source)) return false;
   seen.add(dependency.source);
   return (

@@ -33,7 +33,7 @@ export function findUndescribedBodies(view: ApplicationView, report: ReportFindi
 /** A response object whose content needs no schema, such as a stream or a file. */
 const OTHER_REPLY = /\bnew\s+(?:\w+Response|Response)\b/;
 const REVEALING_NAMES =
-  /^(?:.*_)?(?:password|passwd|pwd|secret|token|hash)$|^.*(?:Password|Secret|Token|Hash)$/;
+  /^(?:.*_)?(?:password|passwd|pwd|passphrase|secret|token|hash|private_key|password_(?:digest|salt))$|^(?:.*P|p)assword(?:Digest|Salt)$|^privateKey$|^.*(?:Password|Passphrase|Secret|Token|Hash|PrivateKey)$/;
 /** Names that look secret and are not: page tokens, form tokens and hashes of public content. */
 const HARMLESS_NAMES =
   /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;

@@ -5,23 +5,41 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callsOfRequest, codeOf } from './source/functions.ts';
-import { letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
+import { layersWithPlaces, letsStrangersIn, ownRoutes, subjectOf } from './check.ts';
+import { isThenable } from '../base/promises.ts';
+import { RateLimitMiddleware, namesForwarded } from '../http/middleware/rate-limit.ts';
+import { SecurityHeadersMiddleware } from '../http/middleware/security-headers.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { Finding } from '../base/findings.ts';
+import type { HttpRequest, RateLimitKey } from '../http/contracts.ts';
 import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
 
 /** SVC208: stack traces, API documents or metrics that are public in production. */
 export function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
   if (view.env !== 'production') return;
   const { settings, place } = view;
+  const env = settings.peek('env');
+  if (typeof env === 'string' && env !== 'production' && settings.sourceOf('env') !== 'environment')
+    report(
+      'setting env',
+      `the environment is written into the source: production runs as "${env}", with traces and documents for every client`,
+      place,
+      {
+        severity: 'warning',
+        remedy: 'Remove env, and set SVC_ENV=development on development machines',
+        cause: { key: 'env', value: env },
+      },
+    );
   if (isOn(settings.peek('debug')))
     report('setting debug', 'error replies show stack traces to every client', place, {
       remedy: 'Remove debug (SVC_DEBUG) in production: the log has the stack traces',
+      cause: { key: 'debug', value: settings.peek('debug') },
     });
   if (view.hasPublicDocs && isOn(settings.peek('enableDocs'))) {
     report('setting enableDocs', '/docs and /openapi.json show every route to every client', place, {
       severity: 'warning',
       remedy: 'Remove enableDocs (SVC_ENABLE_DOCS) in production, unless the API is public',
+      cause: { key: 'enableDocs', value: settings.peek('enableDocs') },
     });
   }
   if (
@@ -43,6 +61,7 @@ function isOn(value: unknown): boolean {
 
 /** SVC211: production without security headers. */
 export function findMissingHeaders(view: ApplicationView, report: ReportFinding): void {
+  findLoosePolicies(view, report);
   if (
     view.env !== 'production' ||
     ownRoutes(view).length === 0 ||
@@ -54,6 +73,29 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
     'replies have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
   );
+}
+
+/** Sources of scripts that let an injected script run. Hosts are not reported. */
+const LOOSE = /'unsafe-inline'|'unsafe-eval'|(?<![\w:/*.-])(?:https?:|data:|\*)(?![\w/.*-])/;
+
+function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
+  for (const [layer, place] of layersWithPlaces(view)) {
+    const directives =
+      layer instanceof SecurityHeadersMiddleware ? (layer.policy ?? '').split(/\s*;\s*/) : [];
+    const scripts =
+      directives.find((each) => /^script-src\s/.test(each)) ??
+      directives.find((each) => /^default-src\s/.test(each)) ??
+      '';
+    const found = LOOSE.exec(scripts)?.[0];
+    if (found === undefined || (found === "'unsafe-inline'" && /'nonce-|'strict-dynamic'/.test(scripts)))
+      continue;
+    report(
+      'middleware security-headers',
+      `the policy allows scripts from ${found}: a script injected into a page runs`,
+      place,
+      { remedy: "Name the sources: script-src 'self'. For an inline script use cspNonce()" },
+    );
+  }
 }
 
 /**
@@ -100,6 +142,89 @@ export function findUnnamedHosts(
   ];
 }
 
+/** SVC218: TLS without verification of certificates, for the whole process. */
+export function findUnverifiedTls({ place }: ApplicationView, report: ReportFinding): void {
+  if (process.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
+    report(
+      'variable NODE_TLS_REJECT_UNAUTHORIZED',
+      'no certificate is verified: attackers on the network can answer as a database, a provider or a service',
+      place,
+      {
+        remedy:
+          'Remove the variable, and name the authority of your certificates: NODE_EXTRA_CA_CERTS=ca.pem',
+        cause: { key: 'NODE_TLS_REJECT_UNAUTHORIZED', value: '0' },
+      },
+    );
+}
+
+/** SVC210: trusted networks that are large enough to include clients, and limits by a header that clients set. */
+export function findForgedClients(view: ApplicationView, report: ReportFinding): void {
+  findTrustedCrowds(view, report);
+  for (const [layer, place] of layersWithPlaces(view)) {
+    if (!(layer instanceof RateLimitMiddleware)) continue;
+    const header = layer.keys
+      .filter((key) => !namesForwarded(key)) // compile() reports these
+      .map(headerOfKey)
+      .find((name) => name !== undefined);
+    if (header !== undefined)
+      report(
+        'middleware rate-limit',
+        `the key of the limit is the header "${header}", which every client can set: each new value counts as a new client`,
+        place,
+        { severity: 'warning', remedy: 'Count by req.ip, or by the authenticated user' },
+      );
+  }
+}
+
+/** Fields with a credential, whose value must be valid. */
+const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
+
+/**
+ * Returns the header field that changes the key of a request, or undefined. Calls the function with two
+ * requests that differ in their header fields only.
+ */
+function headerOfKey(key: RateLimitKey): string | undefined {
+  const names = new Set<string>();
+  const keyFor = (value: string): unknown => {
+    const get = (_target: object, name: string | symbol): string | undefined => {
+      if (typeof name !== 'string') return undefined;
+      names.add(name);
+      return value;
+    };
+    const request = {
+      method: 'GET',
+      path: '/',
+      ip: '203.0.113.9',
+      cookies: {},
+      headers: new Proxy({}, { get }),
+    };
+    return key(request as unknown as HttpRequest); // a function that reads other parts throws, and is not checked
+  };
+  try {
+    const [one, other] = [keyFor('a'), keyFor('b')];
+    for (const result of [one, other]) if (isThenable(result)) result.then(undefined, () => undefined);
+    if (typeof one !== 'string' || typeof other !== 'string' || one === other) return undefined;
+  } catch {
+    return undefined;
+  }
+  return [...names].find((name) => !CREDENTIALS.has(name));
+}
+
+function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportFinding): void {
+  const trusted = settings.peek('trustProxy');
+  const networks = typeof trusted === 'string' ? trusted.trim().split(/\s*,\s*/) : [trusted].flat();
+  const large = networks.find(
+    (network) => typeof network === 'string' && /^[\da-f.:]+\/[0-7]$/i.test(network),
+  );
+  if (large !== undefined)
+    report(
+      'setting trustProxy',
+      `"${String(large)}" covers so many addresses that it includes clients`,
+      place,
+      { cause: { key: 'trustProxy', value: trusted } },
+    );
+}
+
 /** Highest values at which a limit still protects the process. */
 const GREATEST = {
   headersTimeoutMs: 120_000,
@@ -122,7 +247,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
         `setting ${name}`,
         `the limit ${value} is too high to protect the process: a few clients can exhaust it`,
         settings.placeOf(name) ?? place,
-        { severity: 'warning' },
+        { severity: 'warning', cause: { key: name, value } },
       );
   }
   for (const detail of ownRoutes(view)) {
@@ -189,12 +314,12 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
     const { options, guard } = socket;
     const warn = (message: string, remedy: string): void =>
       report(subjectOf(detail), message, route.place, { severity: 'warning', remedy });
-    if (guard.origin.isOpen)
+    if (guard.origin.allowed?.isAny)
       warn(
         "pages of every site may open the WebSocket: origins: '*'",
         "Name the sites that may open the WebSocket: origins: ['https://app.example']",
       );
-    const { stranger } = guard.origin;
+    const stranger = guard.origin.allowed?.strangerAmong();
     if (stranger !== undefined)
       warn(
         `pages of unknown sites may open the WebSocket: its function for origins accepts ${stranger}`,

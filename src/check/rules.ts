@@ -6,9 +6,15 @@
  * while compiling (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources
  * (source/examine.ts).
  */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { findForgeable, findGuessable, findStrangers, findUnguarded, findWeaker } from './access-rules.ts';
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import {
+  findForgeable,
+  findGuessable,
+  findStrangers,
+  findUnguardedWrites,
+  findWeaker,
+} from './access-rules.ts';
 import { findBlocking, findLostCleanUp, findOutlived, findUnknownNames, findUnused } from './code-rules.ts';
 import {
   findImpossibleReplies,
@@ -21,6 +27,8 @@ import {
   enginesOf,
   findExposedInsides,
   findMissingHeaders,
+  findForgedClients,
+  findUnverifiedTls,
   findLimitConflicts,
   findUnlimited,
   satisfies,
@@ -35,6 +43,7 @@ import {
 import { findSecrets } from './secrets.ts';
 import { SOURCE_RULES } from './source/catalogue.ts';
 import { SvcError } from '../base/errors.ts';
+import { fileOfPlace } from '../base/findings.ts';
 import { closest } from '../base/options.ts';
 import { CONVERTERS } from '../http/path.ts';
 import { variableOf } from '../base/config.ts';
@@ -152,7 +161,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC201',
     severity: 'error',
     phase: 'security',
-    run: findUnguarded,
+    run: findUnguardedWrites,
     why: 'Without a guard, every client that finds the route can change data',
     remedy:
       'Add a guard: me: Depends(BearerAuth()). If every client may call the route, declare it with the reason: public: "sign up"',
@@ -219,6 +228,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC210',
     severity: 'error',
     phase: 'security',
+    run: findForgedClients,
     why: 'An application that trusts every proxy lets each client choose its own address. Limits, logs and rules by address then fail',
     remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or their number: trustProxy: 1",
   },
@@ -278,7 +288,8 @@ export const CORE_RULES: readonly CoreRule[] = [
   {
     id: 'SVC218',
     severity: 'error',
-    phase: 'source',
+    phase: 'security',
+    run: findUnverifiedTls,
     why: 'Without TLS, other machines on the path can read and change statements, rows and passwords',
     remedy: 'Remove sslmode, whose default for other hosts is verify-full; use rediss: for Redis',
   },
@@ -419,11 +430,14 @@ function findIdle(view: ApplicationView, report: ReportFinding): void {
 /** Files that show that a folder is a program, whose sources must not be served. */
 const PRIVATE = ['package.json', 'node_modules'];
 
-function findExposed(view: ApplicationView, report: ReportFinding): void {
+/** Files of keys, databases and dumps. */
+const KEEPS_SECRETS = /\.(?:key|pem|p12|pfx|sqlite3?|db|sql|bak)$/i;
+
+function findExposed({ details, place }: ApplicationView, report: ReportFinding): void {
   for (const {
     route,
     declared: { mount, template },
-  } of view.details) {
+  } of details) {
     // a static mount has several routes: check only the route that serves its files
     if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
@@ -435,13 +449,13 @@ function findExposed(view: ApplicationView, report: ReportFinding): void {
         "the static directory serves names that begin with a dot: dotfiles: 'allow'",
         route.place,
       );
-    const found = PRIVATE.filter((name) => existsSync(join(mount.folder.directory, name)));
+    const { directory } = mount.folder;
+    const found = PRIVATE.filter((name) => existsSync(join(directory, name)));
+    const own = fileOfPlace(place);
+    if (found.length === 0 && dirname(own) === resolve(directory)) found.push(basename(own));
+    found.push(...readdirSync(directory).filter((name) => KEEPS_SECRETS.test(name)));
     if (found.length > 0)
-      report(
-        subject,
-        `the static directory ${mount.folder.directory} contains ${found.join(', ')}`,
-        route.place,
-      );
+      report(subject, `the static directory ${resolve(directory)} contains ${found.join(', ')}`, route.place);
   }
 }
 

@@ -53,7 +53,7 @@ function findWritten(
       `setting ${setting}`,
       `the secret "${setting}" (${variableOf(setting)}) is written in the source`,
       place,
-      { remedy: remedyFor(setting) },
+      { remedy: remedyFor(setting), cause: { key: setting, value: text } },
     );
   }
 }
@@ -73,6 +73,7 @@ function judgeSecret(setting: string, value: unknown, place: Place | undefined, 
       {
         remedy: remedyFor(setting),
         refuses: typeof text !== 'string' || isRefused(text),
+        cause: { key: setting, value: text },
       },
     );
   }

@@ -7,7 +7,7 @@
  *   3  the module could not be imported     4  a bug of this package              124  time limit reached
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { findRule, makeReport, matches, select } from '../check/check.ts';
+import { findRule, isSelected, makeReport, matches, select } from '../check/check.ts';
 import {
   countFindings,
   fingerprints,
@@ -45,25 +45,25 @@ export const checkCommand: Command = {
   summary: 'finds what is wrong with an application, without starting it',
   details: [
     `  --format <form>     ${FORMATS.join(', ')}; default human, and github where GITHUB_ACTIONS=true`,
-    '  --output <f>=<file> writes a form into a file besides, several times: --output sarif=check.sarif --output junit=check.xml',
+    '  --output <f>=<file> also writes the report in a form to a file; may be repeated: --output sarif=check.sarif --output junit=check.xml',
     '  --fail-level <l>    error (default), warning or info: the least severity that fails the check',
-    '  --max-warnings <n>  fails when there are more warnings than that',
-    '  --only <rules>      looks at these rules only: ids or patterns such as "SVC1*", with commas or several times',
-    '  --skip <rules>      leaves these rules out',
-    '  --baseline <file>   an earlier document of the interface (svc openapi): what breaks its clients is a finding (SVC306)',
-    '  --known <file>      known findings, to begin with: written where the file is absent; later runs report others only, and leave out of it what is mended',
-    '  --live              asks databases and other services too, which takes a network: whether they answer, and have their migrations',
-    '  --env <name>        production, development or test; default SVC_ENV, else production, whatever the source says',
+    '  --max-warnings <n>  fails if there are more than <n> warnings',
+    '  --only <rules>      uses only these rules: ids or patterns such as "SVC1*", separated by commas; may be repeated',
+    '  --skip <rules>      does not use these rules; written as for --only',
+    '  --baseline <file>   an earlier OpenAPI document of the application: a change that breaks its clients is a finding (SVC306)',
+    '  --known <file>      file of known findings: the first run writes it; later runs report only other findings, and remove mended ones from the file',
+    '  --live              also checks over the network whether databases and other services respond and have their migrations',
+    '  --env <name>        production, development or test; default SVC_ENV, else production, even if the source sets another',
     ENV_FILE_HELP,
-    `  --timeout <seconds> how long it may take to import the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
+    `  --timeout <seconds> time limit for the import of the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
     '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',
-    '  --list              the rules; with a module also those of its plugins and its own; as JSON with --format json',
+    '  --list              prints the rules; with a module, also those of its plugins and its own; as JSON with --format json',
     '  --explain <rule>    prints the purpose of a rule and the remedy for its findings; loads no application',
     '',
-    'The module is imported in a process of its own, without network; no startup hook runs, and nothing is written but what --output names.',
-    'Standard output has the report alone; what the application prints goes to standard error.',
+    'The module is imported in a process of its own, without network. No startup hook runs. Only the files of --output and --known are written.',
+    'Standard output has only the report; output of the application goes to standard error.',
     '',
-    'Status: 0 passed, 1 findings, 2 not understood, 3 the module could not be imported, 4 our own fault, 124 out of time',
+    'Status: 0 passed, 1 findings, 2 invalid arguments, 3 the module could not be imported, 4 a bug of svc, 124 time limit reached',
   ].join('\n'),
   options: {
     format: { type: 'string' },
@@ -162,7 +162,7 @@ async function print(
   const report =
     options.known === undefined || answer.kind !== 'checked'
       ? selected
-      : withoutKnown(selected, options.known);
+      : withoutKnown(selected, answer.rules, { ...options, known: options.known });
   const scope = answer.kind === 'checked' ? answer.scope : undefined;
   const context = { target, cwd: process.cwd(), rules: answer.rules, scope };
   const isLoaded = answer.kind === 'checked';
@@ -177,14 +177,19 @@ async function print(
 }
 
 /**
- * Removes known findings from a report. If the file does not exist, all findings are written to it. Findings
- * that no longer occur are removed from the file, so that it only shrinks.
+ * Moves the known findings of a report to its suppressed ones. If the file does not exist, all findings are
+ * written to it. Findings that no longer occur are removed from the file, so that it only shrinks.
  * @throws SvcError `E_CLI_USAGE`
  */
-function withoutKnown(report: Report, file: string): Report {
+function withoutKnown(
+  report: Report,
+  rules: readonly RuleText[],
+  { known: file, ...options }: CheckOptions & { readonly known: string },
+): Report {
   const found = keysOf(report.findings);
   const known = readKnown(file);
-  const kept = known === undefined ? found : known.filter((key) => found.includes(key));
+  const isJudged = (key: string): boolean => judges(key.split(' ', 1)[0]!, rules, options);
+  const kept = known === undefined ? found : known.filter((key) => found.includes(key) || !isJudged(key));
   if (known === undefined || kept.length < known.length)
     writeOutput(file, JSON.stringify({ schemaVersion: 1, known: kept }, null, 2), 'known');
   if (known === undefined) process.stderr.write(`${kept.length} known findings were written to ${file}\n`);
@@ -193,6 +198,16 @@ function withoutKnown(report: Report, file: string): Report {
     report.findings.filter((_, index) => !isKnown.has(found[index]!)),
     [...report.suppressed, ...report.findings.filter((_, index) => isKnown.has(found[index]!))],
   );
+}
+
+/** Whether this run can report findings of a rule: a run without `--live` reports none of the phase live. */
+function judges(
+  id: string,
+  rules: readonly RuleText[],
+  options: Pick<CheckOptions, 'only' | 'skip' | 'wants' | 'baseline'>,
+): boolean {
+  if (!isSelected(id, options) || (id === 'SVC306' && options.baseline === undefined)) return false;
+  return options.wants === 'live' || rules.find((rule) => rule.id === id)?.phase !== 'live';
 }
 
 /**
@@ -260,7 +275,7 @@ function summarize(report: Report, context: ReportContext): void {
   }
 }
 
-/** Returns a function that tells whether a finding fails the check by its severity. */
+/** Returns a function that decides whether a finding fails the check by its severity. */
 function failsBy({ failLevel }: CheckOptions): (finding: Finding) => boolean {
   const failing = SEVERITIES.slice(0, SEVERITIES.indexOf(failLevel) + 1);
   return ({ severity }) => failing.includes(severity);
@@ -386,7 +401,7 @@ function readOutput(given: string): Output {
 
 /**
  * Returns the patterns of rules in an option. A pattern such as `SVC9*` that matches no built-in rule is
- * reported as misspelt; rules of plugins are not known yet.
+ * refused as misspelt. Patterns with a slash are not checked, because rules of plugins are not known yet.
  */
 function readPatterns(option: string, given: unknown): string[] {
   const patterns = ((given ?? []) as readonly string[])

@@ -9,9 +9,9 @@ import type { Svc } from '../app/svc.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Target } from './load.ts';
 
-/** The application that a command works on, before it is loaded. */
+/** The application that a command loads. */
 export interface Subject {
-  /** Target as written on the command line. */
+  /** The argument that names the application, as written on the command line. */
   readonly given: string;
   readonly target: Target;
   /** File of the module. */
@@ -42,8 +42,8 @@ export interface Command {
   /** Values of the first argument, for shell completion. */
   readonly verbs?: readonly string[];
   /**
-   * Whether the argument names an application, always or depending on the options. `--env-file` is then read
-   * first, and the command runs in the copy of this package that the application imports.
+   * Whether an argument names an application: always, never, or depending on the options. `--env-file` is
+   * then read first, and the command runs in the copy of this package that the application imports.
    */
   readonly takesModule: boolean | ((values: Invocation['values'], positionals: readonly string[]) => boolean);
   /** Number of positional arguments before the module. Default 0. */
@@ -55,20 +55,22 @@ export interface Command {
    * thrown.
    */
   absent?(invocation: Invocation, given: string, error: SvcError): Promise<number>;
-  /** Returns the exit status, or undefined if a server keeps the process alive. */
+  /**
+   * Runs the command. Resolves with the exit status, or with undefined if a server keeps the process alive.
+   */
   run(invocation: Invocation): Promise<number | undefined>;
 }
 
 /** Help text for `--env-file`, which every command with a module has. */
 export const ENV_FILE_HELP =
-  '  --env-file <file>   reads variables from a file first; those that are set already win';
+  '  --env-file <file>   first reads environment variables from a file; a variable that is already set keeps its value';
 
 /** Values of the option `--env`. */
 export const ENVIRONMENTS = ['production', 'development', 'test'] as const;
 
-/** Time limit for the import of a module. */
+/** Time limit in milliseconds for the import of a module. */
 const LOAD_TIMEOUT_MS = 30_000;
-/** Time until a message on standard error says that the import is still running. */
+/** Time in milliseconds until a message on standard error says that a promise has not settled. */
 const NOTICE_MS = 5_000;
 
 /**
@@ -97,8 +99,8 @@ export function importApplication({ target, module, given }: Subject): Promise<S
 /**
  * Waits for a promise with a time limit, and reports on standard error if it takes long.
  *
- * If nothing else keeps the process alive, Node.js would exit with status 0 and no message. The event
- * `beforeExit` shows that, so the promise is rejected then.
+ * If nothing keeps the process alive, Node.js would exit with status 0 and without a message. It emits
+ * `beforeExit` before that, so the returned promise is rejected then.
  */
 export async function settling<T>(
   pending: Promise<T>,

@@ -40,7 +40,7 @@ export function completionCommand(commands: () => Readonly<Record<string, Comman
       '  zsh    svc completion zsh > "${fpath[1]}/_svc"',
       '  fish   svc completion fish > ~/.config/fish/completions/svc.fish',
       '',
-      'Or for one session, in bash and zsh: source <(npx --no svc completion bash)',
+      'For the current session of bash or zsh only: source <(npx --no svc completion bash)',
     ].join('\n'),
     options: {},
     verbs: SHELLS,

@@ -7,14 +7,18 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { makeReport, probe } from '../check/check.ts';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { findUnnamedHosts } from '../check/deploy-rules.ts';
+import { readProject } from '../check/source/modules.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
+import { variableOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
+import { recordSecrets } from '../base/used-secrets.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from '../observability/log.ts';
 import { findBreakingChanges } from '../openapi/compare.ts';
@@ -23,22 +27,24 @@ import type { Svc } from '../app/svc.ts';
 import type { RuleText } from '../check/check.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
 import type { Finding, Place } from '../base/findings.ts';
+import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
-// CORE_RULES has every rule
+// CORE_RULES contains every SVC rule
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
 const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES has every rule
+const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!; // CORE_RULES has every rule
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
 process.once('message', (job: Job) => {
-  // fork() defines process.send; keep it, because the application may remove it
+  // fork() defines process.send; bound here, because the application may remove it later
   const send = process.send!.bind(process);
   const answer = (of: Answer): void => {
     flush();
-    process.channel?.ref(); // stay alive until the parent has received the response
+    process.channel?.ref(); // so that the process stays alive until the parent has received the response
     send(of);
   };
   send({ token: job.token, kind: 'begun' } satisfies Begun);
@@ -53,14 +59,15 @@ process.once('message', (job: Job) => {
 process.once('disconnect', () => process.exit(1)); // the parent has ended
 
 async function work(job: Job): Promise<Answer> {
-  // a promise that never settles then ends the process instead of waiting for the parent
+  // so that the channel does not keep the process alive while a promise never settles
   process.channel?.unref();
   Error.stackTraceLimit = STACK_FRAMES;
   process.setSourceMapsEnabled(true); // maps places of compiled code to its sources
-  // open both streams now, so that they do not count as opened by the application
+  // opens both streams now, so that they do not count as opened by the application
   void process.stdout.writable;
   void process.stderr.writable;
   denyStart();
+  const secrets = recordSecrets();
   const network = denyNetwork();
   const escaped: unknown[] = [];
   process.on('uncaughtException', (error) => {
@@ -73,7 +80,7 @@ async function work(job: Job): Promise<Answer> {
   const startedMs = importMsSoFar();
   const loaded = await load(job);
   const importMs = importMsSoFar() - startedMs;
-  // wait one turn: Node.js emits unhandled rejections after the import
+  // waits one turn of the event loop, because Node.js emits unhandled rejections after the import
   if ('app' in loaded) await systemClock.sleep(0);
   const open = 'app' in loaded ? await watch.leftOpen() : [];
   const tried = await placed(job, [...network.tried, ...open]);
@@ -93,16 +100,17 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
   const found = trespassed(); // read before the probes below, which may use the network
-  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect());
+  if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
     !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
   )
-    // only without errors: the document would lack a route that cannot be compiled
+    // only without errors, because the document would lack a route that cannot be compiled
     return openapiOf(job, app);
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
+  const { joinFindings } = await import('../check/source-places.ts');
   const { examineSources } = await import('../check/source/examine.ts');
   const { allowInline } = await import('../check/source/allowances.ts');
   const sources = examineSources([fileURLToPath(job.module)], CORE_RULES);
@@ -110,9 +118,8 @@ async function work(job: Job): Promise<Answer> {
     [
       ...found,
       ...more,
-      ...checked.findings,
+      ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], SECRETS_RULE),
       ...(live?.findings ?? []),
-      ...sources.findings,
       ...findUnnamedHosts(
         app.inspect(),
         HOSTS_RULE,
@@ -133,12 +140,43 @@ async function work(job: Job): Promise<Answer> {
 /** Compiles the application as production, unless the command line or SVC_ENV names another environment. */
 function judgeAsDeployed(app: Svc): void {
   const env = process.env['SVC_ENV'];
+  const workers = process.env['SVC_WORKERS'] === undefined ? workersOfScripts() : undefined;
   try {
+    if (workers !== undefined) app.config.loadDict({ workers });
     app.withEnvironment({ env: env === 'development' || env === 'test' ? env : 'production' });
   } catch (error) {
     // the module itself has compiled the application
     if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error;
   }
+}
+
+/** Returns the option `--workers` of `svc run` in the scripts of package.json or in the Dockerfile. */
+function workersOfScripts(): string | undefined {
+  for (const file of ['package.json', 'Dockerfile'])
+    if (existsSync(file)) {
+      const workers = /\brun\b.*--workers[=\s",]+(\d+|auto)\b/.exec(readFileSync(file, 'utf8'))?.[1];
+      if (workers !== undefined) return workers;
+    }
+  return undefined;
+}
+
+/** Returns the sources and the variables of the environment, whose host names the code may compare. */
+function namesFor({ module }: Job): string {
+  const { modules } = readProject([fileURLToPath(module)]);
+  return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
+}
+
+/** Returns the secrets in settings that code has set. */
+function settingSecrets(app: Svc): UsedSecret[] {
+  const { settings, place } = app.inspect();
+  return ['authSecret', 'authSecretPrevious', 'mcpToken'].flatMap((key) =>
+    settings.sourceOf(key) === 'environment'
+      ? []
+      : [settings.peek(key)]
+          .flat()
+          .filter((text) => typeof text === 'string')
+          .map((text) => ({ text, owner: `the application (${variableOf(key)})`, declared: { place } })),
+  );
 }
 
 /** Counts the parts of the application that the report covers. */
@@ -159,7 +197,9 @@ function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
 type Loaded =
   { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
 
-/** Returns the reason why there is no application. Denied operations are reported separately. */
+/**
+ * Returns findings that say why the import gave no application. Denied operations have findings of their own.
+ */
 function unloaded(
   job: Job,
   loaded: Exclude<Loaded, { app: Svc }>,
@@ -203,7 +243,8 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
 }
 
 /**
- * Returns the time in which this process computed or idled. Other processes on a busy machine do not count.
+ * Returns the milliseconds in which this process has computed or waited. Time for which a busy machine ran
+ * other processes does not count.
  */
 function importMsSoFar(): number {
   const { user, system } = process.cpuUsage();
@@ -225,7 +266,7 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
   ];
 }
 
-/** Adds the place of an opened connection from the sources, where the stack did not show it. */
+/** Finds the place of an opened connection in the sources, if its stack does not contain the place. */
 async function placed({ module }: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
   const isUnknown = ({ what, place }: Trespass): boolean =>
     place.line === 0 && /^(?:connects|looks up)/.test(what);
@@ -252,7 +293,7 @@ function loadFinding({ given }: Job, error: unknown): Finding {
   const said =
     error instanceof Error
       ? error.message.replace(/^Cannot load "[^"]*": /, '')
-      : `a value that is not an error was thrown`;
+      : `a value that is not an Error was thrown`;
   const located = /^((?:file:|\/|[A-Za-z]:\\).*?):(\d+): (.*)$/s.exec(said);
   const place =
     (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??

@@ -20,7 +20,7 @@ import type { SecurityRequirement } from '../http/contracts.ts';
 
 /** Request to the child process. */
 export interface Job {
-  /** Repeated in the response, because the application may send messages of its own. */
+  /** Repeated in each message of the child, because the application may send messages of its own. */
   readonly token: string;
   readonly wants: 'report' | 'live' | 'routes' | 'openapi';
   readonly given: string;
@@ -43,7 +43,7 @@ export interface ListedRoute {
   readonly place: Place | null;
 }
 
-/** First message of the child: it has started and imports the application next. */
+/** First message of the child: it has started, and will now import the application. */
 export interface Begun {
   readonly token: string;
   readonly kind: 'begun';
@@ -72,14 +72,14 @@ export type Answer = { readonly token: string } & (
 );
 
 /**
- * Time limit for the child process to start. GRACE_MS is added to its own time limit, so that the child can
- * report what hangs; a child whose event loop is blocked cannot.
+ * Time limits in milliseconds for the start of the child, and for its answer after the time limit of the
+ * import. A child whose event loop is blocked sends no answer.
  */
 const START_MS = 3_000;
 const GRACE_MS = 1_000;
 
 /**
- * Kind of response for each kind of job, apart from `failed`. An application with mistakes has a report
+ * Kind of the answer to each kind of job, if it is not `failed`. An application with mistakes has a report
  * instead of a document.
  */
 interface Kinds {
@@ -119,7 +119,7 @@ export async function ask<W extends Job['wants']>(
   };
   const child = fork(fileURLToPath(new URL(`./inspect-child${extname(import.meta.url)}`, import.meta.url)), {
     stdio: ['ignore', 2, 2, 'ipc'], // output of the application goes to standard error
-    // the compile cache is off, so that nothing is written to disk
+    // no compile cache, so that nothing is written to disk
     env: { ...process.env, ...(env === undefined ? {} : { SVC_ENV: env }), NODE_DISABLE_COMPILE_CACHE: '1' },
   });
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
@@ -191,7 +191,7 @@ export function readWord<const T extends string>(
   return word;
 }
 
-/** Writes a file that an option names. SvcError `E_CLI_USAGE` if it cannot be written */
+/** Writes a file that an option names. @throws SvcError `E_CLI_USAGE` if it cannot be written */
 export function writeOutput(file: string, text: string, option = 'output'): void {
   try {
     makeFolder(dirname(file));

@@ -55,8 +55,8 @@ export function locate(target: Target, cwd: string): URL {
 const EXTENSIONS = ['', '.ts', '.mts', '.js', '.mjs'];
 
 /**
- * Whether a name can only mean a folder: ".", ".." and "src/". Without this test, "src/" would find a file
- * "src.ts".
+ * Whether a name can only be that of a folder: ".", ".." or "src/". Without this test, "src/" would find a
+ * file "src.ts".
  */
 function namesFolder(module: string): boolean {
   return /(?:^|[/\\])\.{0,2}$/.test(module);
@@ -67,7 +67,7 @@ function isFile(path: string): boolean {
   try {
     return !statSync(path).isDirectory();
   } catch {
-    return false; // absent or not accessible
+    return false; // the file is absent or not accessible
   }
 }
 
@@ -96,7 +96,7 @@ function resolvedFrom(folder: string, specifier: string): URL | undefined {
   try {
     return new URL(import.meta.resolve(specifier));
   } catch {
-    return undefined; // neither a file nor a package: the caller reports it
+    return undefined; // there is no such package, which the caller reports
   } finally {
     hooks.deregister();
   }
@@ -182,7 +182,7 @@ export function isApplication(value: unknown): value is Svc {
 }
 
 let isHooked = false;
-/** URL of the last resolved module. If Node.js reports a syntax error without a place, this module has it. */
+/** URL of the last resolved module. A syntax error that Node.js reports without a place is in this module. */
 let lastResolved = '';
 
 /**
@@ -266,8 +266,8 @@ export function isFault(error: unknown): error is SvcError {
 }
 
 /**
- * Translates a denial by `node --permission` into an SvcError about the start command. Returns other errors
- * unchanged.
+ * Translates an error of `node --permission` into an SvcError that names the missing permission. Returns
+ * other errors unchanged.
  */
 export function permissionFault(error: unknown): unknown {
   if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED')
@@ -294,8 +294,8 @@ function placeIn(error: Error): string {
 
 /**
  * Returns the message of a syntax error with its place, which V8 does not report for a module. `node --check`
- * finds it in JavaScript without running the code. TypeScript that fails after its types were stripped
- * contains a decorator or `accessor`.
+ * finds it in JavaScript without running the code. TypeScript that has a syntax error after its types were
+ * stripped contains a decorator or `accessor`.
  */
 function syntaxError(said: string): string {
   if (!lastResolved.startsWith('file:')) return said;

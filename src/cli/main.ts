@@ -55,7 +55,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   process.exit(status);
 }
 
-/** Adds the default command: `svc app.ts:app` means `svc run app.ts:app`. */
+/** Adds the default command `run`: `svc app.ts:app` means `svc run app.ts:app`. */
 function withCommand(argv: readonly string[]): readonly string[] {
   const [first = ''] = argv;
   const isTarget =
@@ -106,8 +106,8 @@ function readArguments(
 }
 
 /**
- * Returns the message for an option whose value is missing or invalid. A word that begins with a dash counts
- * as the next option.
+ * Returns the message for an option whose value is missing or invalid. parseArgs() takes a word that begins
+ * with a dash for the next option, not for a value.
  */
 function valueIssue({ options, choices }: Command, option: string, args: readonly string[]): string {
   const name = option.slice(2);

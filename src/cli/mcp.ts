@@ -7,7 +7,7 @@ import { ENV_FILE_HELP, openApplication } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { isToken } from '../http/headers.ts';
 import { reserveOutput } from '../mcp/reserved-output.ts';
-import { endOnSignals } from '../operations/operations.ts';
+import { endOnSignals } from '../operations/signals.ts';
 import type { Command, Invocation } from './command.ts';
 import type { Tool } from '../mcp/tools.ts';
 
@@ -18,13 +18,13 @@ export const mcpCommand: Command = {
     'svc mcp <module>[:<app>] [--list] [--format human|json] [--header <name>=<variable>] [--env-file <file>]',
   summary: 'serves the routes of an application as tools for MCP clients, over standard input and output',
   details: [
-    '  --list              prints the tools and ends',
+    '  --list              prints the tools and exits',
     '  --format <form>     form of the list: human (default) or json',
-    '  --header <n>=<v>    sends the value of the environment variable <v> as the field <n> with every call; may be repeated',
+    '  --header <n>=<v>    sends the value of the environment variable <v> as the header field <n> with every call; may be repeated',
     ENV_FILE_HELP,
     '',
-    'The variable SVC_MCP_TOKEN is the access token of every call: "Authorization: Bearer …". Without it calls bring none.',
-    'Standard output carries messages only: what the application prints goes to standard error. The end of the input ends it.',
+    'The variable SVC_MCP_TOKEN is the access token of every call: "Authorization: Bearer …". Without it, calls have no access token.',
+    'Standard output has only messages of MCP; output of the application goes to standard error. The command ends with its input.',
   ].join('\n'),
   options: {
     list: { type: 'boolean' },
@@ -42,7 +42,7 @@ export const mcpCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  // reserves standard output for MCP: other output, also during the import, goes to standard error
+  // standard output is reserved for MCP: other output, also during the import, goes to standard error
   const reserved = reserveOutput(process.stdout, process.stderr);
   const app = await openApplication(subject!); // a command with `takesModule` has a subject
   if (values['list'] === true) {
@@ -75,7 +75,7 @@ async function run({ values, subject }: Invocation): Promise<number> {
   return 0;
 }
 
-/** Time limit for running calls, hooks and plugins after a signal. */
+/** Time limit in milliseconds for running calls, hooks and plugins after a signal. */
 const SHUTDOWN_MS = 20_000;
 
 function readFormat(values: Invocation['values']): 'human' | 'json' {

@@ -38,11 +38,11 @@ export const newCommand: Command = {
   details: [
     '  --name <name>   name of its package; default the name of the folder',
     '  --vendor        puts a copy of svc into the project, which then installs without a network; the default',
-    '  --registry      asks a registry for svc at this version: one of yours that has it, the public one has another package',
-    '  --link          uses the copy of svc that runs, through a link: for trying things out',
-    '  --if-absent     does nothing where a project is already; prints no next steps, for scripts that go on',
+    '  --registry      installs svc from a registry of yours; in the public registry, "svc" is another package',
+    '  --link          uses the running copy of svc through a link, to try things out',
+    '  --if-absent     changes nothing if the folder already has a project; prints no next steps, for use in scripts',
     '',
-    'The folder must be absent or empty. Its .env has secrets of its own, which only you can read.',
+    'The folder must be absent or empty. The new .env contains generated secrets; only its owner can read it.',
   ].join('\n'),
   options: {
     name: { type: 'string' },
@@ -89,7 +89,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   return 0;
 }
 
-/** @throws SvcError `E_CLI_USAGE` for more than one */
+/** @throws SvcError `E_CLI_USAGE` if more than one source is given */
 function sourceOf(values: Invocation['values']): PackageSource {
   const [source = 'vendor', other] = SOURCES.filter((each) => values[each] === true);
   if (other !== undefined)
@@ -148,7 +148,7 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    // only functions of node:fs throw here
+    // the functions above throw only errors of node:fs
     throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error });
   }
 }
@@ -250,8 +250,8 @@ function copyTree(from: string, to: string): void {
 }
 
 /**
- * Creates the links that npm would create. Windows needs a junction, whose path is absolute, and a script as
- * command.
+ * Creates the links that npm would create. On Windows they are a junction, whose path is absolute, and a
+ * command script.
  */
 function linkPackage(own: string, place: string, modules: string): void {
   const bin = join(modules, '.bin');

@@ -15,7 +15,7 @@ import { ENVIRONMENTS, ENV_FILE_HELP } from './command.ts';
 import { clientText } from '../openapi/client/client.ts';
 import type { Command, Invocation } from './command.ts';
 
-/** Time limit for the import of the module. */
+/** Time limit in milliseconds for the import of the module. */
 const TIMEOUT_MS = 60_000;
 const FORMATS = ['json'] as const;
 
@@ -24,15 +24,15 @@ export const openapiCommand: Command = {
     'svc openapi <module>[:<app>] [--output <file>] [--client <file>] [--format json] [--env <name>] [--env-file <file>] [--no-color]',
   summary: 'writes the OpenAPI 3.1 document of an application, or a typed client',
   details: [
-    '  --output <file>     writes it into a file; default: standard output',
-    '  --client <file>     writes a TypeScript client of the application; the document is written with --output only',
-    '  --format <form>     json',
-    '  --env <name>        production, development or test; default SVC_ENV, else what the application says',
+    '  --output <file>     writes the document to a file; default: standard output',
+    '  --client <file>     writes a TypeScript client of the application; then the document is written only with --output',
+    '  --format <form>     form of the document: json',
+    '  --env <name>        production, development or test; default SVC_ENV, else the environment that the application sets',
     ENV_FILE_HELP,
-    '  --no-color          no colours where mistakes are shown; they are used on terminals only, and not with NO_COLOR',
+    '  --no-color          prints mistakes without colours; colours are used only on terminals, and not with NO_COLOR',
     '',
     'The module is imported in a process of its own, without network; no startup hook runs.',
-    'What OpenAPI has no place for is left out, and told on standard error.',
+    'Parts of the application that OpenAPI cannot express are left out, and listed on standard error.',
   ].join('\n'),
   options: {
     output: { type: 'string' },

@@ -70,7 +70,7 @@ export function denyNetwork(): DeniedNetwork {
         writable: true,
         enumerable: true,
         value: function (this: unknown, ...args: unknown[]): never {
-          // close the unused socket, whose handle would keep the process alive
+          // closes the unused socket, because its handle would keep the process alive
           if (this instanceof net.Socket) this.destroy();
           const denied = new Denied(what(args));
           tried.push({ what: what(args), place: placeOf(denied.stack ?? '') });
@@ -115,7 +115,7 @@ function addressOf(args: readonly unknown[]): string {
     : 'a local socket';
 }
 
-/** Descriptions of active resources by the names that Node.js gives them. */
+/** Descriptions of active resources, by the lower-case names that Node.js gives them. */
 const HANDLES: Readonly<Record<string, string>> = {
   timeout: 'a timer',
   immediate: 'an immediate',
@@ -146,7 +146,7 @@ interface Kept {
   readonly place: Place;
 }
 
-/** Records where each handle is opened from now on. */
+/** Records from now on at which place of the code each handle is opened. */
 export class HandleWatch {
   readonly #kept = new Map<number, Kept>();
   readonly #before: readonly string[] = process.getActiveResourcesInfo();

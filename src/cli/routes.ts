@@ -8,7 +8,7 @@ import type { Command, Invocation } from './command.ts';
 import type { ListedRoute } from './inspect.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 
-/** Time limit for the import of the module. */
+/** Time limit in milliseconds for the import of the module. */
 const TIMEOUT_MS = 60_000;
 
 export const routesCommand: Command = {
@@ -19,7 +19,7 @@ export const routesCommand: Command = {
     ENV_FILE_HELP,
     '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',
     '',
-    'Each line is a method, a path, the name for urlFor(), what a client must show, and where the route is declared.',
+    'Each line has a method, a path, the name for urlFor(), the security requirements, and the place of the declaration.',
     'The module is imported in a process of its own, without network; no startup hook runs.',
   ].join('\n'),
   options: { format: { type: 'string' }, 'env-file': { type: 'string' }, 'no-color': { type: 'boolean' } },

@@ -1,15 +1,15 @@
 /**
- * JSON Web Tokens, HS256 only (RFC 7515, RFC 7519, RFC 8725).
+ * JSON Web Tokens signed by HS256 (RFC 7515, RFC 7519, RFC 8725).
  *
  * Form of a token:
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
- * Steps of the verification:
- *   length -> three segments -> header, usually a cached one -> HMAC -> claims (bytes, JSON, types, times)
+ * The length, the three segments and the header are checked first, then the MAC (the signature of HS256),
+ * then the claims. Claims are read only after the MAC is verified. Keys and addresses that a token names are
+ * ignored.
  *
- * Claims are read only after the MAC is verified. Keys and addresses in a token are ignored. Every segment
- * has one valid spelling, so text that another decoder might skip is refused. A client learns only that its
- * token is refused; `InvalidToken.reason` is for the audit log.
+ * Every segment has one valid spelling, so text that another decoder might skip is refused. A client learns
+ * only that its token is refused; `InvalidToken.reason` is for the audit log.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';
@@ -21,7 +21,10 @@ import type { Clock } from '../base/clock.ts';
 import type { JsonObject } from './jwt-json.ts';
 import type { RingKey, Secrets } from './keys.ts';
 
-/** Claims of a verified token: registered claims (RFC 7519 §4.1) with checked types, and any others. Times are seconds since the epoch. */
+/**
+ * Claims of a verified token. The types of the registered claims (RFC 7519 §4.1) are checked, those of other
+ * claims are not. Times are seconds since the epoch.
+ */
 export interface Claims {
   sub: string;
   iat?: number | undefined;
@@ -38,13 +41,15 @@ export interface CreateTokenOptions {
   /** Lifetime in seconds, an integer 1 ... 315_360_000. Default 900. */
   readonly expiresInSeconds?: number | undefined;
   /**
-   * Further claims, such as `{ scopes: ['read'] }`, except claims with an option of their own. Written by
-   * JSON.stringify().
+   * Further claims, such as `{ scopes: ['read'] }`. Claims that have an option of their own are refused.
+   * Values are written by JSON.stringify().
    */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
-  /** Claim `iss`. */
+  /** Claim `iss`: who issued the token. Default: no claim. */
   readonly issuer?: string | undefined;
-  /** Claim `aud`. Only readers that are configured with it accept the token. */
+  /**
+   * Claim `aud`: who may accept the token. Verifiers without the same audience refuse it. Default: no claim.
+   */
   readonly audience?: string | readonly string[] | undefined;
   /**
    * Header `typ`. Default `JWT`. Another value separates tokens of different kinds, for example `at+jwt` (RFC
@@ -58,13 +63,16 @@ export interface CreateTokenOptions {
 
 /** Requirements that a token must meet. */
 export interface TokenRequirements {
-  /** Required `iss`. Default: not checked. */
+  /** Required claim `iss`. Default: not checked. */
   readonly issuer?: string | undefined;
-  /** Accepted values of `aud`; one must match. Default: a token with an `aud` is refused (RFC 7519 §4.1.3). */
+  /**
+   * Accepted values of the claim `aud`. A token is accepted if it has one of them. Default: a token with an
+   * `aud` is refused (RFC 7519 §4.1.3).
+   */
   readonly audience?: string | readonly string[] | undefined;
   /**
-   * Required header `typ`, in any case, with or without `application/`. Default: `JWT`, `at+jwt` (an access
-   * token, RFC 9068) or no `typ`.
+   * Required value of the header `typ`, in any case, with or without `application/`. Default: `JWT`, `at+jwt`
+   * (an access token, RFC 9068), or no `typ`.
    */
   readonly type?: string | undefined;
   /**
@@ -80,17 +88,17 @@ export interface TokenRequirements {
   readonly maxLength?: number | undefined;
 }
 
-/** {@link TokenRequirements}, and the current time. */
+/** Requirements for verifyToken(), and the clock that it reads. */
 export interface VerifyTokenOptions extends TokenRequirements {
   readonly clock?: Clock | undefined;
 }
 
-// -- creating --
+// -- create tokens --
 
 const TEN_YEARS_SECONDS = 315_360_000;
 const ID_BYTES = 16;
 const MEDIA_TYPE = /^(?:[\w!#$&^.+-]+\/)?[\w!#$&^.+-]{1,127}$/;
-/** Whether a value is one audience, or a list of at least one. */
+/** Returns whether a value is an audience, or a list of at least one. */
 const isAudience = (value: unknown): boolean =>
   isNames(value) && value.length > 0 && [value].flat().every((name) => name !== '');
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
@@ -113,7 +121,10 @@ const MAKING = {
   clock: given<Clock>('a clock', isObject),
 };
 
-/** Claims that createToken() writes itself, and names that JSON would not preserve. */
+/**
+ * Names that the option `claims` must not have: claims that createToken() sets, and names that
+ * JSON.stringify() does not write.
+ */
 const TAKEN: ReadonlySet<string> = new Set([
   'sub',
   'iat',
@@ -169,35 +180,19 @@ function asJson(claims: object): string {
   try {
     return JSON.stringify(claims);
   } catch (error) {
-    // a cycle, a bigint, or an exception of toJSON()
+    // JSON.stringify() throws for a cycle or a bigint, and toJSON() may throw
     throw new SvcError('E_TOKEN_CLAIM', ['claims', 'has a value that cannot be written as JSON'], {
       cause: error,
     });
   }
 }
 
-const PLAIN_HEADER = segmentOf('{"alg":"HS256","typ":"JWT"}');
-/** Cached header segments by `typ` and `kid`. */
-const headers = new Map<string, string>();
-const MOST_HEADERS = 256;
-
 function headerFor(keyring: Keyring, typ: string): string {
   const kid = keyring.keys.length > 1 ? keyring.current.id : undefined;
-  if (kid === undefined && typ === 'JWT') return PLAIN_HEADER;
-  const key = `${typ} ${kid}`;
-  let header = headers.get(key);
-  if (header === undefined)
-    keep(headers, MOST_HEADERS, key, (header = segmentOf(JSON.stringify({ alg: 'HS256', typ, kid }))));
-  return header;
+  return segmentOf(JSON.stringify({ alg: 'HS256', typ, kid }));
 }
 
-/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
-function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): void {
-  if (kept.size >= most) kept.delete(kept.keys().next().value!);
-  kept.set(key, value);
-}
-
-// -- verifying --
+// -- verify tokens --
 
 const READING = {
   ...COMMON,
@@ -206,11 +201,11 @@ const READING = {
   maxLength: int(8_192, 64, 1_048_576),
 };
 
-/** Validated {@link TokenRequirements}. */
+/** Requirements after their validation. */
 export interface TokenChecks {
   readonly issuer: string | undefined;
   readonly audiences: ReadonlySet<string> | undefined;
-  /** Required type in lower case, without `application/`. */
+  /** Required type in lower case, without `application/`; undefined for the usual types. */
   readonly type: string | undefined;
   readonly leewaySeconds: number;
   readonly requireExp: boolean;
@@ -218,8 +213,9 @@ export interface TokenChecks {
 }
 
 /**
- * Returns requirements that are validated once for many tokens.
- * @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, naming `owner`
+ * Validates requirements once, for use with many tokens. `owner`: name of the function in error messages.
+ *
+ * @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`
  */
 export function tokenChecks(owner: string, requirements: TokenRequirements): TokenChecks {
   const { audience, type, ...others } = readOptions(owner, requirements, READING);
@@ -255,12 +251,12 @@ export function verifyToken<C = unknown>(
   }
   const found = readToken(Keyring.of(secret), token, checks, Math.floor(time.nowMs() / 1_000));
   if (typeof found === 'string') throw new InvalidToken(found);
-  return found as Claims & C; // the caller has chosen C, and is responsible for it
+  return found as Claims & C; // the type C is the caller's claim, and is not checked
 }
 
 /**
- * Verifies a token like {@link verifyToken}, with prepared requirements. Returns the claims, or the reason
- * why they are refused. Never throws.
+ * Verifies a token like {@link verifyToken}, against validated requirements. Returns the claims, or why the
+ * token is refused. Never throws.
  */
 export function readToken(
   keyring: Keyring,
@@ -273,8 +269,7 @@ export function readToken(
   const first = token.indexOf('.');
   const second = token.length - MAC_CHARACTERS - 1;
   if (first < 1 || second < first + 2 || token.indexOf('.', first + 1) !== second) return 'form';
-  const header =
-    token.startsWith(PLAIN_HEADER) && first === PLAIN_HEADER.length ? PLAIN : headerOf(token.slice(0, first));
+  const header = headerOf(token.slice(0, first));
   if (typeof header === 'string') return header;
   if (header.type !== checks.type && !(checks.type === undefined && USUAL_TYPES.has(header.type!)))
     return 'type';
@@ -282,16 +277,14 @@ export function readToken(
   if (header.kid !== undefined && signer === undefined) return 'key';
   const keys = signer === undefined ? keyring.keys : [signer];
   if (!isSigned(token.slice(0, second), token.slice(second + 1), keys)) return 'signature';
-  if (header !== PLAIN && first <= MAX_KEPT_CHARACTERS)
-    keep(knownHeaders, MOST_HEADERS, token.slice(0, first), header);
   const claims = objectOf(token.slice(first + 1, second));
   return claims === undefined
     ? 'payload'
-    : // issueOf() has checked the types of the claims
+    : // issueOf() checks the types of the registered claims
       (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
 }
 
-/** Accepted types when no type is required. */
+/** Types that are accepted if no type is required. */
 const USUAL_TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt']);
 
 /** Length of a MAC: 32 bytes in base64url. */
@@ -300,16 +293,16 @@ const expectedBytes = Buffer.alloc(MAC_CHARACTERS);
 const presentedBytes = Buffer.alloc(MAC_CHARACTERS);
 
 /**
- * Whether one of the keys signed a text. MACs are compared as texts of 43 characters, so only one spelling is
- * valid.
+ * Returns whether one of the keys signed a text. MACs are compared as texts of 43 characters, because bytes
+ * would have several spellings.
  */
 function isSigned(signed: string, presented: string, keys: readonly RingKey[]): boolean {
   presentedBytes.write(presented, 'latin1');
   for (const { key } of keys) {
     const expected = hmacSha256(key, signed);
     expectedBytes.write(expected, 'latin1');
-    // also compares the texts, because conversion to Latin-1 ignores high bytes; only a client with the right
-    // MAC gets here
+    // Latin-1 drops the high byte of a character, so equal bytes do not prove equal texts. The comparison of
+    // texts needs no constant time: it is reached only with the right MAC.
     if (timingSafeEqual(expectedBytes, presentedBytes) && expected === presented) return true;
   }
   return false;
@@ -322,19 +315,19 @@ interface Header {
   readonly kid: string | undefined;
 }
 
-const PLAIN: Header = Object.freeze({ type: 'jwt', kid: undefined });
-/**
- * Maximum length of a decoded header, in characters: the `kid` of this package has 12, and no other accepted
- * member is long.
- */
+/** Maximum length of a header segment, in characters. A header of this package has fewer than 100. */
 const MAX_HEADER_CHARACTERS = 1_024;
-const MAX_KEPT_CHARACTERS = 256;
+/** Headers of tokens without a key id, by their segment. They are found without decoding. */
+const USUAL_HEADERS: ReadonlyMap<string, Header> = new Map(
+  ['JWT', 'at+jwt'].map((typ) => [
+    segmentOf(JSON.stringify({ alg: 'HS256', typ })),
+    { type: typ.toLowerCase(), kid: undefined },
+  ]),
+);
 /**
- * Parsed headers by their segment. Only headers of tokens with a valid MAC are cached, because clients can
- * invent any number of others.
+ * Header members that make a token invalid: extensions that a verifier must understand (RFC 7515 §4.1.11),
+ * keys, and nested content.
  */
-const knownHeaders = new Map<string, Header>();
-/** Header members that must be understood (RFC 7515 §4.1.11), contain a key, or announce nested content. */
 const UNSUPPORTED: ReadonlySet<string> = new Set([
   'crit',
   'b64',
@@ -348,8 +341,8 @@ const UNSUPPORTED: ReadonlySet<string> = new Set([
 ]);
 
 function headerOf(segment: string): Header | TokenRefusal {
-  const known = knownHeaders.get(segment);
-  if (known !== undefined) return known;
+  const usual = USUAL_HEADERS.get(segment);
+  if (usual !== undefined) return usual;
   const header = segment.length > MAX_HEADER_CHARACTERS ? undefined : objectOf(segment);
   if (header === undefined || Object.keys(header).some((name) => UNSUPPORTED.has(name))) return 'header';
   if (own(header, 'alg') !== 'HS256') return 'algorithm';
@@ -359,12 +352,14 @@ function headerOf(segment: string): Header | TokenRefusal {
   return { type: typ === undefined ? undefined : mediaType(typ), kid };
 }
 
-/** Returns a type in lower case without `application/` (RFC 7515 §4.1.9). */
 function mediaType(typ: string): string {
   return typ.toLowerCase().replace(/^application\/(?=[^/]*$)/, '');
 }
 
-/** Returns an own member only, so that a polluted prototype cannot provide an algorithm or a subject. */
+/**
+ * Returns an own member of an object, so that a changed Object.prototype cannot provide an algorithm or a
+ * subject.
+ */
 function own(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
@@ -406,12 +401,15 @@ function issueOf(
   return undefined;
 }
 
-/** End of the year 9999 in seconds. A later time is probably in milliseconds, and would never expire. */
+/**
+ * Latest accepted time: the end of the year 9999, in seconds. A later time is probably in milliseconds, and
+ * the token would never expire.
+ */
 export const LATEST_SECONDS = 253_402_300_799;
 
 /**
- * Whether a value is absent or a NumericDate (RFC 7519 §2). Null and text are refused, and so is 1e400, which
- * JSON parses as infinity.
+ * Returns whether a value is absent or a NumericDate (RFC 7519 §2). Null and text are refused, and so is
+ * 1e400, which JSON parses as infinity.
  */
 function isTime(value: unknown): value is number | undefined {
   return (
@@ -430,7 +428,7 @@ function isNames(value: unknown): value is string | string[] {
   );
 }
 
-/** Reasons to refuse a token. */
+/** Reasons to refuse a token, for the audit log. */
 export type TokenRefusal =
   | 'length'
   | 'form'
@@ -452,16 +450,16 @@ export type TokenRefusal =
   | 'verify'; // used by BearerAuth() when its verify function refuses a valid token
 
 /**
- * 401: a malformed, forged, expired or misdirected token. Clients cannot distinguish these cases (RFC 6750
- * §3.1).
+ * Error 401 for a token that is malformed, forged, expired, or meant for another audience. Clients get the
+ * same response in all these cases (RFC 6750 §3.1).
  */
 export class InvalidToken extends Unauthorized {
-  /** Reason for the audit log; never sent to a client. */
+  /** Why the token is refused. It is written to the audit log, and never sent to a client. */
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // without a stack: it would always name the verifier, and capturing it takes ten times as long as the
-    // rest (test/bench/parts.mjs --only='HS256 tokens')
+    // created without a stack, which would always name the verifier: capturing one takes ten times as long as
+    // the rest (test/bench/parts.mjs --only='HS256 tokens')
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

@@ -1,50 +1,49 @@
 /**
- * Converts secrets to keys. In a ring of secrets the first one signs, and all are accepted. So a secret can
- * be replaced without ending every session.
+ * Derives keys from secrets. A key ring holds several secrets: the first one signs, and all are accepted. So
+ * a secret can be replaced without ending every session.
  *
- * Keys derived from a secret:
- *   secret, UTF-8 bytes -┬- unchanged                                    signs JWTs, so that any HS256 library can read them
- *                        +- HKDF-SHA-256 (RFC 5869), info = label ------> one key for each other purpose: derive('svc cookie')
- *                        \- HKDF-SHA-256, salt = "svc key id", 9 bytes -> the public name of the secret, `kid`
+ * Keys of one secret:
+ * - Its UTF-8 bytes sign JWTs, so that any HS256 library can read them.
+ * - HKDF-SHA-256 (RFC 5869) with a label derives one key for each other purpose: derive('svc cookie').
+ * - HKDF-SHA-256 with the salt "svc key id" derives the public id of the secret, 9 bytes.
  *
- * So a signature for one purpose is never valid for another (RFC 8725 §3.11). A secret that looks like
- * hexadecimal or base64 is not decoded. Secrets are used in full length.
+ * So a signature for one purpose is never valid for another (RFC 8725 §3.11). Secrets are used as they are:
+ * text that looks like hexadecimal or base64 is not decoded.
  */
 import { createHmac, createSecretKey, hash, hkdfSync, randomBytes } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Config } from '../base/config.ts';
 
-/** One secret, or several: the first signs, all are accepted. Each has at least 32 bytes in UTF-8. */
+/**
+ * One secret, or a list of which the first signs and all are accepted. Each secret has at least 32 bytes in
+ * UTF-8.
+ */
 export type Secrets = string | readonly string[];
 
-/** One secret of a ring, as a key. */
+/** The key of one secret in a ring. */
 export interface RingKey {
-  /** Public id of the secret, derived by a one-way function. */
+  /** Public id of the secret. The secret cannot be computed from it. */
   readonly id: string;
   readonly key: KeyObject;
 }
 
-/** Minimum length by RFC 7518 §3.2: a key at least as long as the hash output. */
+/** Minimum length of a secret in bytes, that of the MAC (RFC 7518 §3.2). */
 const LEAST_SECRET_BYTES = 32;
-/** Maximum number of secrets: a token without a key id is tried with each. */
+/** Maximum number of secrets in a ring. A token without a key id is tried with each of them. */
 const MOST_SECRETS = 16;
-/** Maximum number of cached rings. A program has one, or one for each tenant. The oldest is evicted. */
+/** Maximum number of cached rings; the oldest is evicted. A program has one ring, or one for each tenant. */
 const MOST_RINGS = 256;
 /**
- * Maximum number of cached derivations. A program uses few labels; computed labels must not fill the memory.
+ * Maximum number of cached derivations of a ring, so that labels computed at run time do not fill the memory.
  */
 const MOST_LABELS = 64;
 const KEY_BYTES = 32;
 const ID_BYTES = 9;
-/**
- * Cached rings. `rings` has those of one secret, the other Map those of a list by its JSON text. Two Maps,
- * because a secret may equal the text of a list.
- */
+/** Cached rings by the JSON text of their secrets. */
 const rings = new Map<string, Keyring>();
-const ringsOfLists = new Map<string, Keyring>();
 
-/** Keys made from secrets; equal secrets share a ring. Printing a ring shows neither keys nor secrets. */
+/** A key ring. Equal secrets share a ring. Printing a ring shows neither keys nor secrets. */
 export class Keyring {
   readonly #keys: readonly RingKey[];
   readonly #byId: ReadonlyMap<string, RingKey>;
@@ -62,13 +61,9 @@ export class Keyring {
    * (RFC 8725 §2.1), for malformed text, and for an empty or too long list
    */
   static of(secrets: Secrets): Keyring {
-    if (typeof secrets === 'string')
-      return rings.get(secrets) ?? remember(rings, MOST_RINGS, secrets, new Keyring(keysOf([secrets])));
-    const list = textsOf(secrets);
-    const content = JSON.stringify(list);
-    return (
-      ringsOfLists.get(content) ?? remember(ringsOfLists, MOST_RINGS, content, new Keyring(keysOf(list)))
-    );
+    const list = typeof secrets === 'string' ? [secrets] : textsOf(secrets);
+    const text = JSON.stringify(list);
+    return rings.get(text) ?? remember(rings, MOST_RINGS, text, new Keyring(keysOf(list)));
   }
 
   /** The current key, then the previous keys, in the given order. */
@@ -86,14 +81,14 @@ export class Keyring {
     return this.#byId.get(id);
   }
 
-  /** Whether the rings have a key in common. */
+  /** Returns whether both rings have a key in common. */
   sharesWith(other: Keyring | undefined): boolean {
     return other !== undefined && this.#keys.some(({ id }) => other.find(id) !== undefined);
   }
 
   /**
-   * Derives keys of 32 bytes for one purpose, with the same ids. Labels are constants of the program, such as
-   * `'svc cookie'`.
+   * Derives a ring for one purpose, with keys of 32 bytes and the same ids. `label`: a constant of the
+   * program, such as `'svc cookie'`.
    */
   derive(label: string): Keyring {
     return (
@@ -109,8 +104,8 @@ export class Keyring {
 }
 
 /**
- * Returns the secrets of an application: the setting `authSecret` (a string, or a list in code), then
- * `authSecretPrevious`. An empty string counts as absent.
+ * Returns the secrets of an application: those of the setting `authSecret`, then those of
+ * `authSecretPrevious`. Each setting is a string, or in code a list. An empty string counts as absent.
  *
  * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string
  * nor a list of strings
@@ -123,8 +118,8 @@ export function authSecrets(config: Config): Secrets {
 }
 
 /**
- * Returns the ring of the application's secrets. Without secrets it has a random one, so that only this
- * process can read its values.
+ * Returns the ring of the application's secrets. An application without secrets gets a random ring, so that
+ * no other process can read its values.
  */
 export function ringOf(config: Config | undefined): Keyring {
   const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
@@ -132,10 +127,12 @@ export function ringOf(config: Config | undefined): Keyring {
 }
 
 /**
- * Returns why a secret is weak, or undefined, without repeating the secret. `svc check` (SVC205) and warnings
- * use it. Beyond the checks of {@link Keyring.of} it finds repeated blocks, counting characters, few
- * different characters, and placeholders. It cannot prove strength: only a random generator gives a strong
- * secret.
+ * Returns why a secret is weak; undefined if no weakness is found. The text does not repeat the secret. `svc
+ * check` (SVC205) and warnings use it.
+ *
+ * Beyond the checks of {@link Keyring.of} it finds placeholders, repeated blocks, ascending or descending
+ * characters, and too few different characters. It cannot prove strength: only a random generator gives a
+ * strong secret.
  */
 export function weaknessOf(secret: string): string | undefined {
   const form = formOf(secret);
@@ -154,8 +151,6 @@ export function weaknessOf(secret: string): string | undefined {
     return 'consists mostly of characters in ascending or descending order';
   return entropyBits(secret) < LEAST_ENTROPY_BITS ? 'has too few different characters' : undefined;
 }
-
-// -- rings --
 
 function textsOf(secrets: unknown): readonly string[] {
   if (Array.isArray(secrets) && secrets.every((secret) => typeof secret === 'string'))
@@ -185,7 +180,6 @@ function hkdf(secret: KeyObject, salt: string, info: string, bytes: number): Key
   return createSecretKey(Buffer.from(hkdfSync('sha256', secret, salt, info, bytes)));
 }
 
-/** Adds an entry to a cache. Removes the oldest entry if there are `most` already. */
 function remember<T>(kept: Map<string, T>, most: number, key: string, value: T): T {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);
@@ -197,15 +191,15 @@ function listOf(setting: unknown): readonly string[] {
   return textsOf(typeof setting === 'string' ? [setting] : setting);
 }
 
-// -- texts that are not shared secrets --
+// -- texts that are keys of another kind --
 
-/** Matches a public key in SSH's one-line format. */
+/** Start of a public key in the one-line format of SSH. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
 const DER_SEQUENCE = 0x30;
-/** Minimum length of a public key or certificate in base64. */
+/** Minimum length in bytes of a public key or certificate in DER. */
 const LEAST_DER_BYTES = 64;
 
-/** Returns the kind of a text that cannot be a secret, such as a public key, or undefined. */
+/** Returns which kind of key or certificate a text is; undefined if it may be a secret. */
 function formOf(secret: string): string | undefined {
   if (!secret.isWellFormed()) return 'text with half a surrogate pair, which UTF-8 cannot write';
   if (/-----BEGIN [^-]*-----/.test(secret)) return 'a PEM key or certificate';
@@ -214,12 +208,14 @@ function formOf(secret: string): string | undefined {
   return isDer(secret) ? 'a key or certificate (DER in base64)' : undefined;
 }
 
-/** Whether the whole text is one ASN.1 sequence in base64, by its encoded length. */
+/**
+ * Returns whether a text is one ASN.1 sequence in base64: its encoded length is that of the rest of the text.
+ */
 function isDer(secret: string): boolean {
   if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
   const bytes = Buffer.from(secret, 'base64');
   if (bytes.length < LEAST_DER_BYTES || bytes[0] !== DER_SEQUENCE) return false;
-  // number of bytes that encode the length (X.690 §8.1.3)
+  // number of bytes of a long length field; 0 for a length that fits the first byte (X.690 §8.1.3)
   const sizes = bytes[1]! & 0x80 ? bytes[1]! & 0x7f : 0;
   if (sizes > 4) return false;
   const stated = sizes === 0 ? bytes[1]! : bytes.readUIntBE(2, sizes);
@@ -241,19 +237,19 @@ const PLACEHOLDERS: readonly string[] = [
   'please-change',
   'secretsecret',
 ];
-/** Words of placeholders, longest first, because the first match is removed. */
+/** Words of placeholders. Longer ones come first, because the first match is removed from the text. */
 const COMMON_WORDS =
   /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
-/** Minimum number of characters that remain after common words are removed. */
+/** Minimum number of characters that must remain after the words of placeholders are removed. */
 const LEAST_RANDOM_CHARACTERS = 12;
 /**
- * Minimum entropy in bits. 32 random hexadecimal digits are far above it; five different characters are
- * below.
+ * Minimum entropy in bits. Text of 32 random hexadecimal digits has about 120; text of five different
+ * characters has fewer than 80.
  */
 const LEAST_ENTROPY_BITS = 80;
 /**
- * Maximum share of counting characters. In 32 random hexadecimal digits about a fifth differ by one from
- * their neighbour.
+ * Maximum share of characters that differ by at most one from the character before. It is about a fifth in 32
+ * random hexadecimal digits.
  */
 const MOST_RISING = 0.7;
 
@@ -265,8 +261,8 @@ function withoutCommonWords(secret: string): string {
 }
 
 /**
- * Returns the length of the shortest block whose repetition gives the text, or the text's length. The last
- * block may be incomplete.
+ * Returns the length of the shortest block that repeats to the whole text; the length of the text if none
+ * does. The last repetition may be incomplete.
  */
 function periodOf(secret: string): number {
   for (let period = 1; period <= secret.length / 2; period++) {
@@ -275,7 +271,7 @@ function periodOf(secret: string): number {
   return secret.length;
 }
 
-/** Returns the share of characters that differ by one from the character before. */
+/** Returns the share of characters that differ by at most one from the character before. */
 function risingPart(secret: string): number {
   let rising = 0;
   for (let index = 1; index < secret.length; index++) {
@@ -284,7 +280,9 @@ function risingPart(secret: string): number {
   return rising / (secret.length - 1);
 }
 
-/** Returns Shannon's entropy of the single characters, which is an upper limit of the text's entropy. */
+/**
+ * Returns Shannon's entropy of the single characters in bits. The entropy of the whole text is not higher.
+ */
 function entropyBits(secret: string): number {
   const counts = new Map<string, number>();
   for (const character of secret) counts.set(character, (counts.get(character) ?? 0) + 1);

@@ -34,11 +34,14 @@ export interface PasswordOptions {
    */
   readonly iterations?: number | undefined;
   /**
-   * Stored hashes with more iterations count as invalid, 1 ... 1_000_000_000. Default 5_000_000, which takes
-   * some seconds.
+   * Maximum number of iterations of a stored hash, 1 ... 1_000_000_000. A hash with more counts as invalid.
+   * Default 5_000_000, which takes some seconds.
    */
   readonly maxIterations?: number | undefined;
-  /** Peppers. The first is used for new hashes; all are accepted. Default: no peppers. */
+  /**
+   * Peppers: the first one is used for new hashes, and hashes with any of them can be verified. Default: no
+   * peppers.
+   */
   readonly pepper?: Pepper | readonly Pepper[] | undefined;
   /** Allows fewer iterations, 1 or more, which do not protect passwords. Default false. */
   readonly unsafeForTests?: boolean | undefined;
@@ -58,12 +61,12 @@ type Algorithm = 'sha256' | 'sha512';
 const LEAST_ITERATIONS = { sha256: 600_000, sha512: 220_000 } as const;
 const SALT_BYTES = 16;
 const HASH_BYTES = { sha256: 32, sha512: 64 } as const;
-/** Maximum length in bytes. OWASP ASVS 6.2.9 requires support for at least 64 characters. */
+/** Maximum length of a password in bytes. At least 64 characters must be accepted (OWASP ASVS 6.2.9). */
 const MAX_PASSWORD_BYTES = 4_096;
 const MAX_STORED_CHARACTERS = 512;
 
 /**
- * Returns a hash to store. Two hashes of one password differ.
+ * Hashes a password. Two hashes of one password differ.
  *
  * @throws BadRequest for a password that is empty, longer than 4,096 bytes in UTF-8, malformed, or ends in
  * NUL; HTTPException 503 with `Retry-After` when too many hashes wait; SvcError `E_OPTION_RANGE`,
@@ -112,8 +115,8 @@ export async function checkPassword(
 }
 
 /**
- * Whether a stored hash is invalid, or has weaker parameters or another algorithm or pepper than these
- * options.
+ * Returns whether a stored hash should be replaced: it is invalid, has fewer iterations than these options,
+ * or another algorithm or pepper.
  */
 export function needsRehash(stored: string, options: PasswordOptions = {}): boolean {
   const hashing = read('needsRehash()', options);
@@ -123,7 +126,6 @@ export function needsRehash(stored: string, options: PasswordOptions = {}): bool
 
 // -- hashing --
 
-/** Validated {@link PasswordOptions}. */
 interface HashOptions {
   readonly algorithm: Algorithm;
   readonly iterations: number;
@@ -160,7 +162,7 @@ function read(owner: string, options: PasswordOptions): HashOptions {
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);
-  // checks the peppers now, so that a weak one is reported before it is used
+  // Keyring.of() throws for a weak pepper, before the pepper is used
   for (const { secret } of peppers) Keyring.of(secret);
   return { algorithm, iterations, maxIterations, peppers };
 }
@@ -176,31 +178,31 @@ interface StoredHash {
 }
 
 /**
- * Form of a stored hash. Salts from other programs may have 4 bytes or more; needsRehash() reports short
- * ones.
+ * Form of a stored hash. Other programs use salts of 4 bytes and more; needsRehash() reports those below 16.
  */
 const STORED =
   /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
 
 /**
- * Parses a stored hash. Returns undefined if it is invalid, takes too long to verify, or needs a pepper that
+ * Parses a stored hash. Returns undefined if it is invalid, has too many iterations, or needs a pepper that
  * was removed.
  */
 function parse(stored: unknown, { maxIterations, peppers }: HashOptions): StoredHash | undefined {
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
-  const algorithm = parts[1] as Algorithm; // the pattern allows only names of the type Algorithm
+  const algorithm = parts[1] as Algorithm; // the pattern allows no other algorithms
   const [iterations, keyId] = [Number(parts[2]), parts[3]];
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
   if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
-  // an output longer than the hash would multiply the time
+  // PBKDF2 computes one block for each length of the hash function, so a longer output would multiply the
+  // time
   if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined;
   return { algorithm, iterations, pepper, salt, hash };
 }
 
-/** Whether a text is canonical base64 without padding. */
+/** Decodes base64 without padding. Returns undefined unless the text is canonical. */
 function bytesOfBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return unpadded(bytes) === text ? bytes : undefined;
@@ -223,8 +225,9 @@ function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: HashO
 // -- hashing --
 
 /**
- * Returns the bytes to hash, or undefined for an invalid password. A lone surrogate is invalid, because all
- * of them become U+FFFD. A NUL at the end is invalid, because HMAC pads its key with NULs (RFC 2104 §2).
+ * Returns the bytes of a password in normal form C; undefined for an invalid password. Text with a lone
+ * surrogate is invalid, because UTF-8 writes all of them as U+FFFD. Text that ends in NUL is invalid, because
+ * HMAC pads its key with NULs (RFC 2104 §2).
  */
 function bytesOf(password: unknown): Buffer | undefined {
   if (
@@ -253,7 +256,7 @@ async function freshHash(password: Buffer, { algorithm, iterations, peppers }: H
   return `$pbkdf2-${algorithm}$${parameters}$${unpadded(salt)}$${unpadded(hash)}`;
 }
 
-/** Calls `rehash` with a new hash, or skips it while too many hashes wait. */
+/** Calls `rehash` with a new hash. Does nothing if too many hashes wait. */
 async function offer(
   rehash: (fresh: string) => unknown,
   password: Buffer,
@@ -264,18 +267,20 @@ async function offer(
 }
 
 /**
- * Maximum number of hashes at once: one thread fewer than the pool has. If all were busy, reading files and
- * resolving host names would wait a tenth of a second.
+ * Maximum number of hashes that are computed at once: one fewer than the threads of Node's pool. The free
+ * thread reads files and resolves host names meanwhile.
  */
 const MOST_AT_ONCE = 3;
-/** Maximum number of waiting hashes, which take some seconds. Clients after them would give up. */
+/**
+ * Maximum number of hashes that wait. They take some seconds together; clients further back would give up.
+ */
 const MOST_WAITING = 64;
 const RETRY_AFTER_SECONDS = '2';
 const inThreadPool = promisify(pbkdf2);
 const waiting: (() => void)[] = [];
 let running = 0;
 
-/** Queue of PBKDF2 computations: at most three run at once, and the others wait in order. */
+/** Computes PBKDF2 in the thread pool. At most three computations run at once; the others wait in order. */
 async function derive(
   password: Buffer,
   salt: Buffer,
@@ -285,7 +290,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    // a hash that has ended passes its slot on to the first in the queue
+    // a computation that has ended starts the first one that waits, without changing `running`
     await new Promise<void>((resolve) => waiting.push(resolve));
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again', {

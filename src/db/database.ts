@@ -7,7 +7,7 @@ import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
 import { MAX_TIMEOUT_MS, endingLimit, limitOf, settledBy, sleepWithin, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
-import { TracedConnection, queries, tracedSource } from './tracing.ts';
+import { queries, tracedConnection, tracedSource } from './tracing.ts';
 import {
   Transaction,
   committedBy,
@@ -212,10 +212,7 @@ export class Database extends Session {
       late = rest;
     };
     try {
-      limit =
-        options === undefined && this.#statementTimeoutMs === 0
-          ? undefined
-          : limitOf(options, this.#statementTimeoutMs, this.#clock);
+      limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
       connection = await this.#begin(WRITING, limit);
       const traced = this.#traced(connection);
       const working = work(traced, limit);
@@ -260,9 +257,7 @@ export class Database extends Session {
   ): Promise<T> {
     const connection = await this.#begin(
       begin,
-      this.#statementTimeoutMs === 0
-        ? limit
-        : limitOf(undefined, this.#statementTimeoutMs, this.#clock, limit),
+      limitOf(undefined, this.#statementTimeoutMs, this.#clock, limit),
     );
     this.#openTransactions++;
     let tx: Transaction | undefined;
@@ -337,7 +332,7 @@ export class Database extends Session {
    * Returns the connection, or a wrapper that publishes its statements while `svc:db:query` has subscribers.
    */
   #traced(connection: Connection): Connection {
-    return queries.hasSubscribers ? new TracedConnection(connection, this.dialect, this.#name) : connection;
+    return queries.hasSubscribers ? tracedConnection(connection, this.dialect, this.#name) : connection;
   }
 
   async #guarded(

@@ -38,6 +38,8 @@ export type DatabaseErrorCode =
   | 'storage'
   | 'corrupt';
 
+const RETRYABLE: ReadonlySet<DatabaseErrorCode> = new Set(['serialization', 'deadlock', 'lock_timeout']);
+
 /** Details of a failure besides its message. */
 export interface DatabaseErrorDetails {
   /** SQLSTATE of ISO 9075, five characters. For an engine without one, the SQLSTATE that PostgreSQL uses. */
@@ -110,7 +112,7 @@ export class DatabaseError extends Error {
 
   /** Whether the same transaction may succeed when it is run again. */
   get isRetryable(): boolean {
-    return false;
+    return RETRYABLE.has(this.code);
   }
 }
 
@@ -156,23 +158,14 @@ export class ExclusionViolation extends ConstraintViolation {
 /** The transaction read rows that another transaction then changed. */
 export class SerializationFailure extends DatabaseError {
   override readonly code = 'serialization';
-  override get isRetryable(): boolean {
-    return true;
-  }
 }
 /** Two transactions waited for each other, and the engine aborted this one. */
 export class Deadlock extends DatabaseError {
   override readonly code = 'deadlock';
-  override get isRetryable(): boolean {
-    return true;
-  }
 }
 /** Another connection held a lock for longer than the lock timeout: SQLite's "database is locked". */
 export class LockTimeout extends DatabaseError {
   override readonly code = 'lock_timeout';
-  override get isRetryable(): boolean {
-    return true;
-  }
 }
 
 /** The caller's signal was aborted; `cause` is the reason of the signal. */
@@ -311,4 +304,11 @@ function foreign(stack: string): string[] {
  */
 export class ProtocolViolation extends Error {
   override readonly name = 'ProtocolViolation';
+}
+
+/** Returns the loss of a connection whose bytes cannot be understood. */
+export function lostByProtocol(cause: unknown): ConnectionLost {
+  const problem =
+    cause instanceof ProtocolViolation ? cause.message : 'the server sent a value that cannot be read';
+  return new ConnectionLost(`Protocol violation: ${problem}`, { sqlstate: '08P01', cause });
 }

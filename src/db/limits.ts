@@ -58,6 +58,11 @@ export function limitOf(
   };
 }
 
+/** Returns a limit of so many milliseconds from now. */
+export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): Limit {
+  return { signal, deadlineMs: clock.monotonicMs() + timeoutMs, timeoutMs };
+}
+
 /**
  * Time for COMMIT or ROLLBACK when the limit leaves none: stopping earlier would leave the outcome unknown.
  */

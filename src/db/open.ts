@@ -3,7 +3,7 @@
  */
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, isRecord, oneOf, readOptions } from '../base/options.ts';
+import { bool, given, int, isObject, isRecord, oneOf, readOptions } from '../base/options.ts';
 import { Database } from './database.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { readOwnTypes, type OwnType } from './own-types.ts';
@@ -341,8 +341,4 @@ function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'conne
  */
 export async function openDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
   return (await prepareDatabase(url, options).open()).database;
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null;
 }

@@ -235,7 +235,9 @@ export class DatabasePlugin implements Plugin {
     const { clock, log } = this.#host!; // register() has set the host
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
-    return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly: true, readers: 0 });
+    // a primary that must take writes cannot be asked for read-only sessions: reading writes nothing there, either
+    const readOnly = address.dialect === 'sqlite' || address.target !== 'read-write';
+    return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly, readers: 0 });
   }
 
   /**
@@ -254,14 +256,20 @@ export class DatabasePlugin implements Plugin {
 
   #rules(): Rule[] {
     const { isInMemory, synchronous, unproved } = this.#described;
-    const rule = (id: `${string}/${string}`, why: string, remedy: string, message: string): Rule => ({
+    const rule = (
+      id: Rule['id'],
+      why: string,
+      remedy: string,
+      message: string,
+      applies: (view: Parameters<Rule['run']>[0]) => boolean = ({ env }) => env === 'production',
+    ): Rule => ({
       id,
       severity: 'warning',
       phase: 'environment',
       why,
       remedy,
       run: (view, report) => {
-        if (view.env === 'production') report(`plugin ${this.name}`, message);
+        if (applies(view)) report(`plugin ${this.name}`, message);
       },
     });
     const { dialect } = parseDatabaseUrl(this.#url);
@@ -285,20 +293,13 @@ export class DatabasePlugin implements Plugin {
       },
       ...(isFile
         ? [
-            {
-              id: 'SVC403',
-              severity: 'warning',
-              phase: 'environment',
-              why: ONE_FILE,
-              remedy: 'Use a server: postgres://…; or one process',
-              run: (view, report) => {
-                if (isServedByMany(view))
-                  report(
-                    `plugin ${this.name}`,
-                    'several processes write to one SQLite file, so each waits for the others',
-                  );
-              },
-            } satisfies Rule,
+            rule(
+              'SVC403',
+              ONE_FILE,
+              'Use a server: postgres://…; or one process',
+              'several processes write to one SQLite file, so each waits for the others',
+              isServedByMany,
+            ),
           ]
         : []),
       ...(isInMemory

@@ -3,7 +3,7 @@
  * and list of columns.
  */
 import { SvcError } from '../base/errors.ts';
-import { isObject, shown } from '../base/options.ts';
+import { shown } from '../base/options.ts';
 import { classPlan, compileType } from '../schema/plan.ts';
 import { columnCheck } from '../schema/column-values.ts';
 import { rowReading, snakeCased, type RowReading } from '../schema/rows.ts';
@@ -49,13 +49,6 @@ export type SetsOf<S extends readonly SchemaClass[]> = {
 
 /** Options of any method that runs a statement. @internal */
 export type VerbOptions = QueryOptions | RowOptions | ValueOptions | SetOptions;
-
-/** Whether the options ask for rows or a value as a schema. @internal */
-export function hasSchema(
-  options: VerbOptions | undefined,
-): options is RowOptions | ValueOptions | SetOptions {
-  return isObject(options) && 'as' in options;
-}
 
 /** Returns the options without `as` and `snakeCase`; undefined when no others are left. @internal */
 export function limitsOf(options: VerbOptions): QueryOptions | undefined {

@@ -2,12 +2,11 @@
  * Methods that run statements, shared by the database and its transactions.
  */
 import { SvcError } from '../base/errors.ts';
-import { shown } from '../base/options.ts';
+import { isObject, shown } from '../base/options.ts';
 import { quotedName } from './dialects.ts';
 import { atCaller } from './errors.ts';
 import {
   RowDecoder,
-  hasSchema,
   limitsOf,
   valueAs,
   type RowOptions,
@@ -315,6 +314,13 @@ export type OpenStream = (
   source: Pick<Connection, 'stream'>,
   limit: Limit | undefined,
 ) => AsyncIterable<readonly Row[]>;
+
+/** Whether the options ask for rows or a value as a schema. @internal */
+export function hasSchema(
+  options: VerbOptions | undefined,
+): options is RowOptions | ValueOptions | SetOptions {
+  return isObject(options) && 'as' in options;
+}
 
 function textOf(query: string | Sql, dialect: Dialect): string {
   if (typeof query === 'string') return query;

@@ -9,8 +9,7 @@
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { traced } from '../observability/traced.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { BeginOptions, Connection, Dialect, ExecuteResult, Limit, Row, Table } from './driver.ts';
-import type { Params } from './values.ts';
+import type { Connection, Dialect, Row } from './driver.ts';
 import type { Failable } from '../observability/traced.ts';
 
 /** Tracing channel of statements. @internal */
@@ -57,88 +56,50 @@ export function tracedSource(
   };
 }
 
-/** Wraps a connection and publishes each statement. @internal */
-export class TracedConnection implements Connection {
-  /** Absent when the wrapped connection has no such method. */
-  readonly insertMany?: (
-    table: string,
-    columns: readonly string[],
-    rows: Iterable<Params>,
-    limit: Limit | undefined,
-  ) => Awaitable<number>;
-  /** Absent when the wrapped connection has no such method. */
-  readonly fetchSets?: (sql: string, params: Params, limit: Limit | undefined) => Awaitable<Row[][]>;
-  readonly #inner: Connection;
-  readonly #dialect: Dialect;
-  readonly #name: string;
+/** Text in the event of each method, from its first argument. */
+const TEXTS: Readonly<Partial<Record<keyof Connection, (first: unknown) => string>>> = {
+  execute: String,
+  fetchOne: String,
+  fetchAll: String,
+  fetchArrays: String,
+  fetchSets: String,
+  scalar: String,
+  executeMany: String,
+  insertMany: (table) => `insert into ${String(table)}`,
+  script: String,
+  begin: () => 'begin',
+  commit: () => 'commit',
+  rollback: () => 'rollback',
+  savepoint: (name) => `savepoint ${String(name)}`,
+  releaseSavepoint: (name) => `release ${String(name)}`,
+  rollbackTo: (name) => `rollback to ${String(name)}`,
+};
 
-  constructor(inner: Connection, dialect: Dialect, name: string) {
-    this.#inner = inner;
-    this.#dialect = dialect;
-    this.#name = name;
-    if (inner.fetchSets !== undefined)
-      // the condition above has checked that the method exists
-      this.fetchSets = (sql, params, limit) => this.#traced(sql, () => inner.fetchSets!(sql, params, limit));
-    if (inner.insertMany !== undefined) {
-      this.insertMany = (table, columns, rows, limit) =>
-        // the condition above has checked that the method exists
-        this.#traced(`insert into ${table}`, () => inner.insertMany!(table, columns, rows, limit));
-    }
-  }
+/** Wrapped connections, each of which belongs to one database. */
+const wrapped = new WeakMap<Connection, Connection>();
 
-  get isInTransaction(): boolean {
-    return this.#inner.isInTransaction;
+/** Returns a connection that publishes each statement of another one. @internal */
+export function tracedConnection(inner: Connection, dialect: Dialect, name: string): Connection {
+  const known = wrapped.get(inner);
+  if (known !== undefined) return known;
+  const methods: Record<string, unknown> = {};
+  for (const [method, textOf] of Object.entries(TEXTS)) {
+    // the table names methods, of which a connection may lack two
+    const work = inner[method as 'commit'] as ((...args: unknown[]) => Awaitable<unknown>) | undefined;
+    if (work !== undefined)
+      methods[method] = (...args: unknown[]) =>
+        traced(queries, new QueryEvent(dialect, name, textOf(args[0])), () => work.apply(inner, args));
   }
-
-  execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult> {
-    return this.#traced(sql, () => this.#inner.execute(sql, params, limit));
-  }
-  fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined> {
-    return this.#traced(sql, () => this.#inner.fetchOne(sql, params, limit));
-  }
-  fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]> {
-    return this.#traced(sql, () => this.#inner.fetchAll(sql, params, limit));
-  }
-  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table> {
-    return this.#traced(sql, () => this.#inner.fetchArrays(sql, params, limit));
-  }
-  scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown> {
-    return this.#traced(sql, () => this.#inner.scalar(sql, params, limit));
-  }
-  executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number> {
-    return this.#traced(sql, () => this.#inner.executeMany(sql, rows, limit));
-  }
-  script(sql: string, limit: Limit | undefined): Awaitable<void> {
-    return this.#traced(sql, () => this.#inner.script(sql, limit));
-  }
-  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> {
-    return tracedSource(this.#inner, this.#dialect, this.#name).stream(sql, params, limit);
-  }
-  begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void> {
-    return this.#traced('begin', () => this.#inner.begin(options, limit));
-  }
-  commit(limit?: Limit): Awaitable<void> {
-    return this.#traced('commit', () => this.#inner.commit(limit));
-  }
-  rollback(limit?: Limit): Awaitable<void> {
-    return this.#traced('rollback', () => this.#inner.rollback(limit));
-  }
-  savepoint(name: string, limit?: Limit): Awaitable<void> {
-    return this.#traced(`savepoint ${name}`, () => this.#inner.savepoint(name, limit));
-  }
-  releaseSavepoint(name: string, limit?: Limit): Awaitable<void> {
-    return this.#traced(`release ${name}`, () => this.#inner.releaseSavepoint(name, limit));
-  }
-  rollbackTo(name: string, limit?: Limit): Awaitable<void> {
-    return this.#traced(`rollback to ${name}`, () => this.#inner.rollbackTo(name, limit));
-  }
-  retire(): void {
-    this.#inner.retire?.();
-  }
-
-  #traced<T>(text: string, work: () => Awaitable<T>): Awaitable<T> {
-    return traced(queries, new QueryEvent(this.#dialect, this.#name, text), work);
-  }
+  const connection = {
+    ...tracedSource(inner, dialect, name),
+    ...methods,
+    retire: () => inner.retire?.(),
+    get isInTransaction() {
+      return inner.isInTransaction;
+    },
+  } as unknown as Connection; // the loop has added the other methods
+  wrapped.set(inner, connection);
+  return connection;
 }
 
 /**

@@ -203,10 +203,7 @@ export class Transaction extends Session {
     this.#inFlight++;
     try {
       const { clock, connection, limit: outer } = this.#deps;
-      const limit =
-        options === undefined && outer === undefined && defaultMs === 0
-          ? undefined
-          : limitOf(options, defaultMs, clock, outer);
+      const limit = limitOf(options, defaultMs, clock, outer);
       while (this.#nested !== undefined)
         // loops, because another waiting caller may have begun a nested transaction first
         await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined);

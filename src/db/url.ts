@@ -57,11 +57,11 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
   if (dialect === 'mysql' || dialect === 'mariadb')
     return parseMySqlUrl(dialect, rest, (problem) => refuse(url, problem));
   if (scheme !== 'sqlite') refuse(url, `the scheme is "sqlite", found "${scheme}"`);
-  const [place = '', query] = split(rest);
+  const [place, query] = rest.split(/\?(.*)/s);
   const keys = queryOf(url, query);
   return {
     dialect,
-    path: pathOf(url, place),
+    path: pathOf(url, place!), // split() returns at least one part
     isReadOnly: keys.get('mode') === 'ro',
     // queryOf() accepts only these values
     synchronous: keys.get('synchronous') as 'full' | 'normal' | undefined,
@@ -80,11 +80,6 @@ export function textIssue(url: unknown): string | undefined {
 /** Returns the address without its password and without the values of its query, for logs and messages. */
 export function shownUrl(url: string): string {
   return url.replace(/^([^:]*:\/\/[^/@:]*):[\s\S]*@/, '$1:…@').replace(/([?&][^=&]*=)[^&]*/g, '$1…');
-}
-
-function split(rest: string): readonly [place: string, query: string | undefined] {
-  const mark = rest.indexOf('?');
-  return mark === -1 ? [rest, undefined] : [rest.slice(0, mark), rest.slice(mark + 1)];
 }
 
 function pathOf(url: string, place: string): string {

@@ -5,11 +5,10 @@
  * Steps from a source to a response whose first chunk is known:
  *   source - iterate() -> ChunkIterator - prime() -> Primed: its first chunk is there, or the source failed before a response was sent
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
-import { ignore } from '../base/promises.ts';
-import { bytesOf } from '../base/bytes.ts';
+import { currentContext, ignore } from '../base/promises.ts';
+import { asBuffer, bytesOf } from '../base/bytes.ts';
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
@@ -36,7 +35,7 @@ export function iterate(chunks: Chunks): ChunkIterator {
  * own context.
  */
 export function inContext(source: ChunkIterator): ChunkIterator {
-  const run = AsyncLocalStorage.snapshot();
+  const run = currentContext();
   return {
     next: () => run(() => source.next()),
     return: () => run(() => source.return?.()),
@@ -288,10 +287,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
   for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
     // `for await` also accepts steps that are not promises
     const checked = checkedChunk(chunk);
-    const bytes =
-      typeof checked === 'string'
-        ? Buffer.from(checked)
-        : Buffer.from(checked.buffer, checked.byteOffset, checked.byteLength);
+    const bytes = typeof checked === 'string' ? Buffer.from(checked) : asBuffer(checked);
     length += bytes.length;
     if (length > announced) throw lengthError(announced, length);
     all.push(bytes);

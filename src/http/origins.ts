@@ -30,7 +30,7 @@ export class AllowedOrigins {
   readonly #list: ReadonlySet<string> | undefined;
   readonly #test: OriginTest | undefined;
   #isAsynchronous = false;
-  /** An unknown origin that an asynchronous function allows; set by settle(). */
+  /** An unknown origin that the function allows; set by settle(). */
   #settled: string | undefined;
 
   /** @throws SvcError `E_CORS`: an entry that no browser sends, so that it would never match */
@@ -47,6 +47,11 @@ export class AllowedOrigins {
   /** Whether every origin is allowed. */
   get isAny(): boolean {
     return this.#list === undefined && this.#test === undefined;
+  }
+
+  /** Whether a function decides. */
+  get isFunction(): boolean {
+    return this.#test !== undefined;
   }
 
   /** Whether the function returns promises. Known after {@link strangerAmong} was called. */
@@ -71,7 +76,8 @@ export class AllowedOrigins {
    */
   async settle(text: string, limitMs: number): Promise<void> {
     const test = this.#test;
-    if (test === undefined || this.strangerAmong(text) !== undefined || !this.#isAsynchronous) return;
+    this.#settled = this.strangerAmong(text);
+    if (test === undefined || this.#settled !== undefined || !this.#isAsynchronous) return;
     const candidates = this.#candidates(test, text);
     // without a request, as in strangerAmong()
     const asked = candidates.map(async (origin) => (await test(origin, undefined as never)) === true);
@@ -134,18 +140,32 @@ export function fieldOf(req: HttpRequest, name: string): string | undefined {
  * begin with it, or contain it.
  */
 function strangersOf(code: string): string[] {
-  const names = code.replaceAll('\\', '').match(/[a-z\d-]+(?:\.[a-z\d-]+)*\.[a-z]{2,}/gi) ?? [];
+  const found =
+    code
+      .toLowerCase()
+      .replaceAll('\\', '')
+      .match(/[a-z\d][a-z\d-]*(?:\.[a-z\d-]+)*\.[a-z]{2,}/g) ?? [];
+  const names = new Set(found.flatMap((name) => [name, siteOf(name)]));
   return [
     UNKNOWN_ORIGIN,
-    ...names
-      .map((name) => name.toLowerCase())
-      .flatMap((name) => [
-        `https://svc-check${name}`,
-        `https://${name}.svc-check.invalid`,
-        `https://${name.replaceAll('.', 'x')}.invalid`,
-        `https://${name.replace('.', 'x')}`,
-      ]),
+    ...[...names].slice(0, MOST_NAMES).flatMap((name) =>
+      [
+        `svc-check${name}`,
+        `${name}.svc-check.invalid`,
+        `${name.replaceAll('.', 'x')}.invalid`,
+        name.replace('.', 'x'),
+      ]
+        .filter((host) => !host.endsWith(`.${siteOf(name)}`)) // another host of the same site
+        .map((host) => `https://${host}`),
+    ),
   ];
+}
+
+const MOST_NAMES = 5_000;
+
+/** Returns the last two labels of a host name. */
+function siteOf(name: string): string {
+  return name.split('.').slice(-2).join('.');
 }
 
 function readList(origins: readonly string[]): ReadonlySet<string> {

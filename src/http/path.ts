@@ -346,21 +346,12 @@ export function paramsReader(parameters: readonly PathParameter[]): ParamsReader
 }
 
 /**
- * Returns a name as an internalized string of V8. A substring of the template is a different string with
- * equal text; storing a property by it takes V8's slow path, which costs a tenth of a look-up with three
- * parameters.
- */
-function asKey(name: string): string {
-  return Object.keys({ [name]: null })[0]!; // the object has one key
-}
-
-/**
  * Makes a constructor, which gives its objects one hidden class. An object literal with computed keys takes
  * four times as long, 93 ns against 23 (routes `param` of test/bench/http.ts). The prototype is that of
  * Object, so the results are plain objects.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
-  const names = parameters.map((parameter) => asKey(parameter.name));
+  const names = parameters.map((parameter) => parameter.name);
   const reads = parameters.map((parameter) => parameter.converter.read);
   function Values(this: Record<string, unknown>, captures: readonly string[]): void {
     for (let index = 0; index < names.length; index++) this[names[index]!] = reads[index]!(captures[index]!);

@@ -112,6 +112,7 @@ export class ErrorRenderer {
   /** Reports an exception that is thrown after the response, on a WebSocket. */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
+    this.#failures.onUnhandled?.(error, req.id);
   }
 }
 
@@ -141,10 +142,14 @@ export class CoreEdge {
   }
 
   answer(value: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    if (typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function')
+    const isResponse = value instanceof HttpResponse; // tested first, because middleware nearly always returns one
+    if (
+      !isResponse &&
+      typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function'
+    )
       return this.#settle(value as PromiseLike<unknown>, req);
     try {
-      const response = toResponse(value, this.#plan).settle(req);
+      const response = (isResponse ? value : toResponse(value, this.#plan)).settle(req);
       return response instanceof HttpResponse ? response : this.#settle(response, req);
     } catch (error) {
       return this.#errors.render(error, req);
@@ -286,22 +291,19 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
     deps.log.debug('client_disconnected', req.logFields());
     return problem(400, req.id, { detail: 'The request was not received whole' });
   }
-  deps.errors.add(1);
   const status = error instanceof HTTPException ? error.status : 500;
-  deps.log.error('unhandled_error', error, { ...req.logFields(), status });
-  if (req.event !== undefined) failRequest(req.event, error);
+  reportFailure(error, req, deps, status);
   const trace = deps.debug ? stackOf(error) : undefined;
   if (error instanceof HTTPException) return problemFor(error, req, deps, trace);
   deps.onUnhandled?.(error, req.id);
   return problem(500, req.id, { trace });
 }
 
-/** Logs an exception that is thrown after the response, on a WebSocket. */
-function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps): void {
+/** Counts and logs an unhandled error. `status`: that of its response; undefined on an open WebSocket. */
+function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps, status?: number): void {
   deps.errors.add(1);
-  deps.log.error('unhandled_error', error, req.logFields());
+  deps.log.error('unhandled_error', error, { ...req.logFields(), status });
   if (req.event !== undefined) failRequest(req.event, error);
-  deps.onUnhandled?.(error, req.id);
 }
 
 function problemFor(

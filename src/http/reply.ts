@@ -16,6 +16,7 @@ import {
   JSON_TYPE,
   Prepared,
   PreparedType,
+  setFields,
   StreamingResponse,
   TEXT_TYPE,
   toJson,
@@ -116,8 +117,7 @@ function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan
   const text = status === 204 || status === 304 ? undefined : encode(body, status);
   if (text === undefined) return withStatus(body, status, given?.headers, plan);
   const response = new HttpResponse(text, JSON_.get(status));
-  if (given?.headers !== undefined)
-    for (const [name, field] of Object.entries(given.headers)) response.headers.set(name, field);
+  setFields(response, given?.headers);
   return response;
 }
 
@@ -153,8 +153,7 @@ function withStatus(
   const response = given === body ? given.copy() : given;
   // without a status in the reply, the response keeps its own
   if (status !== undefined) response.status = status;
-  if (headers !== undefined)
-    for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
+  setFields(response, headers);
   return response;
 }
 

@@ -109,8 +109,7 @@ export class HttpResponse {
     this.#status = checkedStatus(status);
     this.#prepared = UNPREPARED;
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
-    if (headers !== undefined)
-      for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
+    setFields(this, headers);
   }
 
   /** The content. Buffers and other views of bytes become a `Uint8Array` when they are set. */
@@ -239,6 +238,20 @@ function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
   return bytesOf(body) ?? (body as Chunks); // any other object must be a source of chunks
+}
+
+/** Sets header fields, if there are any. @throws SvcError `E_HEADER` */
+export function setFields(
+  { headers }: HttpResponse,
+  fields: Readonly<Record<string, string>> | undefined,
+): void {
+  for (const [name, value] of Object.entries(fields ?? {})) headers.set(name, value);
+}
+
+/** The size of a response's body in bytes; for chunks, and without a body, its `contentLength`. */
+export function lengthOf({ body, contentLength }: Pick<HttpResponse, 'body' | 'contentLength'>): number {
+  if (typeof body === 'string') return Buffer.byteLength(body);
+  return body instanceof Uint8Array ? body.length : contentLength;
 }
 
 /** Statuses of responses without content (RFC 9110 §6.4.1). */
@@ -404,8 +417,7 @@ export function problem(
 export function issueOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
   const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
-  if (error.headers !== undefined)
-    for (const [name, value] of Object.entries(error.headers)) response.headers.set(name, value);
+  setFields(response, error.headers);
   return response;
 }
 
@@ -441,34 +453,26 @@ export function toJson(value: unknown): string {
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
   // a promise becomes {}, and few other values do
-  if (text.includes('{}') && hasPromise(value)) throw forgottenAwait(value);
+  const place = text.includes('{}') ? promiseIn(value) : undefined;
+  if (place !== undefined) throw new SvcError('E_REPLY', [`${place} ${FORGOTTEN_AWAIT}`]);
   return text;
 }
 
-/** Whether a JSON value contains a promise. */
-function hasPromise(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (Array.isArray(value)) return value.some(hasPromise);
-  if (isThenable(value)) return true;
-  if (typeof (value as { toJSON?: unknown }).toJSON === 'function')
-    return hasPromise((value as { toJSON(): unknown }).toJSON());
-  for (const key of Object.keys(value))
-    if (hasPromise((value as Readonly<Record<string, unknown>>)[key])) return true;
-  return false;
+/** Returns the place of a promise inside a JSON value; undefined if there is none. */
+function promiseIn(value: unknown, path = '$'): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (isThenable(value)) return path;
+  const { toJSON } = value as { toJSON?: unknown };
+  if (typeof toJSON === 'function') return promiseIn(toJSON.call(value), path);
+  for (const [key, member] of Object.entries(value)) {
+    const found = promiseIn(member, memberPath(path, value, key));
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
-/** The error for a promise inside a value, with its place. */
-function forgottenAwait(value: unknown): SvcError {
-  const paths = new Map<unknown, string>();
-  let found: string | undefined;
-  JSON.stringify(value, function (this: unknown, key: string, member: unknown): unknown {
-    const above = paths.get(this); // undefined for the object in which JSON.stringify wraps the value
-    const path = above === undefined ? '$' : Array.isArray(this) ? `${above}[${key}]` : `${above}.${key}`;
-    if (isThenable(member)) found ??= path;
-    else if (typeof member === 'object') paths.set(member, path);
-    return found === undefined && typeof member !== 'bigint' ? member : null;
-  });
-  return new SvcError('E_REPLY', [`${found ?? '$'} ${FORGOTTEN_AWAIT}`]);
+function memberPath(path: string, value: object, key: string): string {
+  return Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`;
 }
 
 function describe(value: unknown): string {
@@ -496,7 +500,7 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
   if (above.size >= 512) return `nesting deeper than 512 levels at ${path.slice(0, 80)}…`;
   above.add(value);
   for (const [key, member] of Object.entries(value)) {
-    const problem = cycleIn(member, Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`, above);
+    const problem = cycleIn(member, memberPath(path, value, key), above);
     if (problem !== undefined) return problem;
   }
   above.delete(value);
@@ -553,27 +557,20 @@ export class NDJSONResponse extends StreamingResponse {
   ) {
     const source = checkedSource(values) as Chunks; // the cast is safe: each value becomes a line of text
     super(
-      { [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Chunk> },
+      { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
     ); // the cast is safe: `for await` accepts steps that are not promises
   }
 }
 
-class Lines implements ChunkIterator {
-  readonly #source: ChunkIterator;
-
-  constructor(source: ChunkIterator) {
-    this.#source = source;
-  }
-
-  next(): ChunkStep | PromiseLike<ChunkStep> {
-    const step = this.#source.next();
-    return isPending(step) ? step.then(lineOf) : lineOf(step);
-  }
-
-  return(): unknown {
-    return this.#source.return?.();
-  }
+function linesOf(source: ChunkIterator): ChunkIterator {
+  return {
+    next() {
+      const step = source.next();
+      return isPending(step) ? step.then(lineOf) : lineOf(step);
+    },
+    return: () => source.return?.(),
+  };
 }
 
 function lineOf(step: ChunkStep): ChunkStep {

@@ -4,10 +4,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
-import { planPrompts } from './prompts.ts';
-import { isPrompt, isResource, planTools } from './tools.ts';
-import { planResources } from './resources.ts';
-import type { PlannedResource } from './resources.ts';
+import { PlannedPrompt } from './prompts.ts';
+import { isPrompt, isResource, planNames, PlannedTool } from './tools.ts';
+import { PlannedResource } from './resources.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { CARRIER, SESSION, stateKey } from '../http/state.ts';
 import { TrustedHostMiddleware } from '../http/middleware/trusted-host.ts';
@@ -16,11 +15,9 @@ import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
-import type { PlannedPrompt } from './prompts.ts';
 import type { ToolResult } from './results.ts';
 import type { Asker, ToolClient } from './questions.ts';
-import type { PlannedTool } from './tools.ts';
-import type { CompiledRoute, Context, HttpRequest, StateKey } from '../http/contracts.ts';
+import type { CompiledRoute, Context, HttpRequest, Middleware, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 
 /** The methods of an application that its tools use. @internal */
@@ -104,11 +101,6 @@ export const DEFAULT_RESULT_BYTES = 1_000_000;
 
 const toolsets = new WeakMap<McpApplication, Toolset>();
 
-/** Returns the tools and prompts of an application. They are built once. */
-export function toolsetOf(app: McpApplication): Toolset {
-  return Toolset.of(app);
-}
-
 /** The tools, prompts and resources of an application, and the methods that call them. */
 export class Toolset {
   readonly tools: readonly PlannedTool[];
@@ -118,34 +110,28 @@ export class Toolset {
   readonly #byName: ReadonlyMap<string, PlannedTool>;
   /** Origin of calls without a host: a host that TrustedHostMiddleware accepts. */
   readonly #origin: string;
-  /** The name of the idempotency key field, for routes that refuse a request without a key. */
-  readonly #keyFields: ReadonlyMap<RouteDetail, string>;
+  readonly #middleware: readonly Middleware[];
 
   /** Returns the toolset of an application. It is built once. */
   static of(app: McpApplication): Toolset {
-    let toolset = toolsets.get(app);
-    if (toolset === undefined) toolsets.set(app, (toolset = new Toolset(app)));
+    const toolset = toolsets.get(app) ?? new Toolset(app);
+    toolsets.set(app, toolset);
     return toolset;
   }
 
   private constructor(app: McpApplication) {
     const { details, middleware, tools } = app.application().view;
     this.#app = app;
-    this.tools = planTools(details, tools);
-    this.prompts = planPrompts(tools.filter(isPrompt));
-    this.resources = planResources(tools.filter(isResource));
-    this.#byName = new Map(this.tools.map((tool) => [tool.name, tool]));
-    this.#keyFields = new Map(
-      [...details, ...tools].flatMap((detail) => {
-        const layer = [...middleware, ...detail.declared.use].find(
-          (candidate) =>
-            candidate instanceof IdempotencyMiddleware &&
-            candidate.isRequired &&
-            candidate.covers(detail.route),
-        );
-        return layer instanceof IdempotencyMiddleware ? [[detail, layer.header]] : [];
-      }),
+    this.tools = planNames(details, tools).map(
+      ({ name, detail }) => new PlannedTool(name, detail, tools.includes(detail)),
     );
+    // app.prompt() has set the name
+    this.prompts = tools
+      .filter(isPrompt)
+      .map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
+    this.resources = tools.filter(isResource).map((detail) => new PlannedResource(detail));
+    this.#byName = new Map(this.tools.map((tool) => [tool.name, tool]));
+    this.#middleware = middleware;
     this.#origin = `http://${middleware.find((layer) => layer instanceof TrustedHostMiddleware)?.usualHost ?? 'localhost'}`;
   }
 
@@ -196,19 +182,10 @@ export class Toolset {
    * Whether the path with its arguments matches another route that comes first: `/users/{name}` with `me`
    * matches `/users/me`. The other route need not be a tool.
    */
-  #leadsElsewhere(
-    {
-      detail: {
-        route: { method, template },
-        declared,
-      },
-      isFunction,
-    }: PlannedTool,
-    target: string,
-  ): boolean {
+  #leadsElsewhere({ detail: { route, declared }, isFunction }: PlannedTool, target: string): boolean {
     if (isFunction || declared.template.parameters.length === 0) return false;
-    const found = this.#app.application().routeAt(method, target.split('?', 1)[0]!);
-    return found !== undefined && found.template !== template;
+    const found = this.#app.application().routeAt(route.method, target.split('?', 1)[0]!);
+    return found !== undefined && found.template !== route.template;
   }
 
   /** Sends a request to the application within this process. */
@@ -227,10 +204,13 @@ export class Toolset {
     for (const [name, value] of Object.entries(caller.fieldsFor(detail, fields)))
       if (!OURS.has(name)) headers.set(name, value);
     if (typeof body === 'string') headers.set('content-type', 'application/json');
-    const keyField = this.#keyFields.get(detail);
-    if (keyField !== undefined && !headers.has(keyField))
+    const layers = [...this.#middleware, ...detail.declared.use];
+    const keyed = layers.find(
+      (layer) => layer instanceof IdempotencyMiddleware && layer.covers(detail.route),
+    );
+    if (keyed instanceof IdempotencyMiddleware && keyed.isRequired && !headers.has(keyed.header))
       // tool clients send no idempotency keys, so each call gets a new key
-      headers.set(keyField, `"${randomBytes(16).toString('base64url')}"`);
+      headers.set(keyed.header, `"${randomBytes(16).toString('base64url')}"`);
     const request = new Request((caller.origin ?? this.#origin) + target, {
       method: detail.route.method,
       headers,
@@ -275,17 +255,8 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
 
 /** Header fields that describe the client's own message, and so are not copied to a call. */
 const OURS: ReadonlySet<string> = new Set([
-  'host',
-  'content-length',
-  'content-type',
-  'content-encoding',
-  'transfer-encoding',
-  'connection',
-  'accept',
-  'accept-encoding',
-  'te',
-  'upgrade',
-  'expect',
+  ...['host', 'content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'connection'],
+  ...['accept', 'accept-encoding', 'te', 'upgrade', 'expect'],
 ]);
 
 /**

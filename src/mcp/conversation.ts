@@ -8,11 +8,11 @@ import { SentRequests, stopping } from './questions.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
 import {
   INTERNAL_ERROR,
-  INVALID_REQUEST,
   PARSE_ERROR,
   RpcError,
   batchIssue,
   failure,
+  invalidRequest,
   notification,
   readMessage,
 } from './messages.ts';
@@ -64,12 +64,7 @@ export class McpConversation {
     }
     if (Array.isArray(value)) return this.#receiveBatch(value);
     const answer = this.#take(value, false);
-    if (answer !== undefined)
-      this.#run(
-        answer.then((message) => {
-          if (message !== undefined) this.#send(message);
-        }),
-      );
+    if (answer !== undefined) this.#reply(answer);
   }
 
   /** Sends the error for a message that could not be read. */
@@ -97,7 +92,11 @@ export class McpConversation {
     this.#deps.send(JSON.stringify(message));
   }
 
-  #run(running: Promise<unknown>): void {
+  /** Sends a response when it is ready. */
+  #reply(answer: Promise<JsonObject | readonly JsonObject[] | undefined>): void {
+    const running = answer.then((message) => {
+      if (message !== undefined) this.#send(message);
+    });
     this.#running.add(running);
     void running.finally(() => this.#running.delete(running));
   }
@@ -105,17 +104,12 @@ export class McpConversation {
   #receiveBatch(values: readonly unknown[]): void {
     const problem = batchIssue(values, this.#session?.dialect);
     if (problem !== undefined) return this.refuse(problem);
-    const answers = values.map((value) => this.#take(value, true)).filter((answer) => answer !== undefined);
-    if (answers.length > 0)
-      this.#run(
-        Promise.all(answers).then((messages) =>
-          this.#sendBatch(messages.filter((message) => message !== undefined)),
-        ),
-      );
-  }
-
-  #sendBatch(messages: readonly JsonObject[]): void {
-    if (messages.length > 0) this.#send(messages);
+    this.#reply(
+      Promise.all(values.map((value) => this.#take(value, true))).then((answers) => {
+        const answered = answers.filter((answer) => answer !== undefined);
+        return answered.length === 0 ? undefined : answered;
+      }),
+    );
   }
 
   /** Returns the response to one message; undefined for a notification and for a cancelled request. */
@@ -139,9 +133,9 @@ export class McpConversation {
 
   #issueOf(message: RpcRequest, isInBatch: boolean): RpcError | undefined {
     if (this.#inFlight.has(message.id))
-      return new RpcError(INVALID_REQUEST, 'The id belongs to a request that has no answer yet');
+      return invalidRequest('The id belongs to a request that has no answer yet');
     if (isInBatch && comesAlone(message))
-      return new RpcError(INVALID_REQUEST, `"${message.method}" must not be part of a batch`);
+      return invalidRequest(`"${message.method}" must not be part of a batch`);
     return this.#inFlight.size >= MAX_IN_FLIGHT
       ? new RpcError(INTERNAL_ERROR, `There are already ${MAX_IN_FLIGHT} requests without an answer`)
       : undefined;

@@ -9,6 +9,7 @@
  */
 import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
 import { McpDispatcher } from './server.ts';
+import { bytesOf } from './tools.ts';
 import type { RpcRequest } from './messages.ts';
 import type { HeaderView } from '../http/headers.ts';
 
@@ -50,19 +51,14 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
   return decoded === name ? undefined : differs('Mcp-Name', decoded, name);
 }
 
-const SENTINEL = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 const PLAIN = /^[\t\x20-\x7e]*$/;
 
 /** Decodes the value of a field. Returns undefined when it is neither plain nor base64 text. */
 function decode(value: string): string | undefined {
   if (!PLAIN.test(value)) return undefined;
   if (!value.startsWith('=?base64?') || !value.endsWith('?=')) return value;
-  const coded = SENTINEL.exec(value)?.[1];
-  if (coded === undefined) return undefined;
-  const bytes = Buffer.from(coded, 'base64');
-  return bytes.toString('base64').replace(/=+$/, '') === coded.replace(/=+$/, '')
-    ? bytes.toString()
-    : undefined;
+  const bytes = bytesOf(value.slice('=?base64?'.length, -'?='.length));
+  return bytes && Buffer.from(bytes).toString();
 }
 
 function mismatch(problem: string): RpcError {

@@ -14,7 +14,6 @@ import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { issueOfFields } from './fields.ts';
 import {
   INTERNAL_ERROR,
-  INVALID_REQUEST,
   METHOD_NOT_FOUND,
   NEWEST,
   MISSING_CAPABILITY,
@@ -25,6 +24,7 @@ import {
   UNSUPPORTED_VERSION,
   batchIssue,
   failure,
+  invalidRequest,
   legacyDialect,
   modernDialect,
   notification,
@@ -46,17 +46,8 @@ import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
 
 /** Header fields of the client's request that are copied to calls. */
 const PASSED: readonly string[] = [
-  'authorization',
-  'cookie',
-  'origin',
-  'referer',
-  'sec-fetch-site',
-  'x-csrf-token',
-  'accept-language',
-  'user-agent',
-  'traceparent',
-  'tracestate',
-  'baggage',
+  ...['authorization', 'cookie', 'origin', 'referer', 'sec-fetch-site', 'x-csrf-token'],
+  ...['accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'],
 ];
 
 /** Dependencies of an endpoint. */
@@ -101,45 +92,36 @@ export class McpEndpoint {
     const { req } = context;
     if (req.method === 'POST') return this.#post(context);
     const unspoken = unspokenVersion(req);
-    if (unspoken !== undefined) return refused(400, undefined, unspoken);
+    if (unspoken !== undefined) return refused(400, unspoken);
     const session = this.#sessionOf(context);
     if (session instanceof HttpResponse) return session;
     if (session === undefined)
-      return new JSONResponse(
-        failure(undefined, new RpcError(INVALID_REQUEST, 'This endpoint takes POST only'), NEWEST),
-        { status: 405, headers: { Allow: 'POST' } },
-      );
+      return new JSONResponse(failure(undefined, invalidRequest('This endpoint takes POST only'), NEWEST), {
+        status: 405,
+        headers: { Allow: 'POST' },
+      });
     if (req.method === 'DELETE') {
       this.#sessionsOf(context).end(session);
       return new HttpResponse(null, { status: 204 });
     }
     if (!accepts(req, 'text/event-stream'))
-      return refused(
-        406,
-        undefined,
-        new RpcError(INVALID_REQUEST, 'A GET request must accept text/event-stream'),
-      );
+      return refused(406, invalidRequest('A GET request must accept text/event-stream'));
     const stream = new MessageStream(
       () => undefined,
       () => stream.end(undefined),
     );
-    return streamed(stream);
+    return new EventStreamResponse(stream);
   }
 
   async #post(context: Context): Promise<HttpResponse> {
     const { req } = context;
     const type = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
     if (type !== 'application/json')
-      return refused(
-        415,
-        undefined,
-        new RpcError(INVALID_REQUEST, 'The Content-Type of a message must be application/json'),
-      );
+      return refused(415, invalidRequest('The Content-Type of a message must be application/json'));
     if (!accepts(req, 'application/json') && !accepts(req, 'text/event-stream'))
       return refused(
         406,
-        undefined,
-        new RpcError(INVALID_REQUEST, 'The Accept field must include application/json and text/event-stream'),
+        invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
       // JSON must be in UTF-8 (RFC 8259 §8.1)
@@ -152,26 +134,29 @@ export class McpEndpoint {
     } catch {
       return refused(
         400,
-        undefined,
         new RpcError(PARSE_ERROR, 'Parse error: the body must be one JSON message'),
+        undefined,
         saidDialect(req),
       );
     }
     if (Array.isArray(value)) return this.#postBatch(context, value);
     const message = readMessage(value);
-    if (message.kind === 'invalid') return refused(400, message.id, message.error, saidDialect(req));
+    if (message.kind === 'invalid') return refused(400, message.error, message.id, saidDialect(req));
     return isModern(req, message) ? this.#postModern(context, message) : this.#postLegacy(context, message);
   }
 
   #postModern(context: Context, message: Message): Awaitable<HttpResponse> {
     if (message.kind !== 'request') {
       const unspoken = unspokenVersion(context.req);
-      return unspoken === undefined
-        ? new HttpResponse(null, { status: 202 })
-        : refused(400, undefined, unspoken);
+      return unspoken === undefined ? new HttpResponse(null, { status: 202 }) : refused(400, unspoken);
     }
-    const problem = issueOfFields(context.req.headers, message) ?? issueOfMeta(message);
-    if (problem !== undefined) return refused(400, message.id, problem, NEWEST);
+    const problem = issueOfFields(context.req.headers, message);
+    if (problem !== undefined) return refused(400, problem, message.id);
+    try {
+      readModern(message.params); // every modern request must have these values
+    } catch (error) {
+      return refused(400, error as RpcError, message.id); // readModern() throws nothing else
+    }
     return this.#respond(context, message, undefined);
   }
 
@@ -189,11 +174,10 @@ export class McpEndpoint {
     if (session === undefined)
       return refused(
         400,
-        id,
-        new RpcError(
-          INVALID_REQUEST,
-          'The request names no session: send \"initialize\" first, then its Mcp-Session-Id with each request',
+        invalidRequest(
+          'The request names no session: send "initialize" first, then its Mcp-Session-Id with each request',
         ),
+        id,
         saidDialect(req),
       );
     if (message.kind === 'request') return this.#respond(context, message, session);
@@ -207,13 +191,13 @@ export class McpEndpoint {
   async #postBatch(context: Context, values: readonly unknown[]): Promise<HttpResponse> {
     const { req } = context;
     const unspoken = unspokenVersion(req);
-    if (unspoken !== undefined) return refused(400, undefined, unspoken);
+    if (unspoken !== undefined) return refused(400, unspoken);
     const session = this.#deps.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
     const problem = batchIssue(values, session?.dialect);
     // without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
-      return refused(400, undefined, problem!, session?.dialect ?? saidDialect(req));
+      return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
     // the response to a batch cannot be resumed: only this connection could have read it
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
@@ -239,7 +223,7 @@ export class McpEndpoint {
     if (comesAlone(message))
       return failure(
         message.id,
-        new RpcError(INVALID_REQUEST, `"${message.method}" must not be part of a batch`),
+        invalidRequest(`"${message.method}" must not be part of a batch`),
         session.dialect,
       );
     const abort = new AbortController();
@@ -268,8 +252,8 @@ export class McpEndpoint {
     if (!mayStream && message.method === 'subscriptions/listen')
       return refused(
         406,
+        invalidRequest('The Accept field of a subscription must include text/event-stream'),
         message.id,
-        new RpcError(INVALID_REQUEST, 'The Accept field of a subscription must include text/event-stream'),
       );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
@@ -308,11 +292,9 @@ export class McpEndpoint {
         if (this.#deps.hasSessions)
           begun = this.#sessionsOf(context).begin(agreed, this.#deps.principal(context));
       },
-      challenged: this.#deps.asksForTokens
-        ? (status, challenge) => {
-            wanted = { status, challenge };
-          }
-        : undefined,
+      challenged: (status, challenge) => {
+        if (this.#deps.asksForTokens) wanted = { status, challenge };
+      },
     });
     const answering = this.#inSession(session, message, abort, () =>
       this.#dispatch(context).answer(message, exchange),
@@ -323,18 +305,15 @@ export class McpEndpoint {
     const answer = await Promise.race([answering, early.promise]);
     if (answer === undefined && !abort.signal.aborted) {
       void answering.then((last) => stream.end(last));
-      return streamed(stream);
+      return new EventStreamResponse(stream);
     }
     // a cancelled request has no response
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE });
+    const isModernRequest =
+      session === undefined &&
+      (message.method !== 'initialize' || McpDispatcher.isModern(message.method, message.params));
     return new JSONResponse(answer, {
-      status:
-        wanted?.status ??
-        statusOf(
-          answer,
-          session === undefined &&
-            (message.method !== 'initialize' || McpDispatcher.isModern(message.method, message.params)),
-        ),
+      status: wanted?.status ?? statusOf(answer, isModernRequest),
       headers: {
         ...NO_STORE,
         ...(begun === undefined ? {} : { 'Mcp-Session-Id': begun.id }),
@@ -353,7 +332,7 @@ export class McpEndpoint {
     if (session?.inFlight.has(id) === true)
       return failure(
         id,
-        new RpcError(INVALID_REQUEST, 'The id belongs to a request that has no answer yet'),
+        invalidRequest('The id belongs to a request that has no answer yet'),
         session.dialect,
       );
     if (session !== undefined && this.#unanswered >= MAX_UNANSWERED)
@@ -387,7 +366,7 @@ export class McpEndpoint {
 
   /**
    * Header fields for a call: credentials, the fields that its route reads, and the fields named in
-   * `forwardHeaders`.
+   * `headers`.
    */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
@@ -399,12 +378,11 @@ export class McpEndpoint {
         const keys = security.flatMap(({ credential }) =>
           credential?.in === 'header' ? [credential.name.toLowerCase()] : [],
         );
-        const passed: Record<string, string> = {};
-        for (const name of [...PASSED, ...headers, ...keys, ...fields]) {
-          const value = req.headers[name];
-          if (value !== undefined) passed[name] = value;
-        }
-        return passed;
+        return Object.fromEntries(
+          [...PASSED, ...headers, ...keys, ...fields]
+            .filter((name) => req.headers[name] !== undefined)
+            .map((name) => [name, req.headers[name]!]),
+        );
       },
     };
   }
@@ -420,11 +398,10 @@ export class McpEndpoint {
       this.#sessionsOf(context).find(named, this.#deps.principal(context)) ??
       refused(
         404,
-        id,
-        new RpcError(
-          INVALID_REQUEST,
-          'The session is unknown: it has expired, was ended, or belongs to another client. Send \"initialize\" again',
+        invalidRequest(
+          'The session is unknown: it has expired, was ended, or belongs to another client. Send "initialize" again',
         ),
+        id,
         saidDialect(context.req),
       )
     );
@@ -445,28 +422,13 @@ const NEVER: AbortSignal = new AbortController().signal;
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
 /** An error response to a request that was not dispatched. */
-function refused(
-  status: number,
-  id: RequestId | undefined,
-  error: RpcError,
-  dialect: Dialect = NEWEST,
-): HttpResponse {
+function refused(status: number, error: RpcError, id?: RequestId, dialect: Dialect = NEWEST): HttpResponse {
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
-}
-
-/** Returns the error for a `_meta` value that every modern request must have, or undefined. */
-function issueOfMeta({ params }: RpcRequest): RpcError | undefined {
-  try {
-    readModern(params);
-    return undefined;
-  } catch (error) {
-    return error as RpcError; // readModern() throws nothing else
-  }
 }
 
 /** Returns the state of one legacy request without a session. It can ask no questions. */
 function alone(dialect: Dialect): HttpSession {
-  return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map() };
+  return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
 }
 
 /** Whether a message is modern: its `_meta` or its header field names a modern version. */
@@ -590,9 +552,4 @@ class MessageStream extends FiniteEvents implements AsyncIterableIterator<Server
     if (reader === undefined) this.#waiting.push(data);
     else reader.resolve({ done: false, value: { event: 'message', data } });
   }
-}
-
-/** Returns the stream as an HTTP response. */
-function streamed(messages: MessageStream): EventStreamResponse {
-  return new EventStreamResponse(messages);
 }

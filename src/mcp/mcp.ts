@@ -6,12 +6,12 @@
  */
 import { settingOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
-import { fixedCaller, toolsetOf } from './calls.ts';
+import { fixedCaller, Toolset } from './calls.ts';
 import { McpConversation } from './conversation.ts';
 import { McpDispatcher, serverOptions } from './server.ts';
 import { NEWEST } from './messages.ts';
 import { closest, given, int, isFunction, isObject, number, readOptions } from '../base/options.ts';
-import { isToken } from '../http/headers.ts';
+import { isFieldValue, isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
 import { Field, FieldType, isSchemaClass, Schema, str } from '../schema/schema.ts';
@@ -20,6 +20,7 @@ import type { DeclaredResource } from './resources.ts';
 import { FieldMarker } from '../schema/nodes.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import type { Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
+import type { ConversationDeps } from './conversation.ts';
 import type { Question } from './questions.ts';
 import type { McpServerOptions } from './server.ts';
 import type { OptionKind } from '../base/options.ts';
@@ -115,13 +116,12 @@ export class McpServer {
    * is called with each outgoing one.
    */
   open(send: (text: string) => void): McpConversation {
-    return new McpConversation({
-      dispatcher: this.#dispatcher,
-      caller: this.#caller,
-      log: this.#app.log,
-      clock: this.#app.clock,
-      send,
-    });
+    return new McpConversation({ ...this.#deps(), send });
+  }
+
+  #deps(): Omit<ConversationDeps, 'send'> {
+    const { log, clock } = this.#app;
+    return { dispatcher: this.#dispatcher, caller: this.#caller, log, clock };
   }
 
   /**
@@ -139,10 +139,7 @@ export class McpServer {
       await this.#app.startup();
       const { serveStdio } = await import('./stdio.ts');
       await serveStdio({
-        dispatcher: this.#dispatcher,
-        caller: this.#caller,
-        log: this.#app.log,
-        clock: this.#app.clock,
+        ...this.#deps(),
         maxLineBytes: this.#maxLineBytes,
         graceMs: this.#graceMs,
         input: input ?? process.stdin,
@@ -161,7 +158,7 @@ export class McpServer {
 
 /** `app.mcpTools()`: returns the tools as clients of the newest version see them. @internal */
 export function listTools(app: McpApplication): readonly Tool[] {
-  return toolsetOf(app).tools.map((tool) => tool.definition(NEWEST));
+  return Toolset.of(app).tools.map((tool) => tool.definition(NEWEST));
 }
 
 /**
@@ -182,16 +179,10 @@ export async function callTool(
     onLog: given<NonNullable<McpCallOptions['onLog']>>('a function', isFunction),
     onQuestion: given<NonNullable<McpCallOptions['onQuestion']>>('a function', isFunction),
   });
-  const toolset = toolsetOf(app);
+  const toolset = Toolset.of(app);
   const tool = toolset.find(name);
-  if (tool === undefined)
-    throw new SvcError('E_MCP_TOOL', [
-      name,
-      closest(
-        name,
-        toolset.tools.map((known) => known.name),
-      ),
-    ]);
+  const names = toolset.tools.map((known) => known.name);
+  if (tool === undefined) throw new SvcError('E_MCP_TOOL', [name, closest(name, names)]);
   const listener: ToolListener = {
     progress: (...values) => onProgress?.(...values),
     log: (...values) => onLog?.(...values),
@@ -224,13 +215,12 @@ function checkedToken(token: string): string {
   return token;
 }
 
-const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given(
   'an object of fields, by names of RFC 9110 and with values of one line',
   (value) =>
     isObject(value) &&
     Object.entries(value as object).every(
-      ([name, field]) => isToken(name) && typeof field === 'string' && VALUE.test(field),
+      ([name, field]) => isToken(name) && typeof field === 'string' && isFieldValue(field),
     ),
 );
 
@@ -310,6 +300,14 @@ const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
+/** Functions of tools by the handlers of their routes. */
+const functions = new WeakMap<object, (context: never) => unknown>();
+
+/** Returns the function of a tool that a handler calls, or the handler of a route. @internal */
+export function functionOfTool(handler: (...args: never[]) => unknown): (...args: never[]) => unknown {
+  return functions.get(handler) ?? handler;
+}
+
 /** The tools, prompts and resources of one application that are functions. */
 export class Toolbox extends Routes {
   readonly #names = new Set<string>();
@@ -324,10 +322,12 @@ export class Toolbox extends Routes {
     const body = args === undefined ? undefined : typeOf(args);
     const handler = fn as (context: object) => unknown;
     this.#add('tool', name);
+    const call = (context: Context & { readonly body?: unknown }): unknown =>
+      handler(Object.assign(context, { args: context.body ?? {} }));
+    functions.set(call, fn);
     this.addRoute(['POST'], TOOLS + name, [
       { ...spec, body, summary: title, description, mcp: { name, annotations } },
-      (context: Context & { readonly body?: unknown }) =>
-        handler(Object.assign(context, { args: context.body ?? {} })),
+      call,
     ]);
   }
 
@@ -357,9 +357,7 @@ export class Toolbox extends Routes {
     const parameters = parametersOf(uri);
     const query = args ?? Object.fromEntries(parameters.map((parameter) => [parameter, Field(str)]));
     const read = fn as (context: object) => unknown;
-    if (this.#names.has(`resource ${uri}`))
-      throw new SvcError('E_MCP_NAME', [uri, 'is already the name of another resource']);
-    this.#names.add(`resource ${uri}`);
+    this.#claim('resource', uri);
     const resource: DeclaredResource = { uri, name, mimeType };
     this.addRoute(['GET'], `${RESOURCES}${this.#names.size}`, [
       {
@@ -378,6 +376,10 @@ export class Toolbox extends Routes {
   #add(kind: 'tool' | 'prompt', name: string): void {
     if (typeof name !== 'string' || !NAME.test(name))
       throw new SvcError('E_MCP_NAME', [String(name), 'must be 1-128 characters of A-Z a-z 0-9 _ - .']);
+    this.#claim(kind, name);
+  }
+
+  #claim(kind: 'tool' | 'prompt' | 'resource', name: string): void {
     if (this.#names.has(`${kind} ${name}`))
       throw new SvcError('E_MCP_NAME', [name, `is already the name of another ${kind}`]);
     this.#names.add(`${kind} ${name}`);

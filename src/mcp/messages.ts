@@ -15,7 +15,7 @@ export type JsonObject = { readonly [name: string]: unknown };
 export type RequestId = string | number;
 
 export const PARSE_ERROR = -32_700;
-export const INVALID_REQUEST = -32_600;
+const INVALID_REQUEST = -32_600;
 export const METHOD_NOT_FOUND = -32_601;
 export const INVALID_PARAMS = -32_602;
 export const INTERNAL_ERROR = -32_603;
@@ -56,6 +56,11 @@ export class RpcError extends Error {
   }
 }
 
+/** Returns the error for a message that cannot be handled, whatever its method. */
+export function invalidRequest(problem: string): RpcError {
+  return new RpcError(INVALID_REQUEST, problem);
+}
+
 /** Parses a JSON value as a message. Never throws. */
 export function readMessage(value: unknown): Message {
   if (!isRecord(value)) return invalid(undefined, 'A message is an object');
@@ -69,25 +74,15 @@ export function readMessage(value: unknown): Message {
     return invalid(undefined, 'The "id" of a request is a string or an integer');
   if (params !== undefined && !isRecord(params)) {
     if (id === undefined) return { kind: 'notification', method, params: {} };
-    return {
-      kind: 'invalid',
-      id,
-      error: Array.isArray(params)
-        ? new RpcError(INVALID_PARAMS, '\"params\" must be an object')
-        : new RpcError(INVALID_REQUEST, '\"params\" must be an object'),
-    };
+    const code = Array.isArray(params) ? INVALID_PARAMS : INVALID_REQUEST;
+    return { kind: 'invalid', id, error: new RpcError(code, '"params" must be an object') };
   }
   if (id === undefined) return { kind: 'notification', method, params: params ?? {} };
   return { kind: 'request', id, method, params: params ?? {} };
 }
 
 function invalid(id: RequestId | undefined, problem: string): Message {
-  return { kind: 'invalid', id, error: new RpcError(INVALID_REQUEST, problem) };
-}
-
-/** Returns the response with a result. */
-export function success(id: RequestId, result: JsonObject): JsonObject {
-  return { jsonrpc: '2.0', id, result };
+  return { kind: 'invalid', id, error: invalidRequest(problem) };
 }
 
 /**
@@ -114,15 +109,10 @@ const MAX_BATCH = 1_000;
 
 /** Returns the error for a batch that is refused as a whole, or undefined. */
 export function batchIssue(values: readonly unknown[], dialect: Dialect | undefined): RpcError | undefined {
-  const problem =
-    dialect?.hasBatches !== true
-      ? 'This version has no batches: one message at a time'
-      : values.length === 0
-        ? 'A batch has at least one message'
-        : values.length > MAX_BATCH
-          ? `A batch has at most ${MAX_BATCH} messages`
-          : undefined;
-  return problem === undefined ? undefined : new RpcError(INVALID_REQUEST, problem);
+  if (dialect?.hasBatches !== true)
+    return invalidRequest('This version has no batches: one message at a time');
+  if (values.length === 0) return invalidRequest('A batch has at least one message');
+  return values.length > MAX_BATCH ? invalidRequest(`A batch has at most ${MAX_BATCH} messages`) : undefined;
 }
 
 function isRequestId(value: unknown): value is RequestId {
@@ -141,8 +131,8 @@ function isRequestId(value: unknown): value is RequestId {
 export interface Dialect {
   readonly version: string;
   /**
-   * Requests carry version and capabilities; results name their kind and their cache lifetime. Since
-   * 2026-07-28.
+   * Requests carry version and capabilities; results name their kind and their cache lifetime;
+   * `structuredContent` may be any value instead of only an object. Since 2026-07-28.
    */
   readonly isModern: boolean;
   /** Tools have `annotations`, progress has a `message`, and content may be `audio`: since 2025-03-26. */
@@ -151,8 +141,6 @@ export interface Dialect {
   readonly hasBatches: boolean;
   /** Tools have `title`, `outputSchema` and `structuredContent`: since 2025-06-18. */
   readonly hasStructure: boolean;
-  /** `structuredContent` may be any value instead of only an object: since 2026-07-28. */
-  readonly hasAnyStructure: boolean;
   /**
    * An error about a message without a readable id has no id: since 2025-11-25. Before, its id is null as in
    * JSON-RPC.
@@ -167,7 +155,6 @@ function dialect(version: string): Dialect {
     hasAnnotations: version >= '2025-03-26',
     hasBatches: version <= '2025-03-26',
     hasStructure: version >= '2025-06-18',
-    hasAnyStructure: version >= '2026',
     omitsUnknownIds: version >= '2025-11-25',
   };
 }

@@ -15,11 +15,20 @@
 import { SvcError } from '../base/errors.ts';
 import { credentialsOf } from './calls.ts';
 import { serverOptions } from './server.ts';
-import { bool, given, int, isFunction, isObject, isTextList, readOptions } from '../base/options.ts';
+import {
+  bool,
+  given,
+  int,
+  isFunction,
+  isObject,
+  isRecord,
+  isTextList,
+  readOptions,
+} from '../base/options.ts';
 import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { AllowedOrigins, isOwnOrigin } from '../http/origins.ts';
-import { failure, INVALID_REQUEST, NEWEST, RpcError } from './messages.ts';
+import { failure, invalidRequest, NEWEST } from './messages.ts';
 import { readTrustProxy } from '../http/request/proxy.ts';
 import { JSONResponse } from '../http/response.ts';
 import { SecurityLog } from '../http/security-log.ts';
@@ -263,9 +272,7 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
   for (const name of names) {
     // the value that a guard has provided
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
-    const subject =
-      typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
-    if (typeof subject === 'string') return `sub ${subject}`;
+    if (isRecord(value) && typeof value['sub'] === 'string') return `sub ${value['sub']}`;
   }
   const { req } = context;
   const all = [req.headers['authorization'], ...credentialsOf(req, req.route?.security ?? [])];
@@ -339,7 +346,7 @@ export class McpGuard implements Middleware {
 
   #refuse(req: HttpRequest, what: 'host' | 'origin', problem: string): HttpResponse {
     this.#log?.refused('mcp_refused', req, { reason: what });
-    return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, problem), NEWEST), {
+    return new JSONResponse(failure(undefined, invalidRequest(problem), NEWEST), {
       status: 403,
     });
   }

@@ -2,8 +2,9 @@
  * Prompts: message templates that a person chooses. Each prompt is a function of the application that runs as
  * a request.
  */
-import { isRecord } from '../base/options.ts';
+import { defined, isRecord } from '../base/options.ts';
 import { INTERNAL_ERROR, INVALID_PARAMS, RpcError } from './messages.ts';
+import { headerFieldsOf } from './tools.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { ToolContentPart } from './results.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -13,19 +14,6 @@ import type { FieldPlan, TypeNode } from '../schema/schema.ts';
 export interface PromptMessage {
   readonly role: 'user' | 'assistant';
   readonly content: ToolContentPart;
-}
-
-/** A prompt as clients see it. */
-interface Prompt {
-  readonly name: string;
-  readonly title?: string;
-  readonly description?: string;
-  readonly arguments?: readonly {
-    readonly name: string;
-    readonly title?: string;
-    readonly description?: string;
-    readonly required?: boolean;
-  }[];
 }
 
 /** A prompt that clients request by its name. */
@@ -44,29 +32,26 @@ export class PlannedPrompt {
 
   /** Header fields that the prompt's dependencies read. */
   get fields(): readonly string[] {
-    return this.detail.inputs.texts
-      .filter(({ from }) => from === 'header')
-      .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
+    return headerFieldsOf(this.detail.inputs);
   }
 
   /** Returns the prompt as clients of a version see it. */
-  definition(dialect: Dialect): Prompt {
-    const { spec } = this.detail.declared;
-    return {
+  definition({ hasStructure }: Dialect): JsonObject {
+    const { summary, description } = this.detail.declared.spec;
+    const fields = this.#fields.map(({ wireName, isRequired, about }) =>
+      defined({
+        name: wireName,
+        title: hasStructure ? about.title : undefined,
+        description: about.description,
+        required: isRequired,
+      }),
+    );
+    return defined({
       name: this.name,
-      ...(spec.summary !== undefined && dialect.hasStructure ? { title: spec.summary } : {}),
-      ...(spec.description === undefined ? {} : { description: spec.description }),
-      ...(this.#fields.length === 0
-        ? {}
-        : {
-            arguments: this.#fields.map(({ wireName, isRequired, about: { description, title } }) => ({
-              name: wireName,
-              ...(title !== undefined && dialect.hasStructure ? { title } : {}),
-              ...(description === undefined ? {} : { description }),
-              required: isRequired,
-            })),
-          }),
-    };
+      title: hasStructure ? summary : undefined,
+      description,
+      arguments: fields.length === 0 ? undefined : fields,
+    });
   }
 
   /**
@@ -95,12 +80,6 @@ export class PlannedPrompt {
   }
 }
 
-/** Returns the prompts in the order of their declaration. */
-export function planPrompts(details: readonly RouteDetail[]): readonly PlannedPrompt[] {
-  // app.prompt() has set the name
-  return details.map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
-}
-
 /** Returns the messages of a response. @throws RpcError for an error response */
 export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);
@@ -120,7 +99,8 @@ export function refusalOf(status: number, document: unknown): RpcError {
   const said = [String(title), detail, problems]
     .filter((part) => typeof part === 'string' && part !== '')
     .join(': ');
-  return new RpcError(status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, said, document);
+  const data = isRecord(document) ? document : undefined;
+  return new RpcError(status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, said, data);
 }
 
 function wordsOf(node: TypeNode): readonly string[] {

@@ -19,6 +19,7 @@ import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import workerThreads from 'node:worker_threads';
+import { isObject, isRecord } from '../base/options.ts';
 import type { Writable } from 'node:stream';
 import type { Worker, WorkerOptions } from 'node:worker_threads';
 
@@ -98,7 +99,7 @@ function leadDescriptor(from: number, to: number): Disposable {
   };
   for (const name of WRITERS) replace(fs, name, ([fd, ...rest]) => [fd === from ? to : fd, ...rest]);
   const children = (args: readonly unknown[]): readonly unknown[] =>
-    args.map((arg) => (hasStdio(arg) ? { ...arg, stdio: led(arg.stdio) } : arg));
+    args.map((arg) => (isRecord(arg) && 'stdio' in arg ? { ...arg, stdio: led(arg['stdio']) } : arg));
   for (const name of SYNCHRONOUS) replace(childProcess, name, children);
   replace(childProcess.ChildProcess.prototype, 'spawn', children);
   const { Worker: own } = workerThreads;
@@ -153,9 +154,5 @@ syncBuiltinESMExports();`;
 
 /** Returns the descriptor that a child process gets for a number or a stream. */
 function fdOf(value: unknown): unknown {
-  return typeof value === 'object' && value !== null ? (value as { readonly fd?: unknown }).fd : value;
-}
-
-function hasStdio(value: unknown): value is { readonly stdio: unknown } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && 'stdio' in value;
+  return isObject(value) ? (value as { readonly fd?: unknown }).fd : value;
 }

@@ -6,11 +6,12 @@
  *   package       the routes that are tools, and the OpenAPI document
  */
 import { SvcError } from '../base/errors.ts';
-import { isRecord } from '../base/options.ts';
+import { defined } from '../base/options.ts';
 import { toBase64 } from '../schema/formats.ts';
 import { BYTES_TYPE } from '../http/response.ts';
 import { INTERNAL_ERROR, RpcError } from './messages.ts';
 import { PlannedPrompt, refusalOf } from './prompts.ts';
+import { jsonOf } from './results.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { PlannedTool } from './tools.ts';
@@ -50,14 +51,16 @@ export function parametersOf(uri: string): readonly string[] {
 /** A resource that can be read. */
 export class PlannedResource extends PlannedPrompt {
   readonly uri: string;
-  readonly #mimeType: string;
+  readonly mimeType: string;
   readonly #parameters: readonly string[];
   readonly #pattern: RegExp;
 
-  constructor({ uri, name, mimeType }: DeclaredResource, detail: RouteDetail) {
+  constructor(detail: RouteDetail) {
+    // app.resource() has set this member of `meta`
+    const { uri, name, mimeType } = detail.route.meta[RESOURCE] as DeclaredResource;
     super(name, detail);
     this.uri = uri;
-    this.#mimeType = mimeType;
+    this.mimeType = mimeType;
     this.#parameters = parametersOf(uri);
     const parts = uri.split(PARAMETER);
     this.#pattern = new RegExp(
@@ -65,6 +68,7 @@ export class PlannedResource extends PlannedPrompt {
     );
   }
 
+  /** Whether the URI has parameters. */
   get isTemplate(): boolean {
     return this.#parameters.length > 0;
   }
@@ -82,31 +86,11 @@ export class PlannedResource extends PlannedPrompt {
     }
   }
 
-  override definition(dialect: Dialect): {
-    readonly name: string;
-    readonly mimeType: string;
-    readonly uri?: string;
-    readonly uriTemplate?: string;
-  } {
+  override definition(dialect: Dialect): JsonObject {
     const { arguments: _, ...about } = super.definition(dialect);
-    return {
-      ...(this.isTemplate ? { uriTemplate: this.uri } : { uri: this.uri }),
-      ...about,
-      mimeType: this.#mimeType,
-    };
+    const { uri, mimeType } = this;
+    return { ...(this.isTemplate ? { uriTemplate: uri } : { uri }), ...about, mimeType };
   }
-}
-
-/** Whether the URI of a resource has parameters. */
-export function isTemplate(resource: PlannedResource): boolean {
-  return resource.isTemplate;
-}
-
-/** Returns the resources in the order of their declaration. */
-export function planResources(details: readonly RouteDetail[]): readonly PlannedResource[] {
-  return details.map(
-    (detail) => new PlannedResource(detail.route.meta[RESOURCE] as DeclaredResource, detail),
-  ); // app.resource() has set this member of `meta`
 }
 
 /**
@@ -115,10 +99,7 @@ export function planResources(details: readonly RouteDetail[]): readonly Planned
  */
 export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {
   const bytes = new Uint8Array(await response.arrayBuffer());
-  if (!response.ok) {
-    const document = jsonOf(bytes);
-    throw refusalOf(response.status, isRecord(document) ? document : undefined);
-  }
+  if (!response.ok) throw refusalOf(response.status, jsonOf(new TextDecoder().decode(bytes)));
   if (bytes.length > maxBytes)
     throw new RpcError(INTERNAL_ERROR, `The resource is larger than ${maxBytes} bytes`);
   return response.headers.get('content-type') === BYTES_TYPE
@@ -126,24 +107,11 @@ export async function contentOf(response: Response, maxBytes: number): Promise<R
     : { text: new TextDecoder().decode(bytes) };
 }
 
-function jsonOf(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return undefined;
-  }
-}
-
 /** A resource of the framework itself. */
 export interface Resource {
   readonly uri: string;
-  definition(dialect: Dialect): {
-    readonly uri: string;
-    readonly name: string;
-    readonly title?: string;
-    readonly description: string;
-    readonly mimeType: string;
-  };
+  readonly mimeType: string;
+  definition(dialect: Dialect): JsonObject;
   read(): string;
 }
 
@@ -152,63 +120,36 @@ export function resourcesOf(
   app: { openapi(): unknown },
   toolset: { readonly tools: readonly PlannedTool[] },
 ): readonly Resource[] {
+  const about = 'The routes behind the tools: method, path, and what each asks of its caller';
+  const document = 'The OpenAPI 3.1 document of the application';
   return [
-    resource(
-      'svc://routes',
-      'routes',
-      'Routes',
-      'The routes behind the tools: method, path, and what each asks of its caller',
-      () => routesText(toolset),
-    ),
-    resource(
-      'svc://openapi.json',
-      'openapi.json',
-      'OpenAPI',
-      'The OpenAPI 3.1 document of the application',
-      () => JSON.stringify(app.openapi()),
-    ),
+    resource('routes', 'Routes', about, () => routesText(toolset)),
+    resource('openapi.json', 'OpenAPI', document, () => JSON.stringify(app.openapi())),
   ];
 }
 
-function resource(
-  uri: string,
-  name: string,
-  title: string,
-  description: string,
-  read: () => string,
-): Resource {
+function resource(name: string, title: string, description: string, read: () => string): Resource {
+  const uri = `svc://${name}`;
+  const mimeType = 'application/json';
   return {
     uri,
+    mimeType,
     read,
-    definition: ({ hasStructure }) => ({
-      uri,
-      name,
-      ...(hasStructure ? { title } : {}),
-      description,
-      mimeType: 'application/json',
-    }),
+    definition: ({ hasStructure }) =>
+      defined({ uri, name, title: hasStructure ? title : undefined, description, mimeType }),
   };
 }
 
 function routesText({ tools }: { readonly tools: readonly PlannedTool[] }): string {
-  return JSON.stringify({
-    routes: tools
-      .filter(({ isFunction }) => !isFunction)
-      .map(
-        ({
-          name,
-          detail: {
-            route,
-            declared: { spec },
-          },
-        }) => ({
-          tool: name,
-          method: route.method,
-          path: route.template,
-          name: route.name,
-          summary: spec.summary,
-          security: route.security.map(({ scheme, scopes, roles }) => ({ scheme, scopes, roles })),
-        }),
-      ),
-  });
+  const routes = tools
+    .filter(({ isFunction }) => !isFunction)
+    .map(({ name, detail: { route, declared } }) => ({
+      tool: name,
+      method: route.method,
+      path: route.template,
+      name: route.name,
+      summary: declared.spec.summary,
+      security: route.security.map(({ scheme, scopes, roles }) => ({ scheme, scopes, roles })),
+    }));
+  return JSON.stringify({ routes });
 }

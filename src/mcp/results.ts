@@ -9,7 +9,7 @@
  */
 
 import { http } from '../base/node-http.ts';
-import { isRecord } from '../base/options.ts';
+import { defined, isRecord } from '../base/options.ts';
 import { JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
 import type { Issue } from '../base/errors.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -31,28 +31,28 @@ export async function resultOf(
   dialect: Dialect,
   maxBytes: number,
 ): Promise<ToolResult> {
+  const result = await bareResult(response, tool, dialect, maxBytes);
+  return { ...result, _meta: { 'svc/status': response.status } };
+}
+
+async function bareResult(
+  response: Response,
+  tool: PlannedTool,
+  dialect: Dialect,
+  maxBytes: number,
+): Promise<ToolResult> {
   const type = (response.headers.get('content-type') ?? '').split(';', 1)[0]!.trim().toLowerCase();
-  const meta = { 'svc/status': response.status };
   if (type === 'text/event-stream') {
     await response.body?.cancel();
-    return {
-      ...failed('The route answers with a stream of events that has no end: a tool cannot wait for it'),
-      _meta: meta,
-    };
+    return failed('The route answers with a stream of events that has no end: a tool cannot wait for it');
   }
   const bytes = await readBody(response, maxBytes);
-  if (bytes === undefined)
-    return { ...failed(`The answer is larger than ${maxBytes} bytes: ask for less of it`), _meta: meta };
-  if (response.status >= 400) return { ...refusal(response, type, bytes, tool), _meta: meta };
+  if (bytes === undefined) return failed(`The answer is larger than ${maxBytes} bytes: ask for less of it`);
+  if (response.status >= 400) return refusal(response, type, bytes, tool);
   const result =
     type === CONTENT_TYPE ? ownContent(bytes, dialect) : plain(response, type, bytes, tool, dialect);
-  return {
-    ...result,
-    ...(result.structuredContent === undefined && tool.output.schema(dialect) !== undefined
-      ? { isError: true }
-      : {}),
-    _meta: meta,
-  };
+  const isIncomplete = result.structuredContent === undefined && tool.output.schema(dialect) !== undefined;
+  return isIncomplete ? { ...result, isError: true } : result;
 }
 
 /** Returns the error result for invalid arguments. */
@@ -75,11 +75,9 @@ function plain(
   if (bytes.length === 0) return { content: [{ type: 'text', text: emptyAnswer(response) }] };
   if (isJson(type)) {
     const text = bytes.toString();
-    const value = parsed(text);
+    const value = jsonOf(text);
     const structuredContent = value === undefined ? undefined : tool.output.structure(value, dialect);
-    return structuredContent === undefined
-      ? { content: [{ type: 'text', text }] }
-      : { content: [{ type: 'text', text }], structuredContent };
+    return defined({ content: [{ type: 'text', text }], structuredContent });
   }
   return { content: [partOf(type, bytes, tool, dialect)] };
 }
@@ -125,7 +123,7 @@ function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
 /** Returns an error of the route as text for a model. */
 function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedTool): ToolResult {
   const text = bytes.toString();
-  const document = isJson(type) ? parsed(text) : undefined;
+  const document = isJson(type) ? jsonOf(text) : undefined;
   if (!isRecord(document))
     return failed([summary(response.status, {}, tool), text].filter((part) => part !== '').join('\n'));
   const retry = response.headers.get('retry-after');
@@ -163,7 +161,8 @@ function isJson(type: string): boolean {
   return type === 'application/json' || type === PROBLEM_TYPE || /^application\/[\w.-]+\+json$/.test(type);
 }
 
-function parsed(text: string): unknown {
+/** Returns the value of a JSON text; undefined for another text. */
+export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {

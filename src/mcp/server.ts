@@ -13,7 +13,6 @@ import { abilitiesOf, RepeatedCall, stateSeal, WaitingCall } from './questions.t
 import {
   INTERNAL_ERROR,
   INVALID_PARAMS,
-  INVALID_REQUEST,
   METHOD_NOT_FOUND,
   MODERN,
   NEWEST_LEGACY,
@@ -22,17 +21,18 @@ import {
   SUPPORTED,
   UNSUPPORTED_VERSION,
   failure,
+  invalidRequest,
   legacyDialect,
   modernDialect,
-  success,
 } from './messages.ts';
 import { messagesOf } from './prompts.ts';
-import { contentOf, isTemplate, PlannedResource, resourcesOf } from './resources.ts';
-import { bool, int, isRecord, text } from '../base/options.ts';
+import { contentOf, PlannedResource, resourcesOf } from './resources.ts';
+import { bool, defined, int, isRecord, text } from '../base/options.ts';
 import type { CallDeps, Caller, McpApplication, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
 import type { Resource, ResourceContent } from './resources.ts';
 import type { ClientAbility, Question } from './questions.ts';
+import type { PlannedPrompt } from './prompts.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Services } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -141,21 +141,13 @@ export class McpDispatcher {
       ['prompts/list', (asked) => this.#list('prompts', this.#tools.prompts, asked)],
       ['prompts/get', (asked) => this.#getPrompt(asked)],
       ['resources/list', (asked) => this.#list('resources', this.#listed, asked)],
-      [
-        'resources/templates/list',
-        (asked) => this.#list('resourceTemplates', this.#tools.resources.filter(isTemplate), asked),
-      ],
+      ['resources/templates/list', (asked) => this.#list('resourceTemplates', this.#templates, asked)],
       ['resources/read', (asked) => this.#readResource(asked)],
       ['completion/complete', (asked) => this.#complete(asked)],
     ];
     this.#legacy = new Map<string, Method>([
       ...both,
-      [
-        'initialize',
-        () => {
-          throw new RpcError(INVALID_REQUEST, 'The session is initialized already');
-        },
-      ],
+      ['initialize', () => Promise.reject(invalidRequest('The session is initialized already'))],
       ['ping', () => ({})],
       ['logging/setLevel', (asked) => this.#setLevel(asked)],
       ['resources/subscribe', (asked) => this.#subscribe(asked)],
@@ -181,12 +173,12 @@ export class McpDispatcher {
   /** Returns the response to a request. Never rejects. */
   async answer(request: RpcRequest, exchange: Exchange): Promise<JsonObject> {
     try {
-      return success(request.id, await this.#answer(request, exchange));
+      return { jsonrpc: '2.0', id: request.id, result: await this.#answer(request, exchange) };
     } catch (error) {
       if (exchange.signal.aborted)
         return failure(
           request.id,
-          new RpcError(INVALID_REQUEST, "a cancelled request's answer is never sent"),
+          invalidRequest("a cancelled request's answer is never sent"),
           exchange.session?.dialect,
         ); // a cancelled request gets no response
       return failure(
@@ -203,7 +195,11 @@ export class McpDispatcher {
 
   /** The package's resources, and the application's resources without parameters. */
   get #listed(): readonly { definition(dialect: Dialect): object }[] {
-    return [...this.#offered, ...this.#tools.resources.filter((known) => !isTemplate(known))];
+    return [...this.#offered, ...this.#tools.resources.filter((known) => !known.isTemplate)];
+  }
+
+  get #templates(): readonly PlannedResource[] {
+    return this.#tools.resources.filter((known) => known.isTemplate);
   }
 
   get #offered(): readonly Resource[] {
@@ -257,43 +253,34 @@ export class McpDispatcher {
   #initialize(params: JsonObject, exchange: Exchange): JsonObject {
     const { protocolVersion, capabilities, clientInfo } = params;
     if (typeof protocolVersion !== 'string')
-      throw new RpcError(INVALID_PARAMS, '\"protocolVersion\" must be a string');
-    if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '\"capabilities\" must be an object');
-    if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '\"clientInfo\" must be an object');
+      throw new RpcError(INVALID_PARAMS, '"protocolVersion" must be a string');
+    if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '"capabilities" must be an object');
+    if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" must be an object');
     const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
     exchange.begin({ dialect, logLevel: 'info', abilities: abilitiesOf(capabilities) });
-    const { instructions } = this.#options;
     return {
       protocolVersion: dialect.version,
-      capabilities: this.#capabilities(dialect),
       serverInfo: this.#serverInfo(dialect),
-      ...(instructions === undefined ? {} : { instructions }),
+      ...this.#offer(dialect),
     };
   }
 
   #discover(): JsonObject {
-    const { instructions } = this.#options;
-    return {
-      supportedVersions: MODERN.map(({ version }) => version),
-      capabilities: this.#capabilities(MODERN[0]!),
-      ...(instructions === undefined ? {} : { instructions }),
-      ...this.#caching(),
-    };
+    const supportedVersions = MODERN.map(({ version }) => version);
+    return { supportedVersions, ...this.#offer(MODERN[0]!), ...this.#caching() };
   }
 
-  #capabilities(dialect: Dialect): JsonObject {
-    const hasPrompts = this.#tools.prompts.length > 0;
-    return {
+  #offer(dialect: Dialect): JsonObject {
+    const { prompts, resources } = this.#tools;
+    const hasCompletions = prompts.length + this.#templates.length > 0 && dialect.hasAnnotations;
+    const capabilities = defined({
       tools: {},
       logging: {},
-      ...(this.#offered.length + this.#tools.resources.length === 0
-        ? {}
-        : { resources: { subscribe: true } }),
-      ...(hasPrompts ? { prompts: {} } : {}),
-      ...((hasPrompts || this.#tools.resources.some(isTemplate)) && dialect.hasAnnotations
-        ? { completions: {} }
-        : {}),
-    };
+      resources: this.#offered.length + resources.length > 0 ? { subscribe: true } : undefined,
+      prompts: prompts.length > 0 ? {} : undefined,
+      completions: hasCompletions ? {} : undefined,
+    });
+    return defined({ capabilities, instructions: this.#options.instructions });
   }
 
   #serverInfo({ hasStructure }: Dialect): JsonObject {
@@ -322,9 +309,7 @@ export class McpDispatcher {
   }
 
   async #callTool(asked: Asked): Promise<JsonObject> {
-    const { name, arguments: given = {} } = asked.params;
-    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '\"name\" must be a string');
-    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
+    const { name, given } = namedCall(asked.params);
     const tool = this.#tools.find(name);
     if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
     const reports = new CallReports({ ...asked, ...asked.exchange });
@@ -364,20 +349,22 @@ export class McpDispatcher {
   }
 
   async #getPrompt(asked: Asked): Promise<JsonObject> {
-    const { name, arguments: given = {} } = asked.params;
-    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '\"name\" must be a string');
-    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '\"arguments\" must be an object');
+    const { name, given } = namedCall(asked.params);
     const prompt = this.#tools.prompts.find((known) => known.name === name);
     if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
     const asker = this.#askerOf(asked, prompt, 'prompts/get', name, given);
-    const response = await this.#tools.request(
-      prompt.detail,
-      prompt.fields,
-      { target: prompt.target(given) },
-      this.#callDeps(asked, asker),
-      true,
-    );
+    const response = await this.#run(prompt, prompt.target(given), asked, asker);
     return asker.outcome(!response.ok) ?? messagesOf(response);
+  }
+
+  /** Runs the function of a prompt or resource, by a request on behalf of the caller. */
+  #run(
+    { detail, fields }: PlannedPrompt,
+    target: string,
+    asked: Asked,
+    asker: CallDeps['asker'],
+  ): Promise<Response> {
+    return this.#tools.request(detail, fields, { target }, this.#callDeps(asked, asker), true);
   }
 
   #callDeps(
@@ -393,9 +380,8 @@ export class McpDispatcher {
   async #readResource(asked: Asked): Promise<JsonObject> {
     const { params, dialect } = asked;
     const { uri } = params;
-    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
+    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" must be a string');
     const resource = this.#resourceOf(uri, dialect);
-    const { mimeType } = resource.definition(dialect);
     const content =
       resource instanceof PlannedResource
         ? await this.#contentOf(resource, uri, asked)
@@ -403,7 +389,10 @@ export class McpDispatcher {
     if ('resultType' in content) return content;
     const caching =
       resource instanceof PlannedResource ? { ttlMs: 0, cacheScope: 'private' } : this.#caching();
-    return { contents: [{ uri, mimeType, ...content }], ...(dialect.isModern ? caching : {}) };
+    return {
+      contents: [{ uri, mimeType: resource.mimeType, ...content }],
+      ...(dialect.isModern ? caching : {}),
+    };
   }
 
   /** Reads a resource of the application, by a request on behalf of the caller. */
@@ -413,13 +402,9 @@ export class McpDispatcher {
     asked: Asked,
   ): Promise<ResourceContent | JsonObject> {
     const asker = this.#askerOf(asked, resource, 'resources/read', uri);
-    const response = await this.#tools.request(
-      resource.detail,
-      resource.fields,
-      { target: resource.target(resource.match(uri)!) }, // match() succeeds, because the resource was found by this URI
-      this.#callDeps(asked, asker),
-      true,
-    );
+    // match() succeeds, because the resource was found by this URI
+    const target = resource.target(resource.match(uri)!);
+    const response = await this.#run(resource, target, asked, asker);
     const outcome = asker.outcome(!response.ok);
     if (outcome !== undefined) return outcome;
     if (response.status === 404) throw this.#notFound(uri, asked.dialect);
@@ -428,7 +413,7 @@ export class McpDispatcher {
 
   /** Subscribes to a resource. Resources change only when the application restarts, so no notification will follow. */
   #subscribe({ params: { uri }, dialect }: Asked): JsonObject {
-    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '\"uri\" must be a string');
+    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" must be a string');
     this.#resourceOf(uri, dialect);
     return {};
   }
@@ -453,21 +438,17 @@ export class McpDispatcher {
       typeof argument['name'] !== 'string' ||
       typeof argument['value'] !== 'string'
     )
-      throw new RpcError(INVALID_PARAMS, '\"ref\" and \"argument\" { name, value } must be objects');
-    if (ref['type'] === 'ref/resource' && !this.#tools.resources.some(({ uri }) => uri === ref['uri']))
-      throw new RpcError(INVALID_PARAMS, 'No resource has this URI template');
-    const prompt =
-      ref['type'] === 'ref/prompt'
-        ? this.#tools.prompts.find(({ name }) => name === ref['name'])
-        : this.#tools.resources.find(({ uri }) => ref['type'] === 'ref/resource' && uri === ref['uri']);
-    if (prompt === undefined)
+      throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } must be objects');
+    const isResource = ref['type'] === 'ref/resource';
+    const known = isResource
+      ? this.#tools.resources.find(({ uri }) => uri === ref['uri'])
+      : this.#tools.prompts.find(({ name }) => ref['type'] === 'ref/prompt' && name === ref['name']);
+    if (known === undefined)
       throw new RpcError(
         INVALID_PARAMS,
-        typeof ref['name'] === 'string'
-          ? `Unknown prompt: ${ref['name']}`
-          : '\"name\" of a prompt must be a string',
+        `No ${isResource ? 'resource has this URI template' : 'prompt has this name'}`,
       );
-    const values = prompt.complete(argument['name'], argument['value']);
+    const values = known.complete(argument['name'], argument['value']);
     return {
       completion: { values: values.slice(0, 100), total: values.length, hasMore: values.length > 100 },
     };
@@ -482,7 +463,7 @@ export class McpDispatcher {
 
   /** Opens a subscription. Lists never change, so the stream only confirms it, and stays open until one side ends it. */
   async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
-    if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '\"notifications\" must be an object');
+    if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" must be an object');
     const uris = [wanted['resourceSubscriptions'] ?? []]
       .flat()
       .filter((uri) => [...this.#offered, ...this.#tools.resources].some((known) => known.uri === uri));
@@ -500,6 +481,16 @@ export class McpDispatcher {
     for (const signal of signals) signal.removeEventListener('abort', end);
     return { _meta };
   }
+}
+
+/** Returns the name and the arguments of a call. */
+function namedCall({ name, arguments: given = {} }: JsonObject): {
+  readonly name: string;
+  readonly given: JsonObject;
+} {
+  if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" must be a string');
+  if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '"arguments" must be an object');
+  return { name, given };
 }
 
 /** Whether a request must not be part of a batch: `initialize`, and every modern request. */
@@ -534,14 +525,14 @@ export function readModern(
 const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
 
 function metaOf({ _meta = {} }: JsonObject): JsonObject {
-  if (!isRecord(_meta)) throw new RpcError(INVALID_PARAMS, '\"_meta\" must be an object');
+  if (!isRecord(_meta)) throw new RpcError(INVALID_PARAMS, '"_meta" must be an object');
   return _meta;
 }
 
 function progressTokenOf({ progressToken }: JsonObject): string | number | undefined {
   if (progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken))
     return progressToken as string | number | undefined;
-  throw new RpcError(INVALID_PARAMS, '\"progressToken\" must be a string or an integer');
+  throw new RpcError(INVALID_PARAMS, '"progressToken" must be a string or an integer');
 }
 
 function isLevel(value: unknown): value is ToolLogLevel {

@@ -13,7 +13,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { ringOf } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
-import type { Dialect, RequestId } from './messages.ts';
+import type { RequestId } from './messages.ts';
 import type { ClientAbility } from './questions.ts';
 import type { McpSession } from './server.ts';
 import type { Services } from '../http/contracts.ts';
@@ -23,11 +23,6 @@ export interface HttpSession extends McpSession {
   readonly id: string;
   /** Abort controllers of requests without a response yet, by id. */
   readonly inFlight: Map<RequestId, AbortController>;
-}
-
-/** State of a session in this process. */
-interface Kept {
-  readonly session: HttpSession;
   isEnded: boolean;
 }
 
@@ -44,7 +39,7 @@ export class McpSessions {
   readonly #services: Services;
   readonly #ttlSeconds: number;
   readonly #values: ProtectedValues;
-  readonly #kept = new Map<string, Kept>();
+  readonly #kept = new Map<string, HttpSession>();
 
   constructor(services: Services, ttlSeconds: number) {
     this.#services = services;
@@ -68,7 +63,7 @@ export class McpSessions {
       issuedSeconds,
       expiresSeconds: issuedSeconds + this.#ttlSeconds,
     });
-    return this.#keep(id, dialect, logLevel, abilities).session;
+    return this.#keep(id, { dialect, logLevel, abilities });
   }
 
   /** Returns the session with this id. Returns undefined for an invalid, expired, ended or foreign one. */
@@ -84,27 +79,22 @@ export class McpSessions {
     const dialect = legacyDialect(version);
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);
-    if (kept === undefined) return this.#keep(id, dialect, 'info', new Set(abilities)).session;
+    if (kept === undefined)
+      return this.#keep(id, { dialect, logLevel: 'info', abilities: new Set(abilities) });
     this.#kept.delete(id); // set() moves it to the end, as the most recently used
     this.#kept.set(id, kept);
-    return kept.isEnded ? undefined : kept.session;
+    return kept.isEnded ? undefined : kept;
   }
 
   /** Ends a session and aborts its requests. */
-  end({ id, inFlight }: HttpSession): void {
-    for (const request of inFlight.values()) request.abort();
-    inFlight.clear();
-    const kept = this.#kept.get(id);
-    if (kept !== undefined) kept.isEnded = true;
+  end(session: HttpSession): void {
+    for (const request of session.inFlight.values()) request.abort();
+    session.inFlight.clear();
+    session.isEnded = true;
   }
 
-  #keep(
-    id: string,
-    dialect: Dialect,
-    logLevel: McpSession['logLevel'],
-    abilities: McpSession['abilities'],
-  ): Kept {
-    const kept: Kept = { session: { id, dialect, logLevel, abilities, inFlight: new Map() }, isEnded: false };
+  #keep(id: string, state: McpSession): HttpSession {
+    const kept: HttpSession = { ...state, id, inFlight: new Map(), isEnded: false };
     this.#kept.set(id, kept);
     // the map is not empty, so it has a first entry
     if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!);

@@ -12,7 +12,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { reservedWrite } from './reserved-output.ts';
-import { INVALID_REQUEST, PARSE_ERROR, RpcError } from './messages.ts';
+import { invalidRequest, PARSE_ERROR, RpcError } from './messages.ts';
 import { McpConversation } from './conversation.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Readable, Writable } from 'node:stream';
@@ -61,7 +61,7 @@ export async function serveStdio({
     onBadLine: (problem) =>
       conversation.refuse(
         problem === 'long'
-          ? new RpcError(INVALID_REQUEST, `A line must have at most ${maxLineBytes} bytes`)
+          ? invalidRequest(`A line must have at most ${maxLineBytes} bytes`)
           : new RpcError(PARSE_ERROR, 'Parse error: a line must be UTF-8'),
       ),
   });

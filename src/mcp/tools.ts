@@ -5,8 +5,8 @@
  *   GET /users/{id:int}            get_users_by_id
  *   POST /users  name: 'addUser'   addUser            the name in the spec; characters that tools do not allow become `_`
  */
+import { pathSchema } from '../openapi/inputs.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
-
 import { compileType, FieldType, fileLimit } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
 import { closest, isRecord, defined } from '../base/options.ts';
@@ -16,7 +16,7 @@ import type { Dialect, JsonObject } from './messages.ts';
 import type { FieldPlan, TypeNode, TypeSource } from '../schema/schema.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { RouteSpec, ToolDescription, ToolHints } from '../routing/spec.ts';
-import type { ConverterName, ParsedTemplate } from '../http/path.ts';
+import type { ParsedTemplate } from '../http/path.ts';
 import type { RouteInputs } from '../routing/call.ts';
 import type { Issue } from '../base/errors.ts';
 
@@ -45,10 +45,8 @@ export class PlannedTool {
   readonly #hints: ToolHints;
 
   constructor(name: string, detail: RouteDetail, isFunction: boolean) {
-    const {
-      route,
-      declared: { spec, template },
-    } = detail;
+    const { route, declared } = detail;
+    const { spec, template } = declared;
     const subject = `${route.method} ${route.template}`;
     const own = described(detail);
     const description = own.description ?? spec.description ?? spec.summary;
@@ -81,16 +79,6 @@ export class PlannedTool {
   }
 }
 
-/** Returns the tools of all routes, then of all functions, in the order of their declaration. */
-export function planTools(
-  details: readonly RouteDetail[],
-  functions: readonly RouteDetail[],
-): readonly PlannedTool[] {
-  return planNames(details, functions).map(
-    ({ name, detail }) => new PlannedTool(name, detail, functions.includes(detail)),
-  );
-}
-
 /** A tool with its name. */
 interface NamedTool {
   readonly detail: RouteDetail;
@@ -99,7 +87,7 @@ interface NamedTool {
   readonly name: string;
 }
 
-/** Returns the names of all tools. Duplicates get a number at the end. Prompts have no name here. */
+/** Returns the names of all tools: of routes, then of functions, as declared. Duplicates get a number at the end. Prompts have no name here. */
 export function planNames(
   details: readonly RouteDetail[],
   functions: readonly RouteDetail[],
@@ -133,21 +121,16 @@ function isTool({ route, declared: { spec, mount }, isOperation }: RouteDetail):
   return !isOperation && spec.mcp !== false && mount === undefined && !NO_TOOLS.has(route.method);
 }
 
-function described({
-  declared: {
-    spec: { mcp },
-  },
-}: RouteDetail): ToolDescription {
+function described({ declared }: RouteDetail): ToolDescription {
+  const { mcp } = declared.spec;
   return typeof mcp === 'object' ? mcp : {};
 }
 
 function nameOf(detail: RouteDetail): string {
-  const {
-    route: { method },
-    declared: { methods, spec, template },
-  } = detail;
+  const { methods, spec, template } = detail.declared;
+  const method = detail.route.method.toLowerCase();
   const name = described(detail).name ?? spec.name;
-  const several = methods.filter((each) => !NO_TOOLS.has(each)).length > 1 ? `${method.toLowerCase()}_` : '';
+  const several = methods.filter((each) => !NO_TOOLS.has(each)).length > 1 ? `${method}_` : '';
   if (name !== undefined) return clean(several + name);
   const { literals, parameters } = template;
   const words = literals.flatMap((literal, index) => [
@@ -155,7 +138,7 @@ function nameOf(detail: RouteDetail): string {
     ...(parameters[index] === undefined ? [] : [`by_${parameters[index].name}`]),
   ]);
   const named = words.filter((word) => /[A-Za-z0-9]/.test(word));
-  return clean([method.toLowerCase(), ...(named.length === 0 ? ['root'] : named)].join('_'));
+  return clean([method, ...(named.length === 0 ? ['root'] : named)].join('_'));
 }
 
 /** Replaces characters that tool names do not allow by `_`. */
@@ -221,13 +204,13 @@ class OutputPlan {
   /** Returns the output schema; undefined if there is none, or the version cannot express it. */
   schema(dialect: Dialect): JsonSchema | undefined {
     if (!dialect.hasStructure) return undefined;
-    return dialect.hasAnyStructure ? this.#schema : (this.#wrapped ?? this.#schema);
+    return dialect.isModern ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
   /** Returns a reply as `structuredContent`; undefined if the version cannot express it. */
   structure(value: unknown, dialect: Dialect): unknown {
     if (!dialect.hasStructure) return undefined;
-    if (dialect.hasAnyStructure) return value;
+    if (dialect.isModern) return value;
     if (this.#wrapped !== undefined) return { result: value };
     return isRecord(value) ? value : undefined;
   }
@@ -287,7 +270,7 @@ interface Slot {
   readonly name: string;
   readonly schema: JsonSchema;
   readonly isRequired: boolean;
-  readonly isFile: boolean;
+  readonly isFile?: boolean;
 }
 
 /** The parts of a request that are made from arguments. */
@@ -321,12 +304,10 @@ class ArgumentPlan {
         ? 'json'
         : inputs.form === undefined
           ? undefined
-          : this.#slots.some((slot) => slot.isFile)
+          : this.#slots.some(({ isFile }) => isFile === true)
             ? 'files'
             : 'form';
-    this.fields = inputs.texts
-      .filter(({ from }) => from === 'header')
-      .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
+    this.fields = headerFieldsOf(inputs);
     this.schema = objectSchema(this.#slots, schemas.components());
   }
 
@@ -407,16 +388,23 @@ class ArgumentPlan {
   }
 }
 
+/** Returns the header fields that a route reads, in lower case. */
+export function headerFieldsOf({ texts }: RouteInputs): readonly string[] {
+  return texts
+    .filter(({ from }) => from === 'header')
+    .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
+}
+
 /** Returns all arguments. When two parts of a request share a name, the first part keeps it. */
 function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, schemas: JsonSchemas): Slot[] {
   const slots: Slot[] = [];
   const taken = new Set<string>();
-  const add = (slot: Omit<Slot, 'isFile'> & { readonly isFile?: boolean }): void => {
+  const add = (slot: Slot): void => {
     taken.add(slot.argument);
-    slots.push({ isFile: false, ...slot });
+    slots.push(slot);
   };
   for (const { name, converter } of template.parameters)
-    add({ argument: name, part: 'path', name, schema: pathSchema(converter.name), isRequired: true });
+    add({ argument: name, part: 'path', name, schema: pathSchema(converter), isRequired: true });
   const query = texts
     .filter(({ from }) => from === 'query')
     .flatMap(({ plan }) => plan.fields)
@@ -490,18 +478,6 @@ function objectSchema(slots: readonly Slot[], definitions: Readonly<Record<strin
   };
 }
 
-const PATH_SCHEMAS: Readonly<Record<ConverterName, JsonSchema>> = {
-  str: { type: 'string', minLength: 1 },
-  path: { type: 'string', minLength: 1 },
-  uuid: { type: 'string', format: 'uuid' },
-  float: { type: 'number' },
-  int: { type: 'integer', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
-};
-
-function pathSchema(converter: ConverterName): JsonSchema {
-  return { ...PATH_SCHEMAS[converter] };
-}
-
 /** The schema of a file, or of a list of files. */
 function fileSchema(field: FieldPlan, schemas: JsonSchemas): JsonSchema {
   const { description } = schemas.field(field, 'input');
@@ -527,7 +503,7 @@ function textsOf(value: unknown): string[] {
 }
 
 /** Decodes base64 text, with or without its padding, which models often omit. */
-function contentOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
+export function bytesOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (typeof data !== 'string') return undefined;
   return fromBase64(data.endsWith('=') ? data : data + '='.repeat(-data.length & 3));
 }
@@ -535,7 +511,7 @@ function contentOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
 function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[]): FormData {
   const data = new FormData();
   for (const [{ name, isFile }, value] of form) {
-    if (!isFile) for (const text of textsOf(value)) data.append(name, text);
+    if (isFile !== true) for (const text of textsOf(value)) data.append(name, text);
     else {
       for (const [index, file] of [value].flat().entries()) {
         const {
@@ -543,7 +519,7 @@ function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[])
           filename = 'file',
           contentType = 'application/octet-stream',
         } = isRecord(file) ? file : {};
-        const content = contentOf(coded);
+        const content = bytesOf(coded);
         if (content !== undefined && typeof filename === 'string' && typeof contentType === 'string') {
           data.append(name, new Blob([content], { type: contentType }), filename);
         } else

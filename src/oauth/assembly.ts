@@ -12,7 +12,7 @@ import { services } from '../http/state.ts';
 import { Audit } from './audit.ts';
 import { Authorizations } from './authorization.ts';
 import { ClientCodes } from './client-codes.ts';
-import { ClientRedirects, RedirectAllowlist } from './redirects.ts';
+import { RedirectAllowlist } from './redirects.ts';
 import { EndpointGuard } from './guard.ts';
 import { limitsOf } from './limits.ts';
 import { LinkEndpoints } from './link-endpoints.ts';
@@ -20,6 +20,7 @@ import { LoginEndpoints } from './login-endpoints.ts';
 import { LogoutEndpoints } from './logout-endpoints.ts';
 import { Logins } from './logins.ts';
 import { LoginStates } from './login-state.ts';
+import { outOfRange } from './plugin-options.ts';
 import { StoredProviderTokens } from './provider-tokens.ts';
 import { ProviderClient } from './provider/client.ts';
 import { SingleUse } from './single-use.ts';
@@ -34,13 +35,14 @@ import { SqlTokenStore } from './tokens/sql-store.ts';
 import { MemoryTokenStore } from './tokens/store.ts';
 import type { TokenIssuer } from '../auth/auth.ts';
 import type { Clock } from '../base/clock.ts';
-import type { Config } from '../base/config.ts';
+import type { Config, Env } from '../base/config.ts';
 import type { RateLimitStore, RecordStore } from '../cache/stores.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { Database } from '../db/database.ts';
 import type { Host, HttpRequest } from '../http/contracts.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Logger } from '../observability/log.ts';
+import type { EndpointDeps } from './endpoint-deps.ts';
 import type { ConnectedProvider } from './provider/client.ts';
 import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/presets.ts';
@@ -56,174 +58,38 @@ const MAX_RECORDS = 10_000_000;
 const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
+/** The parts of a registered plugin. */
+export interface Registered extends EndpointDeps {
+  readonly log: Logger;
+  readonly loginEndpoints: LoginEndpoints;
+  readonly tokenEndpoints: TokenEndpoints;
+  readonly logouts: LogoutEndpoints;
+  /** Defined with the option `onLink`. */
+  readonly links: LinkEndpoints | undefined;
+  readonly connect: (provider: OAuthProvider) => ProviderClient;
+  readonly gate: ValidAfterGate | undefined;
+  readonly issuer: TokenIssuer;
+  readonly isPersistent: boolean;
+}
+
 /** Assembles the plugin with these options for an application. */
 export function assemble(host: Host, options: ReadOptions, providers: readonly OAuthProvider[]): Registered {
-  const { config } = host.get(services);
-  const secrets = secretsOf(options, config);
-  const ring = Keyring.of(secrets);
-  const { clock, env } = host;
+  const { clock, metrics } = host;
   const log = host.log.child('svc_oauth');
-  const audit = new Audit(log, host.metrics);
-  const isPersistent = host.has(db);
-  const store: TokenStore = isPersistent
-    ? new SqlTokenStore(() => host.get(db), clock)
-    : new MemoryTokenStore();
-  const inDatabase = isPersistent ? recordsOf(() => host.get(db), clock, USED_TABLE) : undefined;
-  const { records } = options;
-  const used = new SingleUse(records !== undefined ? () => records : (inDatabase ?? memoryOf(clock)));
-  const codec = new RefreshTokenCodec(ring);
-  const access = new AccessTokens({
-    secrets,
-    clock,
-    log,
-    ttlSeconds: options.accessTtlSeconds,
-    issuer: options.issuer,
-    audience: options.audience,
-    scopes: options.scopes,
-    isForCookies: options.mode === 'cookie',
-    isExact: options.enforceValidAfter,
-  });
-  const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
-  const refreshTokens = new RefreshTokens({
-    store,
-    codec,
-    clock,
-    audit,
-    onRefresh: access.checked(options.onRefresh),
-    policy: {
-      idleTtl: options.refreshIdleTtlSeconds * 1_000_000,
-      absoluteTtl: options.refreshAbsoluteTtlSeconds * 1_000_000,
-      grace: options.refreshGraceSeconds * 1_000_000,
-      clockSkew: options.clockSkewMs * 1_000,
-      concurrency: options.concurrency,
-      holdMs: HOLD_MS,
-      apart: options.enforceValidAfter ? marginOf(options.clockSkewMs * 1_000) : 0,
-    },
-  });
   const connect = (provider: OAuthProvider): ProviderClient =>
-    new ProviderClient(provider, { clock, log, metrics: host.metrics });
+    new ProviderClient(provider, { clock, log, metrics });
   const connected = new Map(
     providers.map((provider) => [provider.name, { provider, client: connect(provider) }]),
   );
-  const pathsOf = ({ name }: OAuthProvider): readonly string[] => {
-    const own = connected.size > 1 ? [`${PREFIX}/${name}/callback`] : [];
-    return providers[0]?.name === name ? [`${PREFIX}/callback`, ...own] : own;
-  };
-  const allowlists = new Map(
-    providers.map((provider) => [
-      provider.name,
-      new RedirectAllowlist(options.allowedRedirectUris, {
-        env,
-        callbackPaths: pathsOf(provider),
-        otherPaths: providers.filter((other) => other !== provider).flatMap(pathsOf),
-      }),
-    ]),
-  );
-  const ownPages = {
-    trusted: new Set<string>(),
-    allowsSameSite: false,
-    knowsScheme: readTrustProxy(config.peek('trustProxy')) !== undefined,
-  };
-  const dpop =
-    options.dpop === 'off'
-      ? undefined
-      : new DPoP({
-          isRequired: options.dpop === 'required',
-          requiresNonce: options.dpopNonces === 'required',
-          nonces: new DpopNonces(ring, clock),
-          used,
-          clock,
-          audit,
-        });
-  const providerTokens = options.storeProviderTokens
-    ? new StoredProviderTokens({
-        records: isPersistent ? recordsOf(() => host.get(db), clock, PROVIDER_TOKEN_TABLE) : memoryOf(clock),
-        keys: ring,
-        clock,
-        providerOf: (name) => connected.get(name),
-      })
-    : undefined;
-  const limits = limitsOf(options.limits, limitStoreOf(options, inDatabase, clock));
-  const guard = new EndpointGuard({ audit, limits, clock });
-  const responses = new TokenResponses({ access, cookies, dpop, clock });
-  const states = new LoginStates({ used, clock, env, keys: ring, ttlSeconds: options.stateTtlSeconds });
-  const authorizations = new Authorizations({
-    states,
-    allowlistOf: (provider) => allowlists.get(provider)!,
-    onLogin: options.onLogin,
-  });
-  const links =
-    options.onLink === undefined
-      ? undefined
-      : new LinkEndpoints({
-          authorizations,
-          store,
-          guard,
-          audit,
-          clock,
-          clockSkew: options.clockSkewMs * 1_000,
-          ownPages,
-          onLink: options.onLink,
-          onUnlink: options.onUnlink,
-          providerTokens,
-          isCookieMode: cookies !== undefined,
-          afterLogin: options.afterLogin,
-        });
-  const logins = new Logins({
-    refreshTokens,
-    access,
-    responses,
-    audit,
-    clock,
-    dpop,
-    isCookieMode: cookies !== undefined,
-    keepSession: options.keepSession,
-    keepsAddress: options.keepAddress,
-    providers: new Set(connected.keys()),
-  });
-  const codes = new ClientCodes({
-    records: used,
-    logins,
-    refreshTokens,
-    audit,
-    dpop,
-    issuer: options.issuer,
-  });
-  const tokenEndpoints = new TokenEndpoints({
-    refreshTokens,
-    codec,
-    responses,
-    guard,
-    audit,
-    clock,
-    codes: options.nativeRedirects.length > 0 ? codes : undefined,
-    dpop,
-    ownPages,
-    cookies,
-  });
-  const loginEndpoints = new LoginEndpoints({
-    states,
-    authorizations,
-    codes,
-    clientRedirects: new ClientRedirects(options.nativeRedirects),
-    links,
-    logins,
-    access,
-    responses,
-    guard,
-    onUser: options.onUser!, // the constructor of the plugin requires onUser when there is a provider
-    audit,
-    afterLogin: options.afterLogin,
-    isCookieMode: cookies !== undefined,
-    usesDpop: dpop !== undefined,
-    clock,
-    providerTokens,
-  });
+  const deps = endpointDeps(host, options, providers, connected, log);
+  const { dpop, cookies, ownPages, store } = deps;
+  const codes = new ClientCodes(deps);
+  const links = options.onLink === undefined ? undefined : new LinkEndpoints(deps, options.onLink);
   const gate = options.enforceValidAfter
     ? new ValidAfterGate(store, clock, options.clockSkewMs * 1_000)
     : undefined;
   const issuer: TokenIssuer = {
-    keyId: ring.current.id,
+    keyId: deps.keys.current.id,
     tokenOf: (req) =>
       dpop !== undefined
         ? dpop.tokenOf(req)
@@ -240,37 +106,131 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
     issuer.fields = () => ({ 'DPoP-Nonce': dpop.nonce });
   }
   return {
-    store,
-    clock,
-    audit,
-    loginEndpoints,
-    logouts: new LogoutEndpoints({
-      store,
-      codec,
-      refreshTokens,
-      guard,
-      audit,
-      clock,
-      used,
-      ownPages,
-      cookies,
-      providerTokens,
-      providerOf: (name) => connected.get(name),
-      postLogoutRedirectUris: options.postLogoutRedirectUris ?? [],
-      afterLogin: options.afterLogin,
-      env,
-    }),
-    logins,
+    ...deps,
+    log,
+    loginEndpoints: new LoginEndpoints({ ...deps, codes, links }),
+    tokenEndpoints: new TokenEndpoints(deps, options.nativeRedirects.length > 0 ? codes : undefined),
+    logouts: new LogoutEndpoints(deps),
     links,
-    providerTokens,
-    tokenEndpoints,
-    connected,
     connect,
     gate,
     issuer,
-    isPersistent,
-    log,
+    isPersistent: host.has(db),
   };
+}
+
+/** Creates what the endpoints share. */
+function endpointDeps(
+  host: Host,
+  options: ReadOptions,
+  providers: readonly OAuthProvider[],
+  connected: ReadonlyMap<string, ConnectedProvider>,
+  log: Logger,
+): EndpointDeps & { readonly keys: Keyring } {
+  const { clock, env } = host;
+  const { config } = host.get(services);
+  const secrets = secretsOf(options, config);
+  const keys = Keyring.of(secrets);
+  const audit = new Audit(log, host.metrics);
+  const database = host.has(db) ? (): Database => host.get(db) : undefined;
+  const store: TokenStore =
+    database === undefined ? new MemoryTokenStore() : new SqlTokenStore(database, clock);
+  const { records } = options;
+  const used = new SingleUse(records === undefined ? recordsOf(database, clock, USED_TABLE) : () => records);
+  const codec = new RefreshTokenCodec(keys);
+  const access = new AccessTokens({ options, secrets, clock, log });
+  const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
+  const refreshTokens = refreshTokensOf(options, { store, codec, clock, audit, access });
+  const dpop =
+    options.dpop === 'off'
+      ? undefined
+      : new DPoP({
+          isRequired: options.dpop === 'required',
+          requiresNonce: options.dpopNonces === 'required',
+          nonces: new DpopNonces(keys, clock),
+          used,
+          clock,
+          audit,
+        });
+  const responses = new TokenResponses({ options, access, cookies, dpop, clock });
+  const states = new LoginStates({ used, clock, env, keys, ttlSeconds: options.stateTtlSeconds });
+  const loginsDeps = { options, refreshTokens, access, responses, audit, clock, dpop, connected };
+  return {
+    ...loginsDeps,
+    env,
+    keys,
+    store,
+    used,
+    codec,
+    cookies,
+    states,
+    guard: new EndpointGuard({
+      audit,
+      limits: limitsOf(options.limits, limitStoreOf(options, database, clock)),
+      clock,
+    }),
+    authorizations: new Authorizations({
+      states,
+      allowlists: allowlistsOf(options, providers, env),
+      options,
+    }),
+    logins: new Logins(loginsDeps),
+    ownPages: {
+      trusted: new Set<string>(),
+      allowsSameSite: false,
+      knowsScheme: readTrustProxy(config.peek('trustProxy')) !== undefined,
+    },
+    providerTokens: options.storeProviderTokens
+      ? new StoredProviderTokens({
+          records: recordsOf(database, clock, PROVIDER_TOKEN_TABLE),
+          keys,
+          clock,
+          connected,
+        })
+      : undefined,
+  };
+}
+
+function refreshTokensOf(
+  options: ReadOptions,
+  { access, ...deps }: Pick<EndpointDeps, 'store' | 'codec' | 'clock' | 'audit' | 'access'>,
+): RefreshTokens {
+  const clockSkew = options.clockSkewMs * 1_000;
+  return new RefreshTokens({
+    ...deps,
+    onRefresh: access.checked(options.onRefresh),
+    policy: {
+      idleTtl: options.refreshIdleTtlSeconds * 1_000_000,
+      absoluteTtl: options.refreshAbsoluteTtlSeconds * 1_000_000,
+      grace: options.refreshGraceSeconds * 1_000_000,
+      clockSkew,
+      concurrency: options.concurrency,
+      holdMs: HOLD_MS,
+      apart: options.enforceValidAfter ? marginOf(clockSkew) : 0,
+    },
+  });
+}
+
+/** Returns the allowed redirect URIs by provider. */
+function allowlistsOf(
+  { allowedRedirectUris }: ReadOptions,
+  providers: readonly OAuthProvider[],
+  env: Env,
+): ReadonlyMap<string, RedirectAllowlist> {
+  const pathsOf = (provider: OAuthProvider): readonly string[] => {
+    const own = providers.length > 1 ? [`${PREFIX}/${provider.name}/callback`] : [];
+    return provider === providers[0] ? [`${PREFIX}/callback`, ...own] : own;
+  };
+  return new Map(
+    providers.map((provider) => [
+      provider.name,
+      new RedirectAllowlist(allowedRedirectUris, {
+        env,
+        callbackPaths: pathsOf(provider),
+        otherPaths: providers.filter((other) => other !== provider).flatMap(pathsOf),
+      }),
+    ]),
+  );
 }
 
 /**
@@ -291,27 +251,32 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
  */
 function limitStoreOf(
   { limits: { store } }: ReadOptions,
-  records: (() => RecordStore) | undefined,
+  database: (() => Database) | undefined,
   clock: Clock,
 ): RateLimitStore | undefined {
   if (store !== 'database') return store;
-  if (records === undefined)
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin limits',
+  if (database === undefined)
+    throw outOfRange(
       'store',
       'must be omitted, because no DatabasePlugin is registered',
       '"database"',
-    ]);
+      'OAuthPlugin limits',
+    );
+  const records = recordsOf(database, clock, USED_TABLE);
   return {
     take: (key, rule, cost) => new RecordRateLimitStore(records(), { clock }).take(key, rule, cost),
   };
 }
 
 /**
- * Returns a function for the record store in the database. The database object changes each time the
- * application starts.
+ * Returns a function for the record store in a table, or without a database in the memory of this process.
+ * The database object changes each time the application starts.
  */
-function recordsOf(database: () => Database, clock: Clock, table: string): () => RecordStore {
+function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): () => RecordStore {
+  if (database === undefined) {
+    const records = new MemoryRecordStore({ clock, maxRecords: MAX_RECORDS });
+    return () => records;
+  }
   let known: { readonly database: Database; readonly records: RecordStore } | undefined;
   return () => {
     const current = database();
@@ -322,32 +287,6 @@ function recordsOf(database: () => Database, clock: Clock, table: string): () =>
       };
     return known.records;
   };
-}
-
-/** Returns a function for the record store in the memory of this process. */
-function memoryOf(clock: Clock): () => RecordStore {
-  const records = new MemoryRecordStore({ clock, maxRecords: MAX_RECORDS });
-  return () => records;
-}
-
-/** The parts of a registered plugin. */
-export interface Registered {
-  readonly store: TokenStore;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly audit: Audit;
-  readonly loginEndpoints: LoginEndpoints;
-  readonly logouts: LogoutEndpoints;
-  readonly logins: Logins;
-  /** Defined with the option `onLink`. */
-  readonly links: LinkEndpoints | undefined;
-  readonly providerTokens: StoredProviderTokens | undefined;
-  readonly tokenEndpoints: TokenEndpoints;
-  readonly connected: ReadonlyMap<string, ConnectedProvider>;
-  readonly connect: (provider: OAuthProvider) => ProviderClient;
-  readonly gate: ValidAfterGate | undefined;
-  readonly issuer: TokenIssuer;
-  readonly isPersistent: boolean;
 }
 
 /**

@@ -10,17 +10,15 @@ import { ProviderFault } from './provider/failure.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
+import type { LoginRow } from './tokens/store.ts';
 
 /**
  * Result of a login, as a label of the counter. The set is closed, so that user input never becomes a label.
  */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
-/** Fields of every event of a request. */
-interface RequestFields {
-  readonly request_id?: string;
-  readonly ip?: string;
-}
+/** The login in an event. */
+type LoginFields = Pick<LoginRow, 'id' | 'provider' | 'sub'>;
 
 /** Writes the audit trail. */
 export class Audit {
@@ -47,12 +45,9 @@ export class Audit {
     this.#log.debug('login_started', { provider, ...fieldsOf(req) });
   }
 
-  loginSucceeded(
-    req: HttpRequest,
-    login: { readonly provider: string; readonly sub: string; readonly id: string },
-  ): void {
+  loginSucceeded(req: HttpRequest, login: LoginFields): void {
     this.#logins.add(1, login.provider, 'succeeded');
-    const fields = { provider: login.provider, sub: login.sub, login_id: login.id, ...fieldsOf(req) };
+    const fields = fieldsOf(req, login);
     this.#log.info('login_succeeded', { ...fields, category: 'authn_login_success' });
     this.#log.info('token_issued', { ...fields, category: 'authn_token_created' });
   }
@@ -86,30 +81,14 @@ export class Audit {
     this.#logins.add(1, provider, outcome);
     const fields = { provider, reason: cut(reason), ...fieldsOf(req), category: 'authn_login_fail' };
     if (outcome === 'denied') this.#log.info('login_failed', fields);
-    else
-      this.#log.warn(
-        outcome === 'state_rejected'
-          ? 'state_rejected'
-          : outcome === 'provider_failed'
-            ? 'provider_error'
-            : 'login_failed',
-        fields,
-      );
+    else if (outcome === 'state_rejected') this.#log.warn('state_rejected', fields);
+    else if (outcome === 'provider_failed') this.#log.warn('provider_error', fields);
+    else this.#log.warn('login_failed', fields);
   }
 
-  tokenRefreshed(
-    req: HttpRequest | undefined,
-    login: { readonly provider: string; readonly sub: string; readonly id: string },
-    how: 'rotated' | 'replayed',
-  ): void {
+  tokenRefreshed(req: HttpRequest | undefined, login: LoginFields, how: 'rotated' | 'replayed'): void {
     this.#refreshes.add(1, how);
-    this.#log.info('token_refreshed', {
-      how,
-      provider: login.provider,
-      sub: login.sub,
-      login_id: login.id,
-      ...fieldsOf(req),
-    });
+    this.#log.info('token_refreshed', { how, ...fieldsOf(req, login) });
   }
 
   refreshRefused(req: HttpRequest | undefined, reason: string, loginId?: string): void {
@@ -128,7 +107,7 @@ export class Audit {
   /** Records that the database did not answer. */
   storeFailed(req: HttpRequest, error: unknown): void {
     if (req.path.endsWith('/token')) this.#refreshes.add(1, 'unavailable');
-    this.#log.error('token_store_failed', error, { ...fieldsOf(req) });
+    this.#log.error('token_store_failed', error, fieldsOf(req));
   }
 
   /** Records a rate limit. Called once a minute for each client and limit. */
@@ -155,19 +134,10 @@ export class Audit {
    * Records the reuse of a refresh token. Only the request that ended the login calls this, so there is one
    * event.
    */
-  reuseDetected(
-    req: HttpRequest | undefined,
-    login: { readonly provider: string; readonly sub: string; readonly id: string },
-  ): void {
+  reuseDetected(req: HttpRequest | undefined, login: LoginFields): void {
     this.#refreshes.add(1, 'reuse');
     this.#reuses.add(1);
-    this.#log.warn('token_reuse_detected', {
-      provider: login.provider,
-      sub: login.sub,
-      login_id: login.id,
-      ...fieldsOf(req),
-      category: 'authn_token_reuse',
-    });
+    this.#log.warn('token_reuse_detected', { ...fieldsOf(req, login), category: 'authn_token_reuse' });
   }
 
   tokenRevoked(req: HttpRequest | undefined, loginId: string, reason: string, sub?: string): void {
@@ -185,8 +155,12 @@ export class Audit {
   }
 }
 
-function fieldsOf(req: HttpRequest | undefined): RequestFields {
-  return req === undefined ? {} : { request_id: req.id, ip: req.ip };
+/** Returns the fields of every event of a request, and those of its login. */
+function fieldsOf(req: HttpRequest | undefined, login?: LoginFields): Readonly<Record<string, string>> {
+  return {
+    ...(login === undefined ? {} : { provider: login.provider, sub: login.sub, login_id: login.id }),
+    ...(req === undefined ? {} : { request_id: req.id, ip: req.ip }),
+  };
 }
 
 const MAX_REASON = 200;

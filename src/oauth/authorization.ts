@@ -6,67 +6,68 @@ import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
 import { ProviderFault } from './provider/failure.ts';
 import { PROTOCOL_PARAMETERS } from './provider/option-types.ts';
-import { isScopes } from './tokens/access.ts';
+import { extraOf, returnToOf, scopesOf } from './parameters.ts';
+import { isScopes } from './plugin-options.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
-import type { LoginRequest, OnLogin } from './plugin-options.ts';
+import type { LoginRequest, ReadOptions } from './plugin-options.ts';
 import type { Begun, BegunLogin, LoginStates } from './login-state.ts';
+import type { Parameters } from './parameters.ts';
 import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
-/** Parameters of a login, before `onLogin` has changed them. */
-interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
-  /** Requested scopes. Undefined: the configured scopes of the provider. */
-  readonly scopes: readonly string[] | undefined;
-  /** Further parameters of the authorization URL. */
-  readonly extra: Readonly<Record<string, string>>;
+/** Values in which a login differs from a link. */
+interface LoginPurpose extends Pick<BegunLogin, 'keyThumbprint' | 'client' | 'link'> {
+  /** Values of the parameter `redirect_uri`. */
+  readonly redirectUris: readonly string[];
+}
+
+/** Dependencies of {@link Authorizations}. */
+interface AuthorizationsDeps {
+  readonly states: LoginStates;
+  /** Allowed redirect URIs by provider. */
+  readonly allowlists: ReadonlyMap<string, RedirectAllowlist>;
+  readonly options: ReadOptions;
 }
 
 /** Starts logins and links at providers. */
 export class Authorizations {
-  readonly #states: LoginStates;
-  readonly #allowlistOf: (provider: string) => RedirectAllowlist;
-  readonly #onLogin: OnLogin | undefined;
+  readonly #deps: AuthorizationsDeps;
 
-  constructor(deps: {
-    readonly states: LoginStates;
-    readonly allowlistOf: (provider: string) => RedirectAllowlist;
-    readonly onLogin: OnLogin | undefined;
-  }) {
-    this.#states = deps.states;
-    this.#allowlistOf = deps.allowlistOf;
-    this.#onLogin = deps.onLogin;
-  }
-
-  /**
-   * Returns the redirect URI of a request. `given`: the values of its parameter `redirect_uri`.
-   * @throws OAuthError `invalid_redirect_uri`
-   */
-  redirectUri(req: HttpRequest, provider: string, given: readonly string[]): string {
-    const chosen =
-      given.length > 1 || given[0] === ''
-        ? undefined
-        : this.#allowlistOf(provider).choose(given[0], req.host);
-    if (chosen === undefined) throw new OAuthError('invalid_redirect_uri');
-    return chosen;
+  constructor(deps: AuthorizationsDeps) {
+    this.#deps = deps;
   }
 
   /**
    * Creates the state of a login. Returns the address of the provider's page, and the state for the browser's
    * cookie.
-   * @throws OAuthError when discovery fails
+   * @throws OAuthError `invalid_redirect_uri`, `invalid_request`, `invalid_scope`, or when discovery fails
    */
   async begin(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
-    { scopes: fewer, extra, ...login }: AskedLogin,
+    parameter: Parameters,
+    { redirectUris: [given, ...others], ...purpose }: LoginPurpose,
   ): Promise<{ readonly url: string; readonly begun: Begun }> {
-    const wish = checked(provider, await this.#onLogin?.(provider.name, req));
+    const { states, allowlists, options } = this.#deps;
+    const redirectUri = allowlists.get(provider.name)?.choose(given, req.host);
+    if (redirectUri === undefined || given === '' || others.length > 0)
+      throw new OAuthError('invalid_redirect_uri');
+    const returnTo = options.mode === 'cookie' ? returnToOf(parameter) : null;
+    const extra = extraOf(parameter);
+    const fewer = scopesOf(parameter('scope'), provider.scopes);
+    const wish = checked(provider, await options.onLogin?.(provider.name, req));
     const scopes = wish.scopes ?? fewer;
-    const begun = this.#states.begin(req, { ...login, provider: provider.name, scopes: scopes ?? null });
+    const begun = states.begin(req, {
+      ...purpose,
+      redirectUri,
+      returnTo,
+      provider: provider.name,
+      scopes: scopes ?? null,
+    });
     const url = await calling(() =>
       client.authorizationUrl({
-        redirectUri: login.redirectUri,
+        redirectUri,
         state: begun.state,
         challenge: begun.challenge,
         nonce: provider.scopes.includes('openid') ? begun.nonce : undefined,

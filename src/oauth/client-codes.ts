@@ -13,15 +13,11 @@ import { isRecord } from '../base/options.ts';
 import { OAuthError } from './errors.ts';
 import { challengeOf } from './login-state.ts';
 import type { HttpRequest } from '../http/contracts.ts';
-import type { Audit } from './audit.ts';
+import type { EndpointDeps } from './endpoint-deps.ts';
 import type { ClientLogin } from './login-state.ts';
-import type { Logins } from './logins.ts';
 import type { Parameters } from './parameters.ts';
-import type { SingleUse } from './single-use.ts';
 import type { IssuedPair } from './token-responses.ts';
 import type { TokenUser } from './tokens/access.ts';
-import type { DPoP } from './tokens/dpop.ts';
-import type { RefreshTokens } from './tokens/refresh.ts';
 
 /** A login that waits for its client to exchange the code. */
 interface PendingLogin {
@@ -52,28 +48,10 @@ const VERIFIER = /^[\w.~-]{43,128}$/;
 
 /** Issues and exchanges codes. */
 export class ClientCodes {
-  readonly #records: SingleUse;
-  readonly #logins: Logins;
-  readonly #refreshTokens: RefreshTokens;
-  readonly #audit: Audit;
-  readonly #dpop: DPoP | undefined;
-  readonly #issuer: string | undefined;
+  readonly #deps: EndpointDeps;
 
-  /** `issuer`: value of the parameter `iss` in responses (RFC 9207). */
-  constructor(deps: {
-    readonly records: SingleUse;
-    readonly logins: Logins;
-    readonly refreshTokens: RefreshTokens;
-    readonly audit: Audit;
-    readonly dpop: DPoP | undefined;
-    readonly issuer: string | undefined;
-  }) {
-    this.#records = deps.records;
-    this.#logins = deps.logins;
-    this.#refreshTokens = deps.refreshTokens;
-    this.#audit = deps.audit;
-    this.#dpop = deps.dpop;
-    this.#issuer = deps.issuer;
+  constructor(deps: EndpointDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -82,17 +60,19 @@ export class ClientCodes {
    */
   async issue(req: HttpRequest, login: PendingLogin): Promise<string> {
     const code = randomBytes(CODE_BYTES).toString('base64url');
-    await this.#records.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
-    this.#audit.codeIssued(req, login.provider, login.user.sub);
+    const { used, audit } = this.#deps;
+    await used.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
+    audit.codeIssued(req, login.provider, login.user.sub);
     return this.addressOf(login.client, { code });
   }
 
-  /** Returns the address of the client with these parameters and its state. */
+  /** Returns the address of the client with these parameters, its state, and `iss` (RFC 9207). */
   addressOf({ redirectUri, state }: ClientLogin, parameters: Readonly<Record<string, string>>): string {
+    const { issuer } = this.#deps.options;
     const query = new URLSearchParams({
       ...parameters,
       ...(state === null ? {} : { state }),
-      ...(this.#issuer === undefined ? {} : { iss: this.#issuer }),
+      ...(issuer === undefined ? {} : { iss: issuer }),
     });
     return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`;
   }
@@ -102,6 +82,7 @@ export class ClientCodes {
    * @throws OAuthError `invalid_request`, `invalid_grant`, `invalid_dpop_proof`
    */
   async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
+    const { used: records, refreshTokens, dpop, logins } = this.#deps;
     const code = parameter('code');
     const verifier = parameter('code_verifier');
     const redirectUri = parameter('client_redirect_uri') ?? parameter('redirect_uri');
@@ -110,7 +91,7 @@ export class ClientCodes {
         description: 'code, code_verifier and client_redirect_uri are needed',
       });
     const key = hash('sha256', code, 'hex');
-    const text = CODE.test(code) ? await this.#records.kept('code', key) : undefined;
+    const text = CODE.test(code) ? await records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
     // a wrong verifier leaves the code valid: otherwise an attacker with the code could prevent the login
@@ -118,29 +99,28 @@ export class ClientCodes {
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');
     if (login.used !== undefined) {
-      if (login.used.usedBy !== null) await this.#refreshTokens.endReused(req, login.used.usedBy);
+      if (login.used.usedBy !== null) await refreshTokens.endReused(req, login.used.usedBy);
       throw this.#refusal(req, 'code_used');
     }
-    const keyThumbprint = (await this.#dpop?.keyOf(req, '')) ?? null;
+    const keyThumbprint = (await dpop?.keyOf(req, '')) ?? null;
     if (login.keyThumbprint !== null && login.keyThumbprint !== keyThumbprint)
       throw this.#refusal(req, 'other_key');
     const used = JSON.stringify({ ...login, used: { usedBy: null } });
-    if (!(await this.#records.change('code', key, text, used, USED_TTL_MS)))
-      throw this.#refusal(req, 'code_used');
+    if (!(await records.change('code', key, text, used, USED_TTL_MS))) throw this.#refusal(req, 'code_used');
     const { user, provider, subject, providerSid, startedAt } = login;
-    const pair = await this.#logins.start(
+    const pair = await logins.start(
       req,
       user,
       { provider, subject, providerSid, startedAt, keyThumbprint },
       { renewsSession: false },
     );
     const final = JSON.stringify({ ...login, used: { usedBy: pair.login.id } });
-    await this.#records.change('code', key, used, final, USED_TTL_MS);
+    await records.change('code', key, used, final, USED_TTL_MS);
     return pair;
   }
 
   #refusal(req: HttpRequest, reason: string): OAuthError {
-    this.#audit.refreshRefused(req, reason);
+    this.#deps.audit.refreshRefused(req, reason);
     return new OAuthError('invalid_grant', {
       reason,
       description: 'The code is no longer valid: log in again',

@@ -24,6 +24,9 @@ export type EndpointName =
   'login' | 'callback' | 'token' | 'revoke' | 'link' | 'unlink' | 'logout' | 'backchannel-logout';
 
 const TEXT = { type: 'string' } as const;
+const ADDRESS = { type: 'string', format: 'uri' } as const;
+const THUMBPRINT = { type: 'string', pattern: '^[\\w-]{43}$' } as const;
+const FORM = 'application/x-www-form-urlencoded';
 const REF = '#/components';
 
 /** Summary, description and `meta.openapi` of an endpoint, for one of its methods. */
@@ -33,18 +36,12 @@ export function describeEndpoint(
   documented: DocumentedMode,
 ): Described {
   const { summary, description, ...operation } = ENDPOINTS[endpoint](documented, method);
-  return {
-    summary,
-    description,
-    meta: {
-      openapi: {
-        ...operation,
-        responses: { ...REFUSALS, ...operation.responses },
-        components: componentsOf(documented),
-      },
-    },
-  };
+  const responses = { ...REFUSALS, ...operation.responses };
+  const components = componentsOf(documented);
+  return { summary, description, meta: { openapi: { ...operation, responses, components } } };
 }
+
+type DescribedSchema = Readonly<Record<string, unknown>> & { readonly description: string };
 
 type Endpoint = Pick<Described, 'summary' | 'description'> & {
   readonly responses: Readonly<Record<string, unknown>>;
@@ -57,60 +54,47 @@ const ENDPOINTS: Readonly<
     summary: 'Begin a login',
     description:
       'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
-    parameters: [
-      query(
-        'redirect_uri',
-        'Where the provider sends the browser: one of those that are allowed; may be left out where there is one',
-        { type: 'string', format: 'uri' },
-      ),
-      query('scope', 'Fewer scopes of the provider than usual, with spaces between them'),
-      query('login_hint', 'Who is about to log in', { type: 'string', maxLength: 200 }),
-      query('prompt', 'What the provider asks for', {
-        type: 'string',
+    parameters: queries({
+      redirect_uri: {
+        ...ADDRESS,
+        description:
+          'Where the provider sends the browser: one of those that are allowed; may be left out where there is one',
+      },
+      scope: described('Fewer scopes of the provider than usual, with spaces between them'),
+      login_hint: { ...described('Who is about to log in'), maxLength: 200 },
+      prompt: {
+        ...described('What the provider asks for'),
         enum: ['none', 'login', 'consent', 'select_account'],
+      },
+      ...(nativeRedirects.length > 0 && {
+        client_redirect_uri: described('Where the code for a native client goes'),
+        code_challenge: { ...THUMBPRINT, description: 'S256 of the verifier of the client' },
+        code_challenge_method: { ...described('How it was made'), const: 'S256' },
+        client_state: { ...described('Sent back to the client'), maxLength: 500 },
       }),
-      ...(nativeRedirects.length === 0
-        ? []
-        : [
-            query('client_redirect_uri', 'Where the code for a native client goes'),
-            query('code_challenge', 'S256 of the verifier of the client', {
-              type: 'string',
-              pattern: '^[\\w-]{43}$',
-            }),
-            query('code_challenge_method', 'How it was made', { type: 'string', const: 'S256' }),
-            query('client_state', 'Sent back to the client', { type: 'string', maxLength: 500 }),
-          ]),
-      ...(dpop === 'off'
-        ? []
-        : [
-            query('dpop_jkt', 'The thumbprint of the key that the tokens are bound to from the start', {
-              type: 'string',
-              pattern: '^[\\w-]{43}$',
-            }),
-          ]),
-      ...(mode === 'json'
-        ? []
-        : [query('return_to', 'Where the browser goes afterwards: a path of this application')]),
-    ],
+      ...(dpop !== 'off' && {
+        dpop_jkt: {
+          ...THUMBPRINT,
+          description: 'The thumbprint of the key that the tokens are bound to from the start',
+        },
+      }),
+      ...(mode === 'cookie' && {
+        return_to: described('Where the browser goes afterwards: a path of this application'),
+      }),
+    }),
     responses: {
       200: null,
       302: redirect('To the identity provider'),
-      ...(mode === 'json' || errorPath === undefined
-        ? {}
-        : { 303: redirect('The login cannot begin, where pages say so') }),
+      ...(mode === 'cookie' &&
+        errorPath !== undefined && { 303: redirect('The login cannot begin, where pages say so') }),
     },
   }),
   callback: ({ mode, nativeRedirects }, method) => ({
     summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
     description: `The identity provider redirects the browser here; the code in the request is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
     ...(method === 'GET'
-      ? { parameters: Object.entries(CALLBACK).map(([name, description]) => query(name, description)) }
-      : {
-          requestBody: {
-            required: true,
-            content: { 'application/x-www-form-urlencoded': { schema: objectOf(CALLBACK) } },
-          },
-        }),
+      ? { parameters: queries(CALLBACK) }
+      : { requestBody: { required: true, content: { [FORM]: { schema: objectOf(CALLBACK) } } } }),
     responses: {
       200:
         mode === 'cookie' && method === 'GET'
@@ -121,75 +105,63 @@ const ENDPOINTS: Readonly<
                   ? 'The login has succeeded'
                   : 'A page that posts the form again, with the cookies of this site',
               content: {
-                ...(mode === 'json' ? json('TokenAnswer') : {}),
-                ...(method === 'POST' ? { 'text/html': { schema: TEXT } } : {}),
+                ...(mode === 'json' && json(refTo('TokenAnswer'))),
+                ...(method === 'POST' && { 'text/html': { schema: TEXT } }),
               },
             },
-      ...(mode === 'json' && nativeRedirects.length === 0
-        ? {}
-        : { 303: redirect('The login has succeeded, or failed where pages say so') }),
+      ...((mode === 'cookie' || nativeRedirects.length > 0) && {
+        303: redirect('The login has succeeded, or failed where pages say so'),
+      }),
     },
   }),
   token: ({ mode, dpop, nativeRedirects }) => ({
     summary: 'Refresh an access token',
     description:
       'Returns a new pair of tokens for a refresh token (RFC 6749 §6), which is then used up: using it again ends the login.',
-    ...(dpop === 'off'
-      ? {}
-      : {
-          parameters: [
-            {
-              name: 'DPoP',
-              in: 'header',
-              required: dpop === 'required',
-              description: 'A DPoP proof for the key that the tokens are bound to (RFC 9449)',
-              schema: TEXT,
-            },
-          ],
-        }),
+    ...(dpop !== 'off' && {
+      parameters: [
+        {
+          name: 'DPoP',
+          in: 'header',
+          required: dpop === 'required',
+          description: 'A DPoP proof for the key that the tokens are bound to (RFC 9449)',
+          schema: TEXT,
+        },
+      ],
+    }),
     requestBody: body(
       {
-        grant_type:
-          nativeRedirects.length === 0
-            ? { type: 'string', const: 'refresh_token' }
-            : { type: 'string', enum: ['refresh_token', 'authorization_code'] },
         ...(nativeRedirects.length === 0
-          ? {}
-          : { code: TEXT, code_verifier: TEXT, client_redirect_uri: TEXT }),
+          ? { grant_type: { ...TEXT, const: 'refresh_token' } }
+          : {
+              grant_type: { ...TEXT, enum: ['refresh_token', 'authorization_code'] },
+              code: TEXT,
+              code_verifier: TEXT,
+              client_redirect_uri: TEXT,
+            }),
         refresh_token: TEXT,
-        scope: { type: 'string', description: 'A part of the scopes, separated by spaces' },
+        scope: described('A part of the scopes, separated by spaces'),
       },
       mode === 'json' && nativeRedirects.length === 0 ? ['refresh_token'] : [],
     ),
-    responses: { 200: { description: 'The new pair of tokens', content: json('TokenAnswer') }, 204: null },
+    responses: { 200: answer('The new pair of tokens', refTo('TokenAnswer')), 204: null },
   }),
   link: ({ mode }) => ({
     summary: 'Link another account',
     description:
       'For a logged-in user, by an access token or, from a page of this origin, by cookies: redirects to the identity provider, whose account is added to the user.',
-    requestBody: body(
-      {
-        redirect_uri: { type: 'string', format: 'uri' },
-        scope: TEXT,
-        login_hint: TEXT,
-        prompt: TEXT,
-        ...(mode === 'json' ? {} : { return_to: TEXT }),
-      },
-      [],
-    ),
+    requestBody: body({
+      redirect_uri: ADDRESS,
+      scope: TEXT,
+      login_hint: TEXT,
+      prompt: TEXT,
+      ...(mode === 'cookie' && { return_to: TEXT }),
+    }),
     responses: {
-      200: {
-        description: 'The address of the provider, for programs',
-        content: {
-          'application/json': {
-            schema: {
-              type: 'object',
-              required: ['authorization_url'],
-              properties: { authorization_url: { type: 'string', format: 'uri' } },
-            },
-          },
-        },
-      },
+      200: answer(
+        'The address of the provider, for programs',
+        objectOf({ authorization_url: ADDRESS }, ['authorization_url']),
+      ),
       303: redirect('To the identity provider, for browsers'),
     },
   }),
@@ -205,10 +177,10 @@ const ENDPOINTS: Readonly<
       'Ends the login, and redirects to the page of the identity provider that ends its session (OpenID Connect RP-Initiated Logout 1.0).',
     ...(method === 'GET'
       ? {
-          parameters: [
-            query('post_logout_redirect_uri', 'Where the provider sends the browser afterwards'),
-            query('state', 'Sent back there'),
-          ],
+          parameters: queries({
+            post_logout_redirect_uri: described('Where the provider sends the browser afterwards'),
+            state: described('Sent back there'),
+          }),
         }
       : {
           requestBody: body(
@@ -219,18 +191,10 @@ const ENDPOINTS: Readonly<
     responses:
       mode === 'json'
         ? {
-            200: {
-              description: 'The address of the provider',
-              content: {
-                'application/json': {
-                  schema: {
-                    type: 'object',
-                    required: ['logout_url'],
-                    properties: { logout_url: { type: ['string', 'null'], format: 'uri' } },
-                  },
-                },
-              },
-            },
+            200: answer(
+              'The address of the provider',
+              objectOf({ logout_url: { type: ['string', 'null'], format: 'uri' } }, ['logout_url']),
+            ),
           }
         : { 200: null, 303: redirect('To the identity provider') },
   }),
@@ -244,14 +208,11 @@ const ENDPOINTS: Readonly<
   revoke: ({ mode }) => ({
     summary: 'Log out',
     description: 'Ends the login that a refresh token belongs to (RFC 7009), if there is one.',
-    requestBody: body(
-      {
-        token: TEXT,
-        token_type_hint: TEXT,
-        refresh_token: { type: 'string', description: 'Another name for `token`' },
-      },
-      [],
-    ),
+    requestBody: body({
+      token: TEXT,
+      token_type_hint: TEXT,
+      refresh_token: described('Another name for `token`'),
+    }),
     responses: {
       200: {
         description:
@@ -263,11 +224,11 @@ const ENDPOINTS: Readonly<
 };
 
 const CALLBACK = {
-  code: 'Code to exchange for tokens of the provider',
-  state: 'State of the login',
-  error: 'Why there is no code',
-  error_description: 'Description for people',
-  iss: 'Issuer of the provider (RFC 9207)',
+  code: described('Code to exchange for tokens of the provider'),
+  state: described('State of the login'),
+  error: described('Why there is no code'),
+  error_description: described('Description for people'),
+  iss: described('Issuer of the provider (RFC 9207)'),
 };
 
 /**
@@ -285,43 +246,39 @@ const REFUSALS = {
   '5XX': { $ref: `${REF}/responses/OAuthFailure` },
 };
 
+/** Values of `token_type` by the option `dpop`. */
+const TOKEN_TYPES = { off: ['Bearer'], optional: ['Bearer', 'DPoP'], required: ['DPoP'] };
+
 function componentsOf({ mode, dpop }: DocumentedMode): object {
-  const content = { ...json('OAuthError'), ...(mode === 'cookie' ? { 'text/html': { schema: TEXT } } : {}) };
-  const types =
-    mode === 'cookie'
-      ? ['Cookie']
-      : dpop === 'off'
-        ? ['Bearer']
-        : dpop === 'required'
-          ? ['DPoP']
-          : ['Bearer', 'DPoP'];
+  const content = {
+    ...json(refTo('OAuthError')),
+    ...(mode === 'cookie' && { 'text/html': { schema: TEXT } }),
+  };
+  const tokens = mode === 'json' ? { access_token: TEXT, refresh_token: TEXT } : {};
+  const members = {
+    ...tokens,
+    token_type: { ...TEXT, enum: mode === 'cookie' ? ['Cookie'] : TOKEN_TYPES[dpop] },
+    expires_in: { type: 'integer', minimum: 1, description: 'Seconds' },
+    scope: described('Scopes, separated by spaces'),
+  };
+  const failure = {
+    error: { ...TEXT, enum: Object.keys(OAUTH_ERRORS).sort() },
+    error_description: TEXT,
+    request_id: described('Id of the request in the log'),
+  };
+  const retryAfter = {
+    description: 'How many seconds to wait before the next attempt',
+    schema: { type: 'integer', minimum: 0 },
+  };
   return {
     schemas: {
       OAuthError: {
-        type: 'object',
+        ...objectOf(failure, Object.keys(failure)),
         description: 'Why a request of OAuth failed (RFC 6749 §5.2)',
-        required: ['error', 'error_description', 'request_id'],
-        properties: {
-          error: { type: 'string', enum: Object.keys(OAUTH_ERRORS).sort() },
-          error_description: TEXT,
-          request_id: { type: 'string', description: 'Id of the request in the log' },
-        },
       },
       TokenAnswer: {
-        type: 'object',
+        ...objectOf(members, Object.keys(members)),
         description: 'Response with tokens (RFC 6749 §5.1)',
-        required: [
-          ...(mode === 'json' ? ['access_token', 'refresh_token'] : []),
-          'token_type',
-          'expires_in',
-          'scope',
-        ],
-        properties: {
-          ...(mode === 'json' ? { access_token: TEXT, refresh_token: TEXT } : {}),
-          token_type: { type: 'string', enum: types },
-          expires_in: { type: 'integer', minimum: 1, description: 'Seconds' },
-          scope: { type: 'string', description: 'Scopes, separated by spaces' },
-        },
       },
     },
     responses: {
@@ -329,20 +286,25 @@ function componentsOf({ mode, dpop }: DocumentedMode): object {
       OAuthFailure: { description: 'The application, or the identity provider, has failed', content },
       OAuthTooManyRequests: {
         description: 'The client has sent too many requests',
-        headers: {
-          'Retry-After': {
-            description: 'How many seconds to wait before the next attempt',
-            schema: { type: 'integer', minimum: 0 },
-          },
-        },
+        headers: { 'Retry-After': retryAfter },
         content,
       },
     },
   };
 }
 
-function query(name: string, description: string, schema: object = TEXT): object {
-  return { name, in: 'query', description, schema };
+function described(description: string): DescribedSchema {
+  return { ...TEXT, description };
+}
+
+/** Returns query parameters by their schemas, whose descriptions become those of the parameters. */
+function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
+  return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
+    name,
+    in: 'query',
+    description,
+    schema,
+  }));
 }
 
 function redirect(description: string): object {
@@ -352,24 +314,24 @@ function redirect(description: string): object {
   };
 }
 
-function json(schema: string): object {
-  return { 'application/json': { schema: { $ref: `${REF}/schemas/${schema}` } } };
+function refTo(schema: string): object {
+  return { $ref: `${REF}/schemas/${schema}` };
 }
 
-function objectOf(members: Readonly<Record<string, string>>): object {
-  return {
-    type: 'object',
-    properties: Object.fromEntries(
-      Object.entries(members).map(([name, description]) => [name, { type: 'string', description }] as const),
-    ),
-  };
+function json(schema: object): object {
+  return { 'application/json': { schema } };
+}
+
+function answer(description: string, schema: object): object {
+  return { description, content: json(schema) };
+}
+
+function objectOf(properties: Readonly<Record<string, object>>, required: readonly string[] = []): object {
+  return { type: 'object', properties, ...(required.length > 0 && { required }) };
 }
 
 /** Returns a request body that is a form or a JSON object of strings. */
-function body(properties: Readonly<Record<string, object>>, required: readonly string[]): object {
-  const schema = { type: 'object', properties, ...(required.length === 0 ? {} : { required }) };
-  return {
-    required: required.length > 0,
-    content: { 'application/x-www-form-urlencoded': { schema }, 'application/json': { schema } },
-  };
+function body(properties: Readonly<Record<string, object>>, required: readonly string[] = []): object {
+  const schema = objectOf(properties, required);
+  return { required: required.length > 0, content: { [FORM]: { schema }, ...json(schema) } };
 }

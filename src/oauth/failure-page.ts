@@ -5,6 +5,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { escapeHtml } from '../base/html.ts';
 import { HTMLResponse } from '../http/response.ts';
+import { pageOf, policyOf } from './page.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
@@ -18,7 +19,7 @@ export interface Failure {
 const STYLE =
   'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff}a{color:#0a5bc4}small{color:#475467}' +
   '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}a{color:#93c5fd}small{color:#d0d5dd}}';
-const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`;
+const POLICY = policyOf(`style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`, "'none'");
 
 /**
  * Matches `text/html` in `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). Programs do not send it by
@@ -96,24 +97,13 @@ function showPage(
   response.headers.set('Content-Type', 'text/html; charset=utf-8');
   response.headers.set('Content-Security-Policy', POLICY);
   response.headers.set('X-Content-Type-Options', 'nosniff');
-  response.body = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
-<h1>${title}</h1>
-<p>${escapeHtml(text)}.</p>
+  response.body = pageOf(
+    title,
+    `<style>${STYLE}</style>`,
+    `<p>${escapeHtml(text)}.</p>
 <p>${again === undefined ? 'Go' : `<a href="${escapeHtml(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>
-<p><small>${escapeHtml(error)}, request ${escapeHtml(id)}</small></p>
-</main>
-</body>
-</html>
-`;
+<p><small>${escapeHtml(error)}, request ${escapeHtml(id)}</small></p>`,
+  );
 }
 
 /*
@@ -140,26 +130,12 @@ export function repostPage(form: FormFields): HttpResponse {
   const fields = FIELDS.flatMap((name) =>
     form.getAll(name).map((value) => `<input type="hidden" name="${name}" value="${escapeHtml(value)}">`),
   ).join('');
-  const page = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Logging in</title>
-</head>
-<body>
-<main>
-<h1>Logging in</h1>
-<form method="post">${fields}<input type="hidden" name="reposted" value="1"><p>If this page stays: <button>Continue</button></p></form>
-</main>
-<script nonce="${nonce}">document.forms[0].submit()</script>
-</body>
-</html>
-`;
-  return new HTMLResponse(page, {
-    headers: {
-      'Content-Security-Policy': `default-src 'none'; script-src 'nonce-${nonce}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
-    },
-  });
+  const page = pageOf(
+    'Logging in',
+    '<meta name="color-scheme" content="light dark">',
+    `<form method="post">${fields}<input type="hidden" name="reposted" value="1"><p>If this page stays: <button>Continue</button></p></form>
+<script nonce="${nonce}">document.forms[0].submit()</script>`,
+  );
+  const policy = policyOf(`script-src 'nonce-${nonce}'`, "'self'");
+  return new HTMLResponse(page, { headers: { 'Content-Security-Policy': policy } });
 }

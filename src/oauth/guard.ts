@@ -19,16 +19,21 @@ import type { OwnPages } from '../http/origins.ts';
 
 const MINUTE_MS = 60_000;
 
+/** Dependencies of {@link EndpointGuard}. */
+interface EndpointGuardDeps {
+  readonly audit: Audit;
+  readonly limits: EndpointLimits;
+  readonly clock: Clock;
+}
+
 /** Limits and audit trail of the endpoints. */
 export class EndpointGuard {
-  readonly #audit: Audit;
-  readonly #limits: EndpointLimits;
+  readonly #deps: EndpointGuardDeps;
   /** Limits the audit events about exceeded limits to one a minute for each client and limit. */
   readonly #reported: MemoryRateLimitStore;
 
-  constructor(deps: { readonly audit: Audit; readonly limits: EndpointLimits; readonly clock: Clock }) {
-    this.#audit = deps.audit;
-    this.#limits = deps.limits;
+  constructor(deps: EndpointGuardDeps) {
+    this.#deps = deps;
     this.#reported = new MemoryRateLimitStore({ clock: deps.clock });
   }
 
@@ -45,7 +50,7 @@ export class EndpointGuard {
   failed(req: HttpRequest, provider: string, error: unknown): void {
     this.noteStore(req, error);
     if (!(error instanceof TooManyRequests))
-      this.#audit.loginFailed(
+      this.#deps.audit.loginFailed(
         req,
         provider,
         outcomeOf(error),
@@ -65,19 +70,20 @@ export class EndpointGuard {
 
   /** Logs a database failure for the operator. */
   noteStore(req: HttpRequest, error: unknown): void {
-    if (error instanceof OAuthError && error.reason === 'store') this.#audit.storeFailed(req, error.cause);
+    if (error instanceof OAuthError && error.reason === 'store')
+      this.#deps.audit.storeFailed(req, error.cause);
   }
 
   /** Counts a request against a limit. @throws TooManyRequests */
   async take(limit: keyof EndpointLimits, req: HttpRequest, loginId?: string): Promise<void> {
     try {
-      await this.#limits[limit]?.take(req, loginId);
+      await this.#deps.limits[limit]?.take(req, loginId);
     } catch (error) {
       const isFirst = this.#reported.take(`${limit} ${loginId ?? clientOf(req.ip, SITE_BITS)}`, {
         limit: 1,
         periodMs: MINUTE_MS,
       }).isAllowed;
-      if (isFirst) this.#audit.rateLimited(req, limit, loginId);
+      if (isFirst) this.#deps.audit.rateLimited(req, limit, loginId);
       throw error;
     }
   }

@@ -4,8 +4,15 @@
 /// <reference types="node" preserve="true" />
 import '../base/need-node.ts';
 export { currentUser } from './login-state.ts';
-export type { UserAnswer } from './tokens/access.ts';
-export type { LoginRequest, OnLink, OnLogin, OnUnlink, OnUser, OnUserContext } from './plugin-options.ts';
+export type {
+  LoginRequest,
+  OnLink,
+  OnLogin,
+  OnUnlink,
+  OnUser,
+  OnUserContext,
+  UserAnswer,
+} from './plugin-options.ts';
 export type { ProviderTokenAnswer, ProviderTokenOptions, ProviderTokens } from './provider-tokens.ts';
 export { OAUTH_ERRORS, OAuthError } from './errors.ts';
 export type { OAuthErrorCode, OAuthErrorOptions } from './errors.ts';

@@ -57,15 +57,11 @@ class EndpointLimit {
 }
 
 /** Limits of the endpoints; undefined for a limit that is off. */
-export interface EndpointLimits {
-  readonly login: EndpointLimit | undefined;
-  readonly callback: EndpointLimit | undefined;
-  /** Refreshes, by login. */
-  readonly token: EndpointLimit | undefined;
+export interface EndpointLimits extends Readonly<
+  Record<Exclude<keyof OAuthLimits, 'store'>, EndpointLimit | undefined>
+> {
   /** Revocations, by login. */
   readonly revoke: EndpointLimit | undefined;
-  /** Strings that are not refresh tokens of this plugin, by client address. */
-  readonly forged: EndpointLimit | undefined;
 }
 
 const isLimit = (value: unknown): boolean =>
@@ -79,13 +75,9 @@ const LIMIT = (fallback: number): OptionKind<number | false> => ({
 });
 
 /** Options of the limits, with defaults. */
-export interface ReadLimits {
-  readonly login: number | false;
-  readonly callback: number | false;
-  readonly token: number | false;
-  readonly forged: number | false;
-  readonly store: RateLimitStore | 'database' | undefined;
-}
+export type ReadLimits = {
+  readonly [Name in Exclude<keyof OAuthLimits, 'store'>]-?: NonNullable<OAuthLimits[Name]>;
+} & Pick<OAuthLimits, 'store'>;
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readLimits(limits: OAuthLimits): ReadLimits {

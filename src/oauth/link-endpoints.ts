@@ -13,52 +13,26 @@ import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.t
 import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
 import { wantsHtml } from './failure-page.ts';
-import { extraOf, returnToOf, scopesOf, bodyParameters } from './parameters.ts';
+import { returnToOf, bodyParameters } from './parameters.ts';
 import { currentUser } from './login-state.ts';
 import { assertOwnPage } from './guard.ts';
 import { isLive } from './tokens/store.ts';
-import type { Clock } from '../base/clock.ts';
 import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
-import type { OwnPages } from '../http/origins.ts';
-import type { Audit } from './audit.ts';
-import type { Authorizations } from './authorization.ts';
 import type { ConnectedProvider } from './provider/client.ts';
-import type { EndpointGuard } from './guard.ts';
-import type { OnLink, OnUnlink, OnUserContext } from './plugin-options.ts';
+import type { EndpointDeps } from './endpoint-deps.ts';
+import type { OnLink, OnUserContext } from './plugin-options.ts';
 import type { BegunLogin, LinkingUser } from './login-state.ts';
 import type { UserInfo } from './provider/presets.ts';
-import type { StoredProviderTokens } from './provider-tokens.ts';
-import type { TokenStore } from './tokens/store.ts';
-
-/** Dependencies of the endpoints. */
-interface LinkEndpointDeps {
-  readonly authorizations: Authorizations;
-  readonly store: TokenStore;
-  readonly guard: EndpointGuard;
-  readonly audit: Audit;
-  readonly clock: Clock;
-  /** Largest difference between the clocks of several hosts, in microseconds. */
-  readonly clockSkew: number;
-  readonly ownPages: OwnPages;
-  readonly onLink: OnLink;
-  readonly onUnlink: OnUnlink | undefined;
-  readonly providerTokens: StoredProviderTokens | undefined;
-  readonly isCookieMode: boolean;
-  readonly afterLogin: string;
-}
 
 /** Links and unlinks identities. */
 export class LinkEndpoints {
-  readonly #deps: LinkEndpointDeps;
+  readonly #deps: EndpointDeps;
+  readonly #onLink: OnLink;
 
-  constructor(deps: LinkEndpointDeps) {
+  constructor(deps: EndpointDeps, onLink: OnLink) {
     this.#deps = deps;
-  }
-
-  /** Whether there is an `onUnlink` hook. */
-  get canUnlink(): boolean {
-    return this.#deps.onUnlink !== undefined;
+    this.#onLink = onLink;
   }
 
   /**
@@ -70,18 +44,14 @@ export class LinkEndpoints {
     connected: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, authorizations, audit, isCookieMode } = this.#deps;
+    const { guard, authorizations, audit } = this.#deps;
     return guard.watched(req, async () => {
       const link = this.#userOf(req, claims);
       await guard.take('login', req);
       const parameter = await bodyParameters(req);
-      const { provider } = connected;
       const given = parameter('redirect_uri');
-      const { url, begun } = await authorizations.begin(req, connected, {
-        redirectUri: authorizations.redirectUri(req, provider.name, given === undefined ? [] : [given]),
-        returnTo: isCookieMode ? returnToOf(parameter) : null,
-        extra: extraOf(parameter),
-        scopes: scopesOf(parameter('scope'), provider.scopes),
+      const { url, begun } = await authorizations.begin(req, connected, parameter, {
+        redirectUris: given === undefined ? [] : [given],
         keyThumbprint: null,
         client: null,
         link,
@@ -90,7 +60,7 @@ export class LinkEndpoints {
         ? new RedirectResponse(url, { status: 303 })
         : new JSONResponse({ authorization_url: url });
       begun.remember(response);
-      audit.linkStarted(req, provider.name, link.sub);
+      audit.linkStarted(req, connected.provider.name, link.sub);
       return response;
     });
   }
@@ -104,15 +74,15 @@ export class LinkEndpoints {
     info: UserInfo,
     context: OnUserContext,
   ): Promise<HttpResponse> {
-    const { onLink, audit, providerTokens, isCookieMode, afterLogin } = this.#deps;
+    const { audit, providerTokens, options } = this.#deps;
     const { sub } = begun.link;
     await this.#assertStillThere(req, begun.link, startedAt);
-    if (!(await isAgreed(() => onLink(sub, provider, info, context))))
+    if (!(await isAgreed(() => this.#onLink(sub, provider, info, context))))
       throw new OAuthError('account_taken', { reason: 'on_link' });
     await providerTokens?.keep(sub, provider, context.tokens);
     audit.accountLinked(req, provider, sub);
-    return isCookieMode
-      ? new RedirectResponse(begun.returnTo ?? afterLogin, { status: 303 })
+    return options.mode === 'cookie'
+      ? new RedirectResponse(begun.returnTo ?? options.afterLogin, { status: 303 })
       : new JSONResponse({ linked: provider });
   }
 
@@ -122,21 +92,21 @@ export class LinkEndpoints {
     { provider: { name } }: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, store, clock, audit, onUnlink, providerTokens, isCookieMode, afterLogin } = this.#deps;
+    const { guard, store, clock, audit, providerTokens, options } = this.#deps;
     return guard.watched(req, async () => {
       const { sub, loginId } = this.#userOf(req, claims);
       await guard.take('login', req);
       const returnTo = returnToOf(await bodyParameters(req));
       // without the hook, this route does not exist
-      if (!(await isAgreed(() => onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
+      if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
       // end other logins through the removed identity: they may be those of its owner
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
-      return isCookieMode && wantsHtml(req)
-        ? new RedirectResponse(returnTo ?? afterLogin, { status: 303 })
+      return options.mode === 'cookie' && wantsHtml(req)
+        ? new RedirectResponse(returnTo ?? options.afterLogin, { status: 303 })
         : new HttpResponse(null, { status: 204 });
     });
   }
@@ -162,12 +132,12 @@ export class LinkEndpoints {
 
   /** Throws if the user has logged out since, or another user has logged in with this browser. */
   async #assertStillThere(req: HttpRequest, { sub, loginId }: LinkingUser, startedAt: number): Promise<void> {
-    const { store, clock, clockSkew } = this.#deps;
+    const { store, clock, options } = this.#deps;
     const row = loginId === null ? undefined : await store.findLogin(loginId);
     const isOver = loginId !== null && (row?.sub !== sub || !isLive(row, clock.nowMicros()));
     const session = req.state.has(SESSION) ? req.session.get(currentUser) : undefined;
     const isOther = loginId === null ? session !== sub : session !== undefined && session !== sub;
-    if (isOver || isOther || (await store.validAfter(sub)) + clockSkew >= startedAt)
+    if (isOver || isOther || (await store.validAfter(sub)) + options.clockSkewMs * 1_000 >= startedAt)
       throw new OAuthError('access_denied', { status: 403, reason: 'link_logged_out' });
   }
 }

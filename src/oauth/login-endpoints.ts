@@ -11,25 +11,18 @@ import { isUsersAnswer } from './audit.ts';
 import { calling } from './authorization.ts';
 import { OAuthError } from './errors.ts';
 import { repostPage } from './failure-page.ts';
-import { clientOf, extraOf, isLook, returnToOf, scopesOf, parametersOf } from './parameters.ts';
+import { clientOf, isLook, parametersOf } from './parameters.ts';
 import { providerTokensOf } from './provider-tokens.ts';
-import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';
-import type { Audit } from './audit.ts';
-import type { Authorizations } from './authorization.ts';
 import type { ConnectedProvider } from './provider/client.ts';
 import type { ClientCodes } from './client-codes.ts';
-import type { ClientRedirects } from './redirects.ts';
-import type { EndpointGuard } from './guard.ts';
-import type { OnUser, OnUserContext } from './plugin-options.ts';
+import type { EndpointDeps } from './endpoint-deps.ts';
+import type { OnUserContext, UserAnswer } from './plugin-options.ts';
 import type { LinkEndpoints } from './link-endpoints.ts';
-import type { ClientLogin, LoginStates, ReturnedLogin } from './login-state.ts';
-import type { Logins } from './logins.ts';
+import type { ClientLogin, ReturnedLogin } from './login-state.ts';
 import type { Parameters } from './parameters.ts';
 import type { UserInfo } from './provider/presets.ts';
-import type { StoredProviderTokens } from './provider-tokens.ts';
-import type { TokenResponses } from './token-responses.ts';
-import type { AccessTokens, TokenUser, UserAnswer } from './tokens/access.ts';
+import type { TokenUser } from './tokens/access.ts';
 
 /** Parameters of the provider's authorization response. */
 interface AuthorizationAnswer {
@@ -81,22 +74,18 @@ export class LoginEndpoints {
   }
 
   async #begin(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
-    const { guard, authorizations, audit, isCookieMode } = this.#deps;
+    const { guard, authorizations, audit, options } = this.#deps;
     await guard.take('login', req);
     const parameter = parametersOf(req.query);
-    const { provider } = connected;
-    const { url, begun } = await authorizations.begin(req, connected, {
-      redirectUri: authorizations.redirectUri(req, provider.name, req.query.getAll('redirect_uri')),
-      returnTo: isCookieMode ? returnToOf(parameter) : null,
-      extra: extraOf(parameter),
-      scopes: scopesOf(parameter('scope'), provider.scopes),
+    const { url, begun } = await authorizations.begin(req, connected, parameter, {
+      redirectUris: req.query.getAll('redirect_uri'),
       keyThumbprint: this.#keyThumbprintOf(parameter('dpop_jkt')),
-      client: clientOf(parameter, this.#deps.clientRedirects),
+      client: clientOf(parameter, options.nativeRedirects),
       link: null,
     });
     const response = new RedirectResponse(url, { status: 302 });
     begun.remember(response);
-    audit.loginStarted(req, provider.name);
+    audit.loginStarted(req, connected.provider.name);
     return response;
   }
 
@@ -141,7 +130,7 @@ export class LoginEndpoints {
     { login: begun, startedAt, verifier, nonce }: ReturnedLogin,
     answer: AuthorizationAnswer,
   ): Promise<HttpResponse> {
-    const { logins, responses, afterLogin, clock, providerTokens, links, codes } = this.#deps;
+    const { logins, responses, options, clock, providerTokens, links, codes } = this.#deps;
     await calling(() => client.checkIssuer(answer.issuer));
     if (answer.error !== undefined)
       throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', {
@@ -185,7 +174,7 @@ export class LoginEndpoints {
       startedAt,
       keyThumbprint: begun.keyThumbprint,
     });
-    return responses.of(req, pair, begun.returnTo ?? afterLogin);
+    return responses.of(req, pair, begun.returnTo ?? options.afterLogin);
   }
 
   /** Redirects to the address of the native client with the error (RFC 6749 §4.1.2.1). */
@@ -197,7 +186,7 @@ export class LoginEndpoints {
   /** Returns the thumbprint of the key to which the login is bound from its first token (RFC 9449 §10). */
   #keyThumbprintOf(given: string | undefined): string | null {
     if (given === undefined) return null;
-    if (!this.#deps.usesDpop || !/^[\w-]{43}$/.test(given))
+    if (this.#deps.dpop === undefined || !/^[\w-]{43}$/.test(given))
       throw new OAuthError('invalid_request', {
         description:
           'dpop_jkt must be the SHA-256 thumbprint of a key, and is valid only where DPoP is in use',
@@ -212,7 +201,8 @@ export class LoginEndpoints {
   async #userOf(provider: string, info: UserInfo, context: OnUserContext): Promise<TokenUser> {
     let answer: UserAnswer;
     try {
-      answer = await this.#deps.onUser(provider, info, context);
+      // the constructor of the plugin requires onUser when there is a provider
+      answer = await this.#deps.options.onUser!(provider, info, context);
     } catch (error) {
       if (error instanceof HTTPException && error.status < 500)
         throw new OAuthError('access_denied', { status: 403, reason: 'on_user', cause: error });
@@ -224,25 +214,9 @@ export class LoginEndpoints {
   }
 }
 
-/** Dependencies of the endpoints. */
-interface LoginEndpointDeps {
-  readonly states: LoginStates;
-  readonly authorizations: Authorizations;
+/** Dependencies of {@link LoginEndpoints}. */
+interface LoginEndpointDeps extends EndpointDeps {
   readonly codes: ClientCodes;
-  readonly clientRedirects: ClientRedirects;
-  /** Defined when linking is enabled. */
+  /** Defined with the option `onLink`. */
   readonly links: LinkEndpoints | undefined;
-  readonly logins: Logins;
-  readonly access: AccessTokens;
-  readonly responses: TokenResponses;
-  readonly guard: EndpointGuard;
-  readonly onUser: OnUser;
-  readonly audit: Audit;
-  readonly afterLogin: string;
-  /** Whether a login sets cookies, and then redirects to `return_to`. */
-  readonly isCookieMode: boolean;
-  readonly usesDpop: boolean;
-  readonly clock: Clock;
-  /** Defined with the option `storeProviderTokens`. */
-  readonly providerTokens: StoredProviderTokens | undefined;
 }

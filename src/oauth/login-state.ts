@@ -88,44 +88,41 @@ const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
 /** Used states are remembered this long after they have expired, because clocks differ. */
 const MARGIN_MS = 60_000;
 
+/** Dependencies of {@link LoginStates}. */
+interface LoginStatesDeps {
+  readonly used: SingleUse;
+  readonly clock: Clock;
+  readonly env: Env;
+  /** Keys of the application. The keys for tags, verifiers and cookies are derived from them. */
+  readonly keys: Keyring;
+  readonly ttlSeconds: number;
+}
+
 /** Creates login states, and verifies them at the callback. */
 export class LoginStates {
-  readonly #used: SingleUse;
-  readonly #clock: Clock;
-  readonly #env: Env;
+  readonly #deps: LoginStatesDeps;
   readonly #keys: Keyring;
   readonly #cookies: ProtectedValues;
-  readonly #ttlSeconds: number;
 
-  constructor(deps: {
-    readonly used: SingleUse;
-    readonly clock: Clock;
-    readonly env: Env;
-    /** Keys of the application. The keys for tags, verifiers and cookies are derived from them. */
-    readonly keys: Keyring;
-    readonly ttlSeconds: number;
-  }) {
-    this.#used = deps.used;
-    this.#clock = deps.clock;
-    this.#env = deps.env;
+  constructor(deps: LoginStatesDeps) {
+    this.#deps = deps;
     this.#keys = deps.keys.derive('svc-oauth-pkce');
     this.#cookies = new ProtectedValues(deps.keys, 'svc-oauth-login', 'sealed');
-    this.#ttlSeconds = deps.ttlSeconds;
   }
 
   /** Creates a state for a login. */
   begin(req: HttpRequest, login: BegunLogin): Begun {
-    const startedAt = this.#clock.nowMicros();
+    const startedAt = this.#deps.clock.nowMicros();
     const issuedSeconds = Math.floor(startedAt / 1_000_000);
     const { id, key } = this.#keys.current;
     const untagged = `${id}.${issuedSeconds.toString(36)}.${randomBytes(RANDOM_BYTES).toString('base64url')}`;
     const state = `${untagged}.${tagOf(untagged, key).toString('base64url')}`;
     const stateHash = hash('sha256', state, 'hex');
-    const { name, secure } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#env);
+    const { name, secure } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#deps.env);
     const options = { secure, path: '/', sameSite: 'lax', httpOnly: true } as const;
     const sealed = this.#cookies.write(stateHash, JSON.stringify({ ...login, startedAt }), {
       issuedSeconds,
-      expiresSeconds: issuedSeconds + this.#ttlSeconds,
+      expiresSeconds: issuedSeconds + this.#deps.ttlSeconds,
     });
     return {
       state,
@@ -133,7 +130,7 @@ export class LoginStates {
       challenge: challengeOf(verifierOf(state, key)),
       remember: (response) => {
         for (const old of this.#surplus(req, sealed.length)) response.deleteCookie(old, options);
-        response.setCookie(name, sealed, { ...options, maxAgeSeconds: this.#ttlSeconds });
+        response.setCookie(name, sealed, { ...options, maxAgeSeconds: this.#deps.ttlSeconds });
       },
     };
   }
@@ -147,12 +144,12 @@ export class LoginStates {
     const stateHash = hash('sha256', state, 'hex');
     const opened = this.#open(req, stateHash);
     if (typeof opened === 'string') {
-      if (await this.#used.isUsed('state', stateHash)) throw invalid('used');
+      if (await this.#deps.used.isUsed('state', stateHash)) throw invalid('used');
       throw new OAuthError('state_browser_mismatch', { reason: opened });
     }
     const { startedAt, ...login } = opened;
     if (login.provider !== provider) throw invalid('other_provider');
-    if (!(await this.#used.use('state', stateHash, this.#ttlSeconds * 1_000 + MARGIN_MS)))
+    if (!(await this.#deps.used.use('state', stateHash, this.#deps.ttlSeconds * 1_000 + MARGIN_MS)))
       throw invalid('used');
     return { login, startedAt, verifier: verifierOf(state, key), nonce: nonceOf(state, key) };
   }
@@ -164,7 +161,11 @@ export class LoginStates {
 
   /** Removes the cookie of a finished login. */
   forget(req: HttpRequest, state: string, response: HttpResponse): void {
-    const { name, secure } = hostCookie(COOKIE + hash('sha256', state, 'hex').slice(0, 8), req, this.#env);
+    const { name, secure } = hostCookie(
+      COOKIE + hash('sha256', state, 'hex').slice(0, 8),
+      req,
+      this.#deps.env,
+    );
     if (req.cookies[name] !== undefined) response.deleteCookie(name, { secure, path: '/' });
   }
 
@@ -180,16 +181,17 @@ export class LoginStates {
     if (key === undefined) throw invalid('key_has_left');
     const expected = tagOf(state.slice(0, -tag.length - 1), key).toString('base64url');
     if (!timingSafeEqual(Buffer.from(expected), Buffer.from(tag))) throw invalid('unknown');
-    if (this.#clock.nowMs() >= (parseInt(seconds, 36) + this.#ttlSeconds) * 1_000) throw invalid('expired');
+    if (this.#deps.clock.nowMs() >= (parseInt(seconds, 36) + this.#deps.ttlSeconds) * 1_000)
+      throw invalid('expired');
     return key;
   }
 
   /** Returns the login in the cookie of a state, or why there is none. */
   #open(req: HttpRequest, stateHash: string): SealedLogin | 'no_cookie' | 'other_browser' {
-    const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#env);
+    const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#deps.env);
     const text = req.cookies[name];
     if (text === undefined) return 'no_cookie';
-    const read = this.#cookies.read(stateHash, text, this.#clock.nowMs() / 1_000);
+    const read = this.#cookies.read(stateHash, text, this.#deps.clock.nowMs() / 1_000);
     if (read.kind === 'refused') return 'other_browser';
     const login: unknown = JSON.parse(read.payload); // authentic, so begin() has written this JSON
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
@@ -200,7 +202,7 @@ export class LoginStates {
    * within the limits.
    */
   #surplus(req: HttpRequest, length: number): string[] {
-    const prefix = hostCookie(COOKIE, req, this.#env).name;
+    const prefix = hostCookie(COOKIE, req, this.#deps.env).name;
     const pending = Object.entries(req.cookies)
       .filter(([name]) => name.startsWith(prefix) && name.length === prefix.length + 8)
       .sort(([, left], [, right]) => issuedOf(left) - issuedOf(right));

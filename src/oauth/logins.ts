@@ -7,12 +7,14 @@
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
-import { SvcError } from '../base/errors.ts';
 import { currentUser } from './login-state.ts';
 import { HttpResponse } from '../http/response.ts';
+import { outOfRange } from './plugin-options.ts';
 import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { Audit } from './audit.ts';
+import type { ReadOptions } from './plugin-options.ts';
+import type { ConnectedProvider } from './provider/client.ts';
 import type { IssuedPair, TokenBody, TokenResponses } from './token-responses.ts';
 import type { AccessTokens, TokenUser } from './tokens/access.ts';
 import type { DPoP } from './tokens/dpop.ts';
@@ -53,7 +55,7 @@ const METHOD = /^[a-z][a-z0-9-]{0,31}$/;
 const MAX_USER_AGENT = 255;
 
 /** Dependencies of {@link Logins}. */
-interface LoginsDeps {
+export interface LoginsDeps {
   readonly refreshTokens: RefreshTokens;
   readonly access: AccessTokens;
   readonly responses: TokenResponses;
@@ -61,12 +63,9 @@ interface LoginsDeps {
   readonly clock: Clock;
   /** Defined unless the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
-  readonly isCookieMode: boolean;
-  /** Session values that survive a login. */
-  readonly keepSession: readonly string[];
-  readonly keepsAddress: boolean;
-  /** Provider names; no other login method may use them. */
-  readonly providers: ReadonlySet<string>;
+  readonly options: ReadOptions;
+  /** Providers by name; no other login method may have the name of one. */
+  readonly connected: ReadonlyMap<string, ConnectedProvider>;
 }
 
 /** Starts logins. */
@@ -97,16 +96,16 @@ export class Logins {
     },
     { renewsSession = true }: { readonly renewsSession?: boolean } = {},
   ): Promise<IssuedPair> {
-    const { refreshTokens, audit, keepsAddress, keepSession } = this.#deps;
+    const { refreshTokens, audit, options } = this.#deps;
     const { refreshToken, login, issuedAt } = await refreshTokens.issue({
       ...user,
       ...how,
       startedAt,
       userAgent: req.headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null,
-      ip: keepsAddress ? req.ip : null,
+      ip: options.keepAddress ? req.ip : null,
     });
     if (renewsSession && req.state.has(SESSION)) {
-      req.session.regenerate({ keep: keepSession });
+      req.session.regenerate({ keep: options.keepSession });
       req.session.set(currentUser, login.sub);
     }
     audit.loginSucceeded(req, login);
@@ -119,7 +118,8 @@ export class Logins {
    * `temporarily_unavailable`
    */
   async issue(sub: string, options: IssueOptions): Promise<IssuedLogin> {
-    const { access, clock, dpop, responses, isCookieMode, providers } = this.#deps;
+    const { access, clock, dpop, responses, connected } = this.#deps;
+    const isCookieMode = this.#deps.options.mode === 'cookie';
     const owner = 'OAuthPlugin.issue()';
     const { req, response, scopes, claims, method } = readOptions(owner, options, {
       req: given<HttpRequest>('the request', isObject),
@@ -128,22 +128,18 @@ export class Logins {
       claims: given<Readonly<Record<string, unknown>>>('an object', isObject),
       method: text('local'),
     });
-    if (req === undefined)
-      throw new SvcError('E_OPTION_RANGE', [owner, 'req', 'must be the HTTP request', 'none']);
-    if (!METHOD.test(method) || providers.has(method))
-      throw new SvcError('E_OPTION_RANGE', [
-        owner,
+    if (req === undefined) throw outOfRange('req', 'must be the HTTP request', 'none', owner);
+    if (!METHOD.test(method) || connected.has(method))
+      throw outOfRange(
         'method',
         'must be a name such as "magic-link" that is not the name of a provider',
         method,
-      ]);
-    if ((response !== undefined) !== isCookieMode)
-      throw new SvcError('E_OPTION_RANGE', [
         owner,
-        'response',
-        isCookieMode ? 'must be a response in cookie mode' : 'must be omitted except in cookie mode',
-        isCookieMode ? 'none' : 'a response',
-      ]);
+      );
+    if ((response !== undefined) !== isCookieMode)
+      throw isCookieMode
+        ? outOfRange('response', 'must be a response in cookie mode', 'none', owner)
+        : outOfRange('response', 'must be omitted except in cookie mode', 'a response', owner);
     const startedAt = clock.nowMicros();
     const user = access.userOf({ sub, scopes, claims });
     const keyThumbprint = (await dpop?.keyOf(req, '')) ?? null;

@@ -14,44 +14,16 @@ import { OAuthError } from './errors.ts';
 import { isLook, bodyParameters, parametersOf } from './parameters.ts';
 import { assertOwnPage } from './guard.ts';
 import { isLoopbackHost } from './redirects.ts';
-import type { Clock } from '../base/clock.ts';
-import type { Env } from '../base/config.ts';
 import type { HttpRequest } from '../http/contracts.ts';
-import type { OwnPages } from '../http/origins.ts';
-import type { Audit } from './audit.ts';
-import type { EndpointGuard } from './guard.ts';
+import type { EndpointDeps } from './endpoint-deps.ts';
 import type { ConnectedProvider } from './provider/client.ts';
-import type { StoredProviderTokens } from './provider-tokens.ts';
-import type { SingleUse } from './single-use.ts';
-import type { TokenCookies } from './tokens/cookies.ts';
-import type { RefreshTokenCodec } from './tokens/refresh-codec.ts';
-import type { RefreshTokens } from './tokens/refresh.ts';
-import type { LoginRow, TokenStore } from './tokens/store.ts';
-
-/** Dependencies of the endpoints. */
-interface LogoutEndpointDeps {
-  readonly store: TokenStore;
-  readonly codec: RefreshTokenCodec;
-  readonly refreshTokens: RefreshTokens;
-  readonly guard: EndpointGuard;
-  readonly audit: Audit;
-  readonly clock: Clock;
-  readonly used: SingleUse;
-  readonly ownPages: OwnPages;
-  /** Defined in cookie mode. */
-  readonly cookies: TokenCookies | undefined;
-  readonly providerTokens: StoredProviderTokens | undefined;
-  readonly providerOf: (name: string) => ConnectedProvider | undefined;
-  readonly postLogoutRedirectUris: readonly string[];
-  readonly afterLogin: string;
-  readonly env: Env;
-}
+import type { LoginRow } from './tokens/store.ts';
 
 /** HTTP handlers that end logins together with the provider's sessions. */
 export class LogoutEndpoints {
-  readonly #deps: LogoutEndpointDeps;
+  readonly #deps: EndpointDeps;
 
-  constructor(deps: LogoutEndpointDeps) {
+  constructor(deps: EndpointDeps) {
     this.#deps = deps;
   }
 
@@ -61,7 +33,7 @@ export class LogoutEndpoints {
    */
   async logout(req: HttpRequest): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
-    const { guard, ownPages, audit, cookies, codec, store, refreshTokens, afterLogin } = this.#deps;
+    const { guard, ownPages, audit, cookies, codec, store, refreshTokens, options } = this.#deps;
     return guard.watched(req, async () => {
       const parameter = req.method === 'GET' ? parametersOf(req.query) : await bodyParameters(req);
       const to = this.#postLogoutUri(parameter('post_logout_redirect_uri'));
@@ -81,7 +53,7 @@ export class LogoutEndpoints {
           ? undefined
           : await this.#urlOf(req, row, to ?? this.#homeOf(req), parameter('state'));
       if (cookies === undefined) return new JSONResponse({ logout_url: url ?? null });
-      const response = new RedirectResponse(url ?? to ?? afterLogin, { status: 303 });
+      const response = new RedirectResponse(url ?? to ?? options.afterLogin, { status: 303 });
       cookies.clear(req, response);
       if (req.state.has(SESSION)) req.session.destroy();
       return response;
@@ -120,7 +92,7 @@ export class LogoutEndpoints {
    * @throws OAuthError `invalid_redirect_uri`
    */
   #postLogoutUri(given: string | undefined): string | undefined {
-    const { postLogoutRedirectUris: uris } = this.#deps;
+    const { postLogoutRedirectUris: uris = [] } = this.#deps.options;
     if (given === undefined) return uris.length === 1 ? uris[0] : undefined;
     if (uris.includes(given)) return given;
     throw new OAuthError('invalid_redirect_uri', {
@@ -133,9 +105,9 @@ export class LogoutEndpoints {
    * the loopback interface outside production.
    */
   #homeOf({ host }: HttpRequest): string | undefined {
-    const { postLogoutRedirectUris, afterLogin, env } = this.#deps;
-    return postLogoutRedirectUris.length === 0 && env !== 'production' && isLoopbackHost(host)
-      ? `http://${host}${afterLogin}`
+    const { options, env } = this.#deps;
+    return options.postLogoutRedirectUris?.length === 0 && env !== 'production' && isLoopbackHost(host)
+      ? `http://${host}${options.afterLogin}`
       : undefined;
   }
 
@@ -149,9 +121,9 @@ export class LogoutEndpoints {
     to: string | undefined,
     state: string | undefined,
   ): Promise<string | undefined> {
-    const { providerOf, providerTokens } = this.#deps;
+    const { connected, providerTokens } = this.#deps;
     try {
-      return await providerOf(provider)?.client.logoutUrl(`${req.scheme}://${req.host}`, {
+      return await connected.get(provider)?.client.logoutUrl(`${req.scheme}://${req.host}`, {
         id_token_hint: await providerTokens?.idTokenOf(sub, provider),
         post_logout_redirect_uri: to,
         state: to === undefined ? undefined : state,

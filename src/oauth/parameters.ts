@@ -2,11 +2,11 @@
  * Reads parameters of the OAuth endpoints, each at most once (RFC 6749 §3.1, §3.2) and limited in length.
  */
 import { OAuthError } from './errors.ts';
+import { allowsClientRedirect } from './redirects.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
 import { localPath } from '../http/path.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { MultiMap } from '../http/request/query.ts';
-import type { ClientRedirects } from './redirects.ts';
 import type { ClientLogin } from './login-state.ts';
 
 const MAX_LENGTH = 4_096;
@@ -136,9 +136,10 @@ const MAX_CLIENT_CHARACTERS = 500;
 
 /**
  * Returns the native client that a login is for (RFC 8252); null for a login of the browser itself.
+ * `redirects`: option `nativeRedirects`.
  * @throws OAuthError `invalid_request`, `invalid_redirect_uri`
  */
-export function clientOf(parameter: Parameters, redirects: ClientRedirects): ClientLogin | null {
+export function clientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {
   const redirectUri = parameter('client_redirect_uri', MAX_CLIENT_CHARACTERS);
   const challenge = parameter('code_challenge');
   const state = parameter('client_state', MAX_CLIENT_CHARACTERS) ?? null;
@@ -148,7 +149,7 @@ export function clientOf(parameter: Parameters, redirects: ClientRedirects): Cli
       description: 'code_challenge and client_state need a client_redirect_uri',
     });
   }
-  if (!redirects.allows(redirectUri)) throw new OAuthError('invalid_redirect_uri');
+  if (!allowsClientRedirect(redirects, redirectUri)) throw new OAuthError('invalid_redirect_uri');
   if (
     challenge === undefined ||
     !/^[\w-]{43}$/.test(challenge) ||

@@ -17,7 +17,6 @@ import {
 import { localPath } from '../http/path.ts';
 import { issueOfClientRedirect, hasNoAuthority } from './redirects.ts';
 import { readLimits } from './limits.ts';
-import { isScopes } from './tokens/access.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { RecordStore } from '../cache/stores.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
@@ -25,7 +24,6 @@ import type { OAuthLimits, ReadLimits } from './limits.ts';
 import type { OAuthProvider, UserInfo } from './provider/presets.ts';
 import type { RefreshVerdict, RefreshedLogin } from './tokens/refresh.ts';
 import type { ProviderTokens } from './provider-tokens.ts';
-import type { UserAnswer } from './tokens/access.ts';
 
 /** Options of {@link OAuthPlugin}. */
 export interface OAuthPluginOptions {
@@ -148,47 +146,45 @@ export interface OAuthPluginOptions {
 
 const YEAR_SECONDS = 31_536_000;
 const DAY_SECONDS = 86_400;
+/** Pattern of a scope (RFC 6749 §3.3). */
+const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
+
+/** Returns whether a value is a list of scopes. */
+export function isScopes(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
+}
+
 /** An absolute http or https URL without a fragment. */
 function isWebAddress(entry: string): boolean {
   return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
 }
 
+/** Options that have no default: they are undefined when they are absent. */
+type Undefaulted =
+  | 'authSecret'
+  | 'provider'
+  | 'providers'
+  | 'onUser'
+  | 'onLogin'
+  | 'onLink'
+  | 'onUnlink'
+  | 'onRefresh'
+  | 'postLogoutRedirectUris'
+  | 'errorPath'
+  | 'records'
+  | 'issuer'
+  | 'audience';
+
 /** Options with defaults applied. */
-export interface ReadOptions {
-  readonly authSecret: Secrets | undefined;
-  readonly provider: OAuthProvider | undefined;
-  readonly providers: readonly OAuthProvider[] | undefined;
-  readonly onUser: OnUser | undefined;
-  readonly onLogin: OnLogin | undefined;
-  readonly onLink: OnLink | undefined;
-  readonly onUnlink: OnUnlink | undefined;
-  readonly onRefresh: OAuthPluginOptions['onRefresh'];
-  readonly allowedRedirectUris: readonly string[];
-  readonly allowLoopbackRedirects: boolean;
-  readonly nativeRedirects: readonly string[];
-  readonly postLogoutRedirectUris: readonly string[] | undefined;
-  readonly backchannelLogout: boolean;
-  readonly mode: 'json' | 'cookie';
-  readonly afterLogin: string;
-  readonly errorPath: string | undefined;
-  readonly scopes: readonly string[];
-  readonly accessTtlSeconds: number;
-  readonly refreshIdleTtlSeconds: number;
-  readonly refreshAbsoluteTtlSeconds: number;
-  readonly stateTtlSeconds: number;
-  readonly refreshGraceSeconds: number;
-  readonly clockSkewMs: number;
-  readonly concurrency: 'coalesce' | 'strict';
-  readonly dpop: 'off' | 'optional' | 'required';
-  readonly dpopNonces: 'offered' | 'required';
-  readonly enforceValidAfter: boolean;
-  readonly limits: ReadLimits;
-  readonly records: RecordStore | undefined;
-  readonly storeProviderTokens: boolean;
-  readonly issuer: string | undefined;
-  readonly audience: string | undefined;
-  readonly keepSession: readonly string[];
-  readonly keepAddress: boolean;
+export type ReadOptions = {
+  readonly [Name in Exclude<keyof OAuthPluginOptions, 'limits'>]-?: Name extends Undefaulted
+    ? OAuthPluginOptions[Name]
+    : NonNullable<OAuthPluginOptions[Name]>;
+} & { readonly limits: ReadLimits };
+
+/** Returns the error for an option of the plugin, or of the method `owner`. */
+export function outOfRange(option: string, need: string, found: string, owner = 'OAuthPlugin'): SvcError {
+  return new SvcError('E_OPTION_RANGE', [owner, option, need, found]);
 }
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -260,34 +256,26 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   nativeRedirects.forEach((entry, index) => {
     const problem = issueOfClientRedirect(entry);
     if (problem !== undefined)
-      throw new SvcError('E_OPTION_RANGE', [
-        'OAuthPlugin',
+      throw outOfRange(
         'nativeRedirects',
         'must be redirect URIs of native clients (RFC 8252 §7)',
         `a list whose entry ${index + 1} ${problem}`,
-      ]);
+      );
   });
   if (nativeRedirects.length > 0 && read.mode === 'cookie')
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin',
+    throw outOfRange(
       'nativeRedirects',
       'must be omitted in cookie mode: native clients have no cookies to refresh with',
       'a list',
-    ]);
+    );
   if (read.onUnlink !== undefined && read.onLink === undefined)
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin',
-      'onLink',
-      'must be a function, because onUnlink is set',
-      'none',
-    ]);
+    throw outOfRange('onLink', 'must be a function, because onUnlink is set', 'none');
   if (read.mode === 'cookie' && read.dpop !== 'off')
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin',
+    throw outOfRange(
       'dpop',
       'must be "off" in cookie mode: scripts cannot read the tokens that a proof needs',
       read.dpop,
-    ]);
+    );
   // a browser loses a response when the user leaves the page
   const graceSeconds = refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0);
   return {
@@ -301,6 +289,19 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     limits: readLimits(limits ?? {}),
   };
 }
+
+/** Result of `onUser`: the application's subject, or undefined to refuse the login. */
+export type UserAnswer =
+  | string
+  | null
+  | undefined
+  | {
+      readonly sub: string;
+      /** Replaces the scopes of the plugin. */
+      readonly scopes?: readonly string[] | undefined;
+      /** Further claims of the access tokens, for example `roles`. */
+      readonly claims?: Readonly<Record<string, unknown>> | undefined;
+    };
 
 /** Context of `onUser` and `onLink`, beside the identity. */
 export interface OnUserContext {

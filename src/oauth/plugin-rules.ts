@@ -7,11 +7,14 @@ import type { Env } from '../base/config.ts';
 import type { Durability } from '../db/plugin.ts';
 import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';
+import type { OAuthProvider } from './provider/options.ts';
 
 /** Returns the rules of `svc check` that apply in this environment and with this storage. */
 export function rulesOf(
   options: ReadOptions,
-  { env, storage }: { readonly env: Env; readonly storage: Durability | undefined },
+  providers: readonly OAuthProvider[],
+  env: Env,
+  storage: Durability | undefined,
 ): readonly Rule[] {
   const subject = 'plugin oauth';
   return [
@@ -28,17 +31,13 @@ export function rulesOf(
           allowLoopbackRedirects: allowsLoopback,
           postLogoutRedirectUris = [],
         } = options;
-        const hasProvider = options.provider !== undefined || options.providers !== undefined;
-        if (hasProvider && allowedRedirectUris.length === 0 && env === 'production')
+        if (providers.length > 0 && allowedRedirectUris.length === 0 && env === 'production')
           report(subject, 'no redirect URI is allowed, so users cannot log in');
-        allowedRedirectUris.forEach((entry, index) => {
-          for (const problem of issuesOfRedirect(entry, { env, allowsLoopback }))
-            report(subject, `entry ${index + 1} of allowedRedirectUris ${problem}`);
-        });
-        postLogoutRedirectUris.forEach((entry, index) => {
-          for (const problem of issuesOfRedirect(entry, { env, allowsLoopback }))
-            report(subject, `entry ${index + 1} of postLogoutRedirectUris ${problem}`);
-        });
+        for (const [name, entries] of Object.entries({ allowedRedirectUris, postLogoutRedirectUris }))
+          entries.forEach((entry, index) => {
+            for (const problem of issuesOfRedirect(entry, { env, allowsLoopback }))
+              report(subject, `entry ${index + 1} of ${name} ${problem}`);
+          });
       },
     },
     {
@@ -62,9 +61,8 @@ export function rulesOf(
       remedy:
         'Give production a real identity provider, without allowInsecure; where this is development or a test, say so: SVC_ENV=development',
       run(_view, report) {
-        for (const provider of env === 'production'
-          ? [...(options.provider === undefined ? [] : [options.provider]), ...(options.providers ?? [])]
-          : []) {
+        if (env !== 'production') return;
+        for (const provider of providers) {
           const problem = issueInProduction(provider);
           if (problem !== undefined) report(subject, `provider "${provider.name}" ${problem}`);
         }
@@ -93,9 +91,7 @@ export function rulesOf(
       remedy:
         'Remove usesNonce, usesPkce, clientIdName and HS256 if the provider supports the standard; otherwise accept the finding',
       run(_view, report) {
-        for (const provider of options.provider === undefined
-          ? (options.providers ?? [])
-          : [options.provider])
+        for (const provider of providers)
           for (const weakness of weaknessesOf(provider))
             report(subject, `provider "${provider.name}" ${weakness}`);
       },

@@ -15,7 +15,7 @@ import { Depends } from '../routing/di.ts';
 import { PREFIX, PROVIDER_TOKEN_TABLE, USED_TABLE, assemble } from './assembly.ts';
 import { describeEndpoint } from './document.ts';
 import { FailurePages } from './failure-page.ts';
-import { readPluginOptions } from './plugin-options.ts';
+import { outOfRange, readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
 import { OAuthProvider } from './provider/presets.ts';
 import { OAUTH_TABLES, PROVIDER_SESSIONS } from './tokens/sql-store.ts';
@@ -70,28 +70,7 @@ export class OAuthPlugin implements Plugin {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_OAUTH_PROVIDERS` */
   constructor(options: OAuthPluginOptions) {
     this.#options = readPluginOptions(options);
-    const { provider, providers } = this.#options;
-    if (provider !== undefined && providers !== undefined)
-      throw new SvcError('E_OAUTH_PROVIDERS', [
-        'either the option provider or the option providers must be set',
-      ]);
-    this.#providers = provider !== undefined ? [provider] : [...(providers ?? [])];
-    if (providers?.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider))
-      throw new SvcError('E_OAUTH_PROVIDERS', [
-        'each provider must be made by githubProvider(), googleProvider() or new OAuthProvider()',
-      ]);
-    if (new Set(this.#providers.map((one) => one.name)).size < this.#providers.length)
-      throw new SvcError('E_OAUTH_PROVIDERS', ['two providers have the same name']);
-    const isAlone = this.#providers.length === 0;
-    if (isAlone && (this.#options.onUser !== undefined || this.#options.onLink !== undefined))
-      throw new SvcError('E_OAUTH_PROVIDERS', ['onUser and onLink need the option provider or providers']);
-    if (!isAlone && this.#options.onUser === undefined)
-      throw new SvcError('E_OPTION_RANGE', [
-        'OAuthPlugin',
-        'onUser',
-        'must be a function (provider, info) that returns the subject',
-        'none',
-      ]);
+    this.#providers = providersOf(this.#options);
     if (this.#options.authSecret === undefined) this.secrets = ['authSecret'];
   }
 
@@ -167,12 +146,7 @@ export class OAuthPlugin implements Plugin {
   #storedTokens(): StoredProviderTokens {
     const { providerTokens } = this.#use();
     if (providerTokens !== undefined) return providerTokens;
-    throw new SvcError('E_OPTION_RANGE', [
-      'OAuthPlugin',
-      'storeProviderTokens',
-      'must be true when providerToken() is used',
-      'false',
-    ]);
+    throw outOfRange('storeProviderTokens', 'must be true when providerToken() is used', 'false');
   }
 
   /**
@@ -193,15 +167,9 @@ export class OAuthPlugin implements Plugin {
   register(host: Host): void {
     const assembled = (this.#registered = assemble(host, this.#options, this.#providers));
     const { loginEndpoints, tokenEndpoints, connected } = assembled;
-    host.use(
-      new OAuthAnswers(
-        PREFIX,
-        this.#options.mode === 'cookie'
-          ? new FailurePages(PREFIX, this.#options.errorPath, this.#options.allowedRedirectUris)
-          : undefined,
-      ),
-      'outside',
-    );
+    const { mode, errorPath, allowedRedirectUris } = this.#options;
+    const pages = mode === 'cookie' ? new FailurePages(PREFIX, errorPath, allowedRedirectUris) : undefined;
+    host.use(new OAuthAnswers(PREFIX, pages), 'outside');
     const route = (
       path: string,
       methods: readonly ('GET' | 'POST')[],
@@ -209,11 +177,9 @@ export class OAuthPlugin implements Plugin {
       dependencies: object = {},
     ): void => {
       for (const method of methods) {
-        const { meta, ...texts } = describeEndpoint(
-          path.slice(path.lastIndexOf('/') + 1) as EndpointName,
-          method,
-          this.#options,
-        ); // the last segment of each path is the name of the endpoint
+        // the last segment of each path is the name of the endpoint
+        const name = path.slice(path.lastIndexOf('/') + 1) as EndpointName;
+        const { meta, ...texts } = describeEndpoint(name, method, this.#options);
         host.routes.route(
           PREFIX + path,
           [method],
@@ -237,9 +203,7 @@ export class OAuthPlugin implements Plugin {
     };
     const { links, logouts } = assembled;
     if (this.#options.postLogoutRedirectUris !== undefined)
-      route('/logout', this.#options.mode === 'cookie' ? ['GET', 'POST'] : ['POST'], (req) =>
-        logouts.logout(req),
-      );
+      route('/logout', mode === 'cookie' ? ['GET', 'POST'] : ['POST'], (req) => logouts.logout(req));
     if (this.#options.backchannelLogout && [...connected.values()].some(isOpenId))
       route('/{provider}/backchannel-logout', ['POST'], (req) => {
         const found = named(req);
@@ -250,7 +214,7 @@ export class OAuthPlugin implements Plugin {
       const { authSecret, issuer, audience } = this.#options;
       const user = { me: Depends(BearerAuth(authSecret, { optional: true, issuer, audience })) };
       route('/{provider}/link', ['POST'], (req, { me }) => links.link(req, named(req), me), user);
-      if (links.canUnlink)
+      if (this.#options.onUnlink !== undefined)
         route('/{provider}/unlink', ['POST'], (req, { me }) => links.unlink(req, named(req), me), user);
     }
     if (connected.size > 1) {
@@ -262,11 +226,8 @@ export class OAuthPlugin implements Plugin {
     host.migration('oauth_provider_sessions', PROVIDER_SESSIONS);
     host.migration('oauth_provider_tokens', recordStoreMigration(PROVIDER_TOKEN_TABLE));
     host.provide(tokenIssuer, () => assembled.issuer);
-    for (const rule of rulesOf(this.#options, {
-      env: host.env,
-      storage: assembled.isPersistent ? host.get(durability) : undefined,
-    }))
-      host.rule(rule);
+    const storage = assembled.isPersistent ? host.get(durability) : undefined;
+    for (const rule of rulesOf(this.#options, this.#providers, host.env, storage)) host.rule(rule);
     if (!assembled.isPersistent && host.env !== 'production')
       assembled.log.warn('logins_in_memory', {
         remedy: 'Register a DatabasePlugin to keep logins after the process ends',
@@ -322,6 +283,24 @@ export class OAuthPlugin implements Plugin {
       if (count < CLEAN_UP_BATCH) return removed;
     }
   }
+}
+
+/** Returns the providers of the options. @throws SvcError `E_OAUTH_PROVIDERS`, `E_OPTION_RANGE` */
+function providersOf({ provider, providers, onUser, onLink }: ReadOptions): readonly OAuthProvider[] {
+  const all = provider !== undefined ? [provider] : [...(providers ?? [])];
+  const refuse = (problem: string): never => {
+    throw new SvcError('E_OAUTH_PROVIDERS', [problem]);
+  };
+  if (provider !== undefined && providers !== undefined)
+    refuse('either the option provider or the option providers must be set');
+  if (providers?.length === 0 || !all.every((one) => one instanceof OAuthProvider))
+    refuse('each provider must be made by githubProvider(), googleProvider() or new OAuthProvider()');
+  if (new Set(all.map((one) => one.name)).size < all.length) refuse('two providers have the same name');
+  if (all.length === 0 && (onUser !== undefined || onLink !== undefined))
+    refuse('onUser and onLink need the option provider or providers');
+  if (all.length > 0 && onUser === undefined)
+    throw outOfRange('onUser', 'must be a function (provider, info) that returns the subject', 'none');
+  return all;
 }
 
 /** Whether a provider uses OpenID Connect, so it has sessions and signs tokens. */

@@ -11,9 +11,9 @@
 import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';
 import { pass } from '../base/clock.ts';
-import { SvcError } from '../base/errors.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import { ProviderFault } from './provider/failure.ts';
+import { askStore } from './single-use.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 import type { Keyring } from '../crypto/keys.ts';
@@ -93,23 +93,22 @@ export function providerTokensOf(
   };
 }
 
+/** Dependencies of {@link StoredProviderTokens}. */
+interface StoredTokensDeps {
+  readonly records: () => RecordStore;
+  readonly keys: Keyring;
+  readonly clock: Clock;
+  readonly connected: ReadonlyMap<string, ConnectedProvider>;
+}
+
 /** Stores tokens, and returns valid ones. */
 export class StoredProviderTokens {
-  readonly #records: () => RecordStore;
+  readonly #deps: StoredTokensDeps;
   readonly #sealed: ProtectedValues;
-  readonly #clock: Clock;
-  readonly #providerOf: (name: string) => ConnectedProvider | undefined;
 
-  constructor(deps: {
-    readonly records: () => RecordStore;
-    readonly keys: Keyring;
-    readonly clock: Clock;
-    readonly providerOf: (name: string) => ConnectedProvider | undefined;
-  }) {
-    this.#records = deps.records;
+  constructor(deps: StoredTokensDeps) {
+    this.#deps = deps;
     this.#sealed = new ProtectedValues(deps.keys, 'svc-oauth-provider-token', 'sealed', MAX_CHARACTERS);
-    this.#clock = deps.clock;
-    this.#providerOf = deps.providerOf;
   }
 
   /**
@@ -141,13 +140,13 @@ export class StoredProviderTokens {
    * @throws OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable`
    */
   async get(sub: string, provider: string, minValiditySeconds: number): Promise<ProviderTokenAnswer> {
-    const connected = this.#providerOf(provider);
+    const connected = this.#deps.connected.get(provider);
     if (connected === undefined) return { kind: 'absent' };
     const key = keyOf(sub, provider);
     const lock = `${key} lock`;
     const owner = randomBytes(16).toString('base64url');
     const lockMs = connected.client.longestCallMs + LOCK_MARGIN_MS;
-    const endMs = this.#clock.monotonicMs() + lockMs;
+    const endMs = this.#deps.clock.monotonicMs() + lockMs;
     for (;;) {
       const found = await this.#read(key);
       const answer = this.#judge(found?.tokens, minValiditySeconds);
@@ -167,8 +166,12 @@ export class StoredProviderTokens {
         }
         continue;
       }
-      if (this.#clock.monotonicMs() >= endMs) throw unavailable('provider_token_lock');
-      await pass(this.#clock, POLL_MS);
+      if (this.#deps.clock.monotonicMs() >= endMs)
+        throw new OAuthError('temporarily_unavailable', {
+          reason: 'provider_token_lock',
+          headers: { 'Retry-After': '1' },
+        });
+      await pass(this.#deps.clock, POLL_MS);
     }
   }
 
@@ -177,10 +180,10 @@ export class StoredProviderTokens {
     if (tokens === undefined) return { kind: 'absent' };
     if (tokens.isRevoked === true) return { kind: 'revoked' };
     const { expiresAtMs } = tokens;
-    if (expiresAtMs === undefined || expiresAtMs - this.#clock.nowMs() > minValiditySeconds * 1_000)
+    if (expiresAtMs === undefined || expiresAtMs - this.#deps.clock.nowMs() > minValiditySeconds * 1_000)
       return answerOf(tokens);
     if (tokens.refreshToken !== undefined) return undefined;
-    return expiresAtMs > this.#clock.nowMs() ? answerOf(tokens) : { kind: 'expired' };
+    return expiresAtMs > this.#deps.clock.nowMs() ? answerOf(tokens) : { kind: 'expired' };
   }
 
   /** Returns undefined if a login has written other tokens in the meantime. */
@@ -193,7 +196,7 @@ export class StoredProviderTokens {
     try {
       // #judge() returns a result if there is no refresh token
       const answer = await client.refresh(tokens.refreshToken!);
-      const { expiresAt, ...rest } = providerTokensOf(answer, tokens.scopes, this.#clock.nowMs());
+      const { expiresAt, ...rest } = providerTokensOf(answer, tokens.scopes, this.#deps.clock.nowMs());
       next = {
         ...rest,
         refreshToken: rest.refreshToken ?? tokens.refreshToken,
@@ -214,7 +217,7 @@ export class StoredProviderTokens {
   async #read(key: string): Promise<{ readonly text: string; readonly tokens: StoredTokens } | undefined> {
     const text = await this.#ask((records) => records.get(key));
     if (text === undefined) return undefined;
-    const read = this.#sealed.read(key, text, this.#clock.nowMs() / 1_000);
+    const read = this.#sealed.read(key, text, this.#deps.clock.nowMs() / 1_000);
     return read.kind === 'valid'
       ? // authentic, so #seal() has written this JSON
         { text, tokens: JSON.parse(read.payload) as StoredTokens }
@@ -226,21 +229,15 @@ export class StoredProviderTokens {
   }
 
   #seal(key: string, tokens: StoredTokens): string {
-    const issuedSeconds = Math.floor(this.#clock.nowMs() / 1_000);
+    const issuedSeconds = Math.floor(this.#deps.clock.nowMs() / 1_000);
     return this.#sealed.write(key, JSON.stringify(tokens), {
       issuedSeconds,
       expiresSeconds: issuedSeconds + TTL_MS / 1_000,
     });
   }
 
-  async #ask<T>(ask: (records: RecordStore) => Awaitable<T>): Promise<T> {
-    try {
-      return await ask(this.#records());
-    } catch (error) {
-      // a mistake in the application, for which a retry by the client does not help
-      if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
-      throw unavailable('store', error);
-    }
+  #ask<T>(ask: (records: RecordStore) => Awaitable<T>): Promise<T> {
+    return askStore(() => ask(this.#deps.records()));
   }
 }
 
@@ -257,8 +254,4 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
 /** Returns the record key. The length prefix prevents that two subjects have the same key. */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');
-}
-
-function unavailable(reason: string, cause?: unknown): OAuthError {
-  return new OAuthError('temporarily_unavailable', { reason, cause, headers: { 'Retry-After': '1' } });
 }

@@ -136,18 +136,9 @@ const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|\[::1\])\/[^@]*$/;
 const PRIVATE_USE = /^[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\/(?!\/)/;
 const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):(?:[1-9]\d{0,4})(\/.*)$/;
 
-/** The client redirect URIs that logins may name. */
-export class ClientRedirects {
-  readonly #entries: ReadonlySet<string>;
-
-  constructor(entries: readonly string[]) {
-    this.#entries = new Set(entries);
-  }
-
-  /** Returns whether a login may name this URI. */
-  allows(given: string): boolean {
-    if (this.#entries.has(given)) return true;
-    const [, host, path] = LOOPBACK_PORT.exec(given) ?? [];
-    return host !== undefined && this.#entries.has(`${host}${path}`);
-  }
+/** Returns whether a login may name this address of a client. `entries`: option `nativeRedirects`. */
+export function allowsClientRedirect(entries: readonly string[], given: string): boolean {
+  if (entries.includes(given)) return true;
+  const [, host, path] = LOOPBACK_PORT.exec(given) ?? [];
+  return host !== undefined && entries.includes(`${host}${path}`);
 }

@@ -52,17 +52,22 @@ export class SingleUse {
     return this.#ask((records) => records.replace(`${kind} ${hash}`, before, text, ttlMs));
   }
 
-  async #ask<T>(ask: (records: RecordStore) => Awaitable<T>): Promise<T> {
-    try {
-      return await ask(this.#records());
-    } catch (error) {
-      // a mistake in the application, for which a retry by the client does not help
-      if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
-      throw new OAuthError('temporarily_unavailable', {
-        cause: error,
-        reason: 'store',
-        headers: { 'Retry-After': '1' },
-      });
-    }
+  #ask<T>(ask: (records: RecordStore) => Awaitable<T>): Promise<T> {
+    return askStore(() => ask(this.#records()));
+  }
+}
+
+/** Calls a store. @throws OAuthError `temporarily_unavailable` if it fails */
+export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    // a mistake in the application, for which a retry by the client does not help
+    if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
+    throw new OAuthError('temporarily_unavailable', {
+      cause: error,
+      reason: 'store',
+      headers: { 'Retry-After': '1' },
+    });
   }
 }

@@ -9,43 +9,22 @@ import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
 import { assertOwnPage, pageIssue } from './guard.ts';
 import { bodyParameters } from './parameters.ts';
-import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';
-import type { OwnPages } from '../http/origins.ts';
 import type { TransportRequest } from '../http/request/request.ts';
-import type { Audit } from './audit.ts';
 import type { ClientCodes } from './client-codes.ts';
-import type { EndpointGuard } from './guard.ts';
-import type { TokenResponses } from './token-responses.ts';
-import type { TokenCookies } from './tokens/cookies.ts';
-import type { DPoP } from './tokens/dpop.ts';
-import type { RefreshToken, RefreshTokenCodec } from './tokens/refresh-codec.ts';
-import type { Refreshed, RefreshTokens } from './tokens/refresh.ts';
-
-/** Dependencies of the endpoints. */
-interface TokenEndpointDeps {
-  readonly refreshTokens: RefreshTokens;
-  readonly codec: RefreshTokenCodec;
-  readonly responses: TokenResponses;
-  readonly guard: EndpointGuard;
-  readonly audit: Audit;
-  readonly clock: Clock;
-  /** Defined with the option `nativeRedirects`. */
-  readonly codes: ClientCodes | undefined;
-  /** Defined unless the option `dpop` is `off`. */
-  readonly dpop: DPoP | undefined;
-  /** Origins whose pages may make a browser send the refresh cookie. */
-  readonly ownPages: OwnPages;
-  /** Cookies of the tokens; undefined except in cookie mode. */
-  readonly cookies: TokenCookies | undefined;
-}
+import type { EndpointDeps } from './endpoint-deps.ts';
+import type { RefreshToken } from './tokens/refresh-codec.ts';
+import type { Refreshed } from './tokens/refresh.ts';
 
 /** HTTP handlers that refresh and end logins. */
 export class TokenEndpoints {
-  readonly #deps: TokenEndpointDeps;
+  readonly #deps: EndpointDeps;
+  readonly #codes: ClientCodes | undefined;
 
-  constructor(deps: TokenEndpointDeps) {
+  /** `codes`: defined with the option `nativeRedirects`. */
+  constructor(deps: EndpointDeps, codes: ClientCodes | undefined) {
     this.#deps = deps;
+    this.#codes = codes;
   }
 
   /** `POST /oauth/token` with a refresh token, as a form or as JSON; in cookie mode the cookie is enough. */
@@ -54,9 +33,9 @@ export class TokenEndpoints {
       const arrivedAt = this.#arrivedAt(req);
       const parameter = await bodyParameters(req);
       const grantType = parameter('grant_type');
-      if (grantType === 'authorization_code' && this.#deps.codes !== undefined) {
+      if (grantType === 'authorization_code' && this.#codes !== undefined) {
         await this.#deps.guard.take('callback', req);
-        return this.#deps.responses.of(req, await this.#deps.codes.exchange(req, parameter));
+        return this.#deps.responses.of(req, await this.#codes.exchange(req, parameter));
       }
       if (grantType !== undefined && grantType !== 'refresh_token')
         throw new OAuthError('unsupported_grant_type');

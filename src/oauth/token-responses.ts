@@ -5,6 +5,7 @@ import { JSONResponse, RedirectResponse } from '../http/response.ts';
 import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
+import type { ReadOptions } from './plugin-options.ts';
 import type { AccessTokens, TokenUser } from './tokens/access.ts';
 import type { TokenCookies } from './tokens/cookies.ts';
 import type { DPoP } from './tokens/dpop.ts';
@@ -33,29 +34,29 @@ export type TokenBody =
     }
   | { readonly token_type: 'Cookie'; readonly expires_in: number; readonly scope: string };
 
+/** Dependencies of {@link TokenResponses}. */
+interface TokenResponsesDeps {
+  readonly options: ReadOptions;
+  readonly access: AccessTokens;
+  readonly clock: Clock;
+  /** Defined in cookie mode. */
+  readonly cookies: TokenCookies | undefined;
+  /** Defined unless the option `dpop` is `off`. */
+  readonly dpop: DPoP | undefined;
+}
+
 /** Creates token responses. */
 export class TokenResponses {
-  readonly #access: AccessTokens;
-  readonly #cookies: TokenCookies | undefined;
-  readonly #dpop: DPoP | undefined;
-  readonly #clock: Clock;
+  readonly #deps: TokenResponsesDeps;
 
-  /** `cookies`: defined in cookie mode. `dpop`: defined unless the option is `off`. */
-  constructor(deps: {
-    readonly access: AccessTokens;
-    readonly cookies: TokenCookies | undefined;
-    readonly dpop: DPoP | undefined;
-    readonly clock: Clock;
-  }) {
-    this.#access = deps.access;
-    this.#cookies = deps.cookies;
-    this.#dpop = deps.dpop;
-    this.#clock = deps.clock;
+  constructor(deps: TokenResponsesDeps) {
+    this.#deps = deps;
   }
 
   /** Creates the response with a pair. In cookie mode `to`, a local path, makes it a redirect. */
   of(req: HttpRequest, pair: IssuedPair, to?: string): HttpResponse {
-    if (this.#cookies !== undefined) {
+    const { cookies, dpop } = this.#deps;
+    if (cookies !== undefined) {
       const body = this.#withoutTokens(pair);
       const response = to === undefined ? new JSONResponse(body) : new RedirectResponse(to, { status: 303 });
       this.body(req, pair, response);
@@ -63,7 +64,7 @@ export class TokenResponses {
     }
     return new JSONResponse(
       this.body(req, pair, undefined),
-      this.#dpop === undefined ? {} : { headers: { 'DPoP-Nonce': this.#dpop.nonce } },
+      dpop === undefined ? {} : { headers: { 'DPoP-Nonce': dpop.nonce } },
     );
   }
 
@@ -72,23 +73,25 @@ export class TokenResponses {
    * of `response` instead.
    */
   body(req: HttpRequest, pair: IssuedPair, response: HttpResponse | undefined): TokenBody {
+    const { access, clock, cookies, options } = this.#deps;
     const { login, refreshToken, user, issuedAt } = pair;
-    const accessToken = this.#access.make(user, login.id, issuedAt, login.keyThumbprint);
-    if (this.#cookies !== undefined && response !== undefined) {
-      const nowMicros = this.#clock.nowMicros();
-      this.#cookies.set(req, response, { accessToken, refreshToken, login, nowMicros });
+    const accessToken = access.make(user, login.id, issuedAt, login.keyThumbprint);
+    if (cookies !== undefined && response !== undefined) {
+      const nowMicros = clock.nowMicros();
+      cookies.set(req, response, { accessToken, refreshToken, login, nowMicros });
       return this.#withoutTokens(pair);
     }
     return {
       access_token: accessToken,
       token_type: login.keyThumbprint === null ? 'Bearer' : 'DPoP',
       refresh_token: refreshToken,
-      expires_in: this.#access.ttlSeconds,
+      expires_in: options.accessTtlSeconds,
       scope: user.scopes.join(' '),
     };
   }
 
   #withoutTokens({ user }: IssuedPair): TokenBody {
-    return { token_type: 'Cookie', expires_in: this.#access.ttlSeconds, scope: user.scopes.join(' ') };
+    const { accessTtlSeconds } = this.#deps.options;
+    return { token_type: 'Cookie', expires_in: accessTtlSeconds, scope: user.scopes.join(' ') };
   }
 }

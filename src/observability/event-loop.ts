@@ -4,13 +4,13 @@
  * How it is measured:
  *   node:perf_hooks has a timer every 20 ms and records its intervals    interval - 20 ms = delay
  *
- * Measured while the application listens. The metric and load shedding share one measurement.
+ * The delay is measured while the application listens. The metric and load shedding share one measurement.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Metrics } from './metrics.ts';
 
 const RESOLUTION_MS = 20;
-/** Minimum time over which a mean is taken. */
+/** Minimum time in milliseconds over which a mean is taken. */
 const WINDOW_MS = 250;
 const NS_PER_MS = 1e6;
 
@@ -48,7 +48,7 @@ export class EventLoopDelay {
     return delay;
   }
 
-  /** Starts measuring. Measuring ends when one of its users stops it. */
+  /** Starts measuring. Disposing the result stops the measurement for all users of it. */
   watch(): Disposable {
     this.#monitor ??= this.#make();
     this.#monitor.enable();
@@ -78,7 +78,7 @@ export class EventLoopDelay {
     if (monitor === undefined) return;
     const { count } = monitor;
     const sumNs = count === 0 ? 0 : count * monitor.mean;
-    if (count < this.#count) this.#count = this.#sumNs = 0; // takePercentile() has reset the histogram
+    if (count < this.#count) this.#count = this.#sumNs = 0; // true after takePercentile() has reset the histogram
     if (count > this.#count)
       this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
     this.#takenMs = nowMs;

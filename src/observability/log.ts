@@ -30,12 +30,12 @@ export interface Logger {
   error(event: string, error: unknown, fields?: Record<string, unknown>): void;
 }
 
-/** The least severe level that is written; `silent` writes no events. */
+/** The least severe level that is written. `silent` means that no event is written. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
 /** Options of a logger. */
 export interface LoggerOptions {
-  /** The field `logger`. Default `svc`. */
+  /** Name of the logger, which is the field `logger` of every event. Default `svc`. */
   readonly name?: string | undefined;
   /** The least severe level that is written. Default `info`. */
   readonly level?: LogLevel | undefined;
@@ -61,7 +61,7 @@ export function createLogger(options: LoggerOptions = {}): Logger {
     fields: given<Record<string, unknown>>('an object', isObject),
     colour: bool(),
   });
-  const isShown = sink === undefined && isDevice(2) && isTerminal(2);
+  const isShown = sink === undefined && isatty(2);
   const isHuman = format === 'human' || (format === 'auto' && isShown);
   const isColoured = colour ?? (isShown && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb');
   return new EventLogger(
@@ -69,20 +69,11 @@ export function createLogger(options: LoggerOptions = {}): Logger {
       threshold: LEVELS.indexOf(level),
       sink: sink ?? stderrSink(),
       clock: clock ?? systemClock,
-      layout: isHuman ? (event) => humanLine(event, isoTime(event.timeMs), isColoured) : jsonLine,
+      layout: isHuman ? (event) => humanLine(event, isColoured) : jsonLine,
     },
     name,
     safeEntries(fields ?? {}),
   );
-}
-
-/** Whether a file descriptor is a character device. Only character devices can be terminals. */
-function isDevice(descriptor: number): boolean {
-  try {
-    return fstatSync(descriptor).isCharacterDevice();
-  } catch {
-    return true; // assumes a device; the first write reports the error
-  }
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
@@ -147,12 +138,12 @@ class EventLogger implements Logger {
       if (error !== undefined) fields = [...fields.filter(([key]) => key !== 'error'), error];
       sink(layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }));
     } catch {
-      // a failing sink, clock or event must not affect the caller
+      // an error of the sink, the clock or a field must not reach the caller
     }
   }
 }
 
-/** Merges two sets of fields; the later values win. */
+/** Merges two lists of fields. If both have a name, the value in `fields` is used. */
 function merged(bound: readonly JsonEntry[], fields: readonly JsonEntry[]): readonly JsonEntry[] {
   if (bound.length === 0) return fields;
   const isReplaced = ([key]: JsonEntry): boolean => fields.some(([other]) => other === key);
@@ -169,26 +160,17 @@ function jsonLine({ timeMs, level, logger, event, fields }: LogEvent): string {
   return `${line}}`;
 }
 
-/** Encoded field names. Programs use few names; names sent by clients must not fill the memory. */
-const MOST_REMEMBERED = 1_000;
-const MEMBER_STARTS = new Map<string, string>();
-
 /** Returns `,"name":`. A field with a reserved name, such as `time`, gets an underscore. */
 function memberStart(key: string): string {
-  let start = MEMBER_STARTS.get(key);
-  if (start === undefined) {
-    start = `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:`;
-    if (MEMBER_STARTS.size < MOST_REMEMBERED) MEMBER_STARTS.set(key, start);
-  }
-  return start;
+  return `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:`;
 }
 
 let lastMs = Number.NaN;
 let lastTime = '';
 
 /**
- * Returns the time in RFC 3339, UTC. The last result is cached: on a busy server, most events happen in the
- * same millisecond as the previous one.
+ * Returns the time in RFC 3339, UTC. The last result is cached, because many events of a busy server have the
+ * same millisecond.
  */
 function isoTime(ms: number): string {
   if (ms !== lastMs) [lastMs, lastTime] = [ms, new Date(ms).toISOString()];
@@ -211,9 +193,9 @@ function isoTime(ms: number): string {
 /** Takes one line, without its line feed. Must not throw, and must not wait. */
 export type LogSink = (line: string) => void;
 
-/** Operations of a file descriptor for a {@link LineQueue}. Bytes before `offset` are already written. */
+/** Writes bytes to a file descriptor. The bytes before `offset` are already written. */
 interface LogDevice {
-  /** True when write(2) may wait for a reader or a disk. */
+  /** True when write(2) may block until a reader or a disk is ready. */
   readonly canBlock: boolean;
   /** Writes at once. Returns the number of bytes; throws an error with the `code` of errno. */
   writeNow(bytes: Uint8Array, offset: number): number;
@@ -232,7 +214,7 @@ const BATCH_CHARACTERS = 16_384;
 const RETRY_MS = 10;
 const DISK_FULL_RETRY_MS = 1_000;
 const EXIT_PAUSE_MS = 5;
-/** Maximum number of pauses at exit: half a second in total, even if the reader is slow. */
+/** Maximum number of pauses at exit, so that a slow reader delays the exit by at most half a second. */
 const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
@@ -270,19 +252,19 @@ export class LineQueue {
   }
 
   /**
-   * Writes the queue before it returns. It gives up after half a second, because a pipe without a reader must
+   * Writes the queue before it returns. It stops after half a second, because a pipe that is not read must
    * not block the process.
    */
   flush(): void {
     if (this.#state === 'closed') return;
-    // waits for the earlier batch in the thread pool, which completes even when the process exits
+    // waits for the batch in the thread pool, which is written even if the process exits
     if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
     this.#writeOut();
   }
 
   /**
-   * Writes the queue as flush() does. After that every line is written at once, because no event loop will
-   * run.
+   * Writes the queue as flush() does. Every later line is written at once, because the event loop runs no
+   * more.
    */
   exit(): void {
     this.flush();
@@ -303,7 +285,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        this.#onFailure(error as NodeJS.ErrnoException); // writeNow() throws only errors of the device
+        this.#onFailure(error as NodeJS.ErrnoException); // writeNow() throws only errors of system calls
         if (this.#state !== 'idle') return;
       }
     }
@@ -345,7 +327,10 @@ export class LineQueue {
     }
   }
 
-  /** Whether there is something to write: the rest of a batch, or whole lines for a new batch. */
+  /**
+   * Prepares the next batch, unless part of the current one is still unwritten. Returns whether there is a
+   * batch to write.
+   */
   #nextBatch(): boolean {
     if (this.#batch !== undefined) return true;
     if (this.#dropped > 0) this.#lines.push(this.#takeDropped());
@@ -362,7 +347,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Returns a line about dropped lines, which takes their place in the log. */
+  /** Returns a line that says how many lines were dropped. */
   #takeDropped(): string {
     const line = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),
@@ -393,7 +378,7 @@ export class LineQueue {
         if (this.#state === 'waiting') this.#run();
       });
     } else {
-      // EPIPE, EBADF, EIO: the reader is gone, and the server continues without a log
+      // EPIPE, EBADF or EIO: the pipe or the terminal is closed, so the server continues without a log
       this.#state = 'closed';
       this.#lines = [];
       this.#batch = undefined;
@@ -437,7 +422,7 @@ function isNonBlocking(): boolean {
   try {
     const kind = fstatSync(2);
     if (!kind.isFIFO() && !kind.isSocket()) return false;
-    // opens process.stderr first: Node then sets O_NONBLOCK on descriptor 2, and clears it at exit
+    // reading process.stderr opens it: Node then sets O_NONBLOCK on descriptor 2, and clears it at exit
     return process.stderr.writable;
   } catch {
     return false;
@@ -464,10 +449,11 @@ const COLOURS: Readonly<Record<EventLevel, string>> = {
 };
 const PLAIN = '\x1b[0m';
 
-/** Formats an event for a terminal. `time`: time of the event in RFC 3339. */
-function humanLine({ level, logger, event, fields }: LogEvent, time: string, isColoured: boolean): string {
+/** Formats an event for a terminal. */
+function humanLine({ timeMs, level, logger, event, fields }: LogEvent, isColoured: boolean): string {
+  const time = isoTime(timeMs).slice(11);
   const label = level.toUpperCase().padEnd(5);
-  let line = `${time.slice(11)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
+  let line = `${time} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
   let stack = '';
   for (const [key, json] of fields) {
     const value: unknown = JSON.parse(json);
@@ -495,7 +481,7 @@ function isErrorRecord(value: unknown): value is ErrorRecord {
 }
 
 /**
- * Stack and causes of an error, indented below the event, so that none of these lines looks like an event.
+ * Returns stack, remedy and causes of an error as indented lines, so that none of them looks like an event.
  */
 function errorLines(error: ErrorRecord, label: string): string {
   const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
@@ -506,12 +492,7 @@ function errorLines(error: ErrorRecord, label: string): string {
   return isErrorRecord(error.cause) ? text + errorLines(error.cause, 'cause') : text;
 }
 
-/** Quotes every text that could be confused with other syntax. */
+/** Removes the quotes of a JSON text that cannot be confused with other syntax. */
 function unquoted(json: string): string {
   return /^"[\w.:/@+-]+"$/.test(json) ? json.slice(1, -1) : json;
-}
-
-/** Whether a file descriptor is a terminal. False after the terminal is closed. */
-export function isTerminal(descriptor: number): boolean {
-  return isatty(descriptor);
 }

@@ -9,7 +9,7 @@
 import { SvcError } from '../base/errors.ts';
 import type { Logger } from './log.ts';
 
-/** A number that only grows. */
+/** A metric that only grows. */
 export interface Counter {
   /** Adds `amount` >= 0 to the series with these label values, in declared order. */
   add(amount: number, ...labels: string[]): void;
@@ -46,14 +46,16 @@ export interface HistogramSlot {
 }
 
 const MAX_LABEL_SETS = 1_000;
-const MAX_EARLY = 8;
 const MAX_LABEL_CHARACTERS = 256;
 const MAX_BUCKETS = 100;
 const METRIC_NAME = /^svc_[a-z0-9_]+$/;
 const LABEL_NAME = /^(?!__)[a-z_][a-z0-9_]*$/;
 const OTHER = 'other';
 
-/** Creates an empty registry. `log` gets one line for each metric with more than 1,000 label sets, or with an invalid number. */
+/**
+ * Creates an empty registry. Logs one line for each metric that has more than 1,000 label sets or gets an
+ * invalid number.
+ */
 export function createMetrics({ log }: { readonly log: Logger }): MetricsRegistry {
   return new MetricsRegistry(log);
 }
@@ -69,8 +71,8 @@ export class MetricsRegistry implements Metrics {
 
   /**
    * Declares a counter.
-   * @throws SvcError `E_METRIC` for an invalid name, and for one in use: two plugins would count in one
-   * metric
+   * @throws SvcError `E_METRIC` for an invalid name, and for a name in use: otherwise two plugins would count
+   * in one metric
    */
   counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
@@ -139,21 +141,21 @@ export class MetricsRegistry implements Metrics {
   }
 }
 
-/** Maps label values to a slot. The numbers of all slots are stored side by side. */
+/** The series of one metric. The numbers of all series are stored side by side in one array. */
 class SeriesTable {
   readonly labels: readonly string[];
-  /** The numbers of all slots. The array is replaced when it grows, so callers must not keep it. */
+  /**
+   * The numbers of all series. A larger array replaces this one when it is full, so callers must not keep it.
+   */
   numbers: Float64Array;
   readonly #name: string;
   readonly #width: number;
   readonly #log: Logger;
-  readonly #root: Branch = new Map();
+  /** Offsets by label values: Maps that are nested as deep as there are labels. */
+  readonly #root: Branch | number;
   readonly #sets: (readonly string[])[] = [];
-  readonly #firsts: (string | undefined)[] = [];
-  readonly #seconds: (string | undefined)[] = [];
-  readonly #thirds: (string | undefined)[] = [];
-  /** Slot for all label sets beyond the limit; -1 until there are any. */
-  #other = -1;
+  /** Offset of the series that counts all label sets beyond the limit. */
+  #other: number | undefined;
 
   constructor(name: string, labels: readonly string[], width: number, log: Logger) {
     this.#name = name;
@@ -161,95 +163,49 @@ class SeriesTable {
     this.#width = width;
     this.#log = log;
     this.numbers = new Float64Array(width * (labels.length === 0 ? 1 : 8));
-    if (labels.length === 0) this.#append([]);
+    this.#root = labels.length === 0 ? this.#append([]) : new Map();
   }
 
-  /**
-   * Returns the offset of a series in `numbers`. Missing labels are undefined. Three parameters are enough
-   * for nearly every metric, and save an array per call.
-   */
-  offset(
-    first: string | undefined,
-    second: string | undefined,
-    third: string | undefined,
-    rest: readonly string[],
-  ): number {
-    if (rest.length === 0) {
-      const early = this.#early(first, second, third);
-      if (early >= 0) return early;
-      const known = this.#find(first, second, third);
-      // the maps are nested as deep as there are labels, so this is a number
-      if (known !== undefined) return known as number;
-    }
-    const given: string[] = [];
-    if (first !== undefined) given.push(first);
-    if (second !== undefined) given.push(second);
-    if (third !== undefined) given.push(third);
-    return this.#offsetOf(rest.length === 0 ? given : [...given, ...rest]);
+  /** Returns the offset of a series in `numbers`. @throws SvcError `E_METRIC_LABELS` */
+  offset(labels: readonly string[]): number {
+    return this.#find(labels) ?? this.#offsetOfNew(labels);
   }
 
-  series(): [labels: readonly string[], numbers: readonly number[]][] {
-    return this.#sets.map((labels, slot) => [
-      labels,
-      [...this.numbers.subarray(slot * this.#width, (slot + 1) * this.#width)],
-    ]);
+  snapshot(kind: 'counter' | 'histogram', help: string, buckets: readonly number[]): MetricSnapshot {
+    const series = this.#sets.map((labels, slot) => {
+      const numbers = [...this.numbers.subarray(slot * this.#width, (slot + 1) * this.#width)];
+      return [labels, numbers] as const;
+    });
+    return { kind, name: this.#name, help, labels: this.labels, merge: 'sum', buckets, series };
   }
 
-  /**
-   * Finds one of the first label sets, which are usually the most frequent, by comparison. That takes 7 ns,
-   * against 30 ns with Maps, because equal strings of a program are usually identical (test/bench/parts.mjs
-   * --only=metrics).
-   */
-  #early(first: string | undefined, second: string | undefined, third: string | undefined): number {
-    for (let index = 0; index < this.#firsts.length; index++) {
-      if (this.#firsts[index] === first && this.#seconds[index] === second && this.#thirds[index] === third)
-        return index * this.#width;
-    }
-    return -1;
+  #find(labels: readonly string[]): number | undefined {
+    let found: Branch | number | undefined = this.#root;
+    for (const label of labels) found = typeof found === 'object' ? found.get(label) : undefined;
+    return typeof found === 'number' ? found : undefined;
   }
 
-  #find(
-    first: string | undefined,
-    second: string | undefined,
-    third: string | undefined,
-  ): Branch | number | undefined {
-    const count = this.labels.length;
-    if (count === 0 || count > 3 || (count < 3 && third !== undefined) || (count < 2 && second !== undefined))
-      return undefined;
-    // a missing label is undefined, which equals no label value
-    let found: Branch | number | undefined = this.#root.get(first!);
-    if (count > 1) found = (found as Branch | undefined)?.get(second!);
-    return count > 2 ? (found as Branch | undefined)?.get(third!) : found;
-  }
-
-  #offsetOf(given: readonly unknown[]): number {
-    const count = this.labels.length;
-    if (given.length !== count)
+  #offsetOfNew(given: readonly unknown[]): number {
+    if (given.length !== this.labels.length)
       throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
     // callers in JavaScript may pass values of other types
     const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS));
-    let branch: Branch = this.#root;
-    let index = 0;
-    for (; index < count - 1; index++) {
-      const next = branch.get(labels[index]!) as Branch | undefined;
-      if (next === undefined) break;
-      branch = next;
-    }
-    const slot = index === count - 1 ? (branch.get(labels[index]!) as number | undefined) : undefined;
-    if (slot !== undefined) return slot;
+    const known = this.#find(labels);
+    if (known !== undefined) return known;
     if (this.#sets.length >= MAX_LABEL_SETS) return this.#offsetOfOther();
-    for (; index < count - 1; index++) {
-      const next: Branch = new Map();
-      branch.set(labels[index]!, next);
+    const offset = this.#append(labels);
+    let branch = this.#root as Branch; // a table without labels has found its only series above
+    for (const label of labels.slice(0, -1)) {
+      const next = (branch.get(label) as Branch | undefined) ?? (new Map() as Branch);
+      branch.set(label, next);
       branch = next;
     }
-    const offset = this.#append(labels);
-    branch.set(labels[count - 1]!, offset);
+    branch.set(labels.at(-1)!, offset);
     return offset;
   }
 
   #offsetOfOther(): number {
-    if (this.#other < 0) {
+    if (this.#other === undefined) {
       this.#other = this.#append(this.labels.map(() => OTHER));
       this.#log.warn('metric_label_sets_exceeded', { metric: this.#name, most: MAX_LABEL_SETS });
     }
@@ -257,12 +213,7 @@ class SeriesTable {
   }
 
   #append(labels: readonly string[]): number {
-    const offset = this.#sets.push(labels) * this.#width - this.#width;
-    if (labels.length <= 3 && this.#firsts.length < MAX_EARLY) {
-      this.#firsts.push(labels[0]);
-      this.#seconds.push(labels[1]);
-      this.#thirds.push(labels[2]);
-    }
+    const offset = (this.#sets.push(labels) - 1) * this.#width;
     if (offset + this.#width > this.numbers.length) {
       const grown = new Float64Array(2 * this.numbers.length);
       grown.set(this.numbers);
@@ -288,30 +239,23 @@ export class CounterMetric implements Counter {
     this.#refuse = refusal(name, log);
   }
 
-  add(amount: number, first?: string, second?: string, third?: string, ...rest: string[]): void {
-    const offset = this.#table.offset(first, second, third, rest);
-    this.#increase(offset, amount);
+  add(amount: number, ...labels: string[]): void {
+    this.#increase(this.#table.offset(labels), amount);
   }
 
   /** Returns the series with these label values, so that a hot path need not search for it. */
   slot(...labels: string[]): CounterSlot {
-    const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
-    return { add: this.#increase.bind(this, offset) };
+    return { add: this.#increase.bind(this, this.#table.offset(labels)) };
   }
 
   snapshot(): MetricSnapshot {
-    return {
-      kind: 'counter',
-      name: this.name,
-      help: this.#help,
-      labels: this.#table.labels,
-      merge: 'sum',
-      buckets: [],
-      series: this.#table.series(),
-    };
+    return this.#table.snapshot('counter', this.#help, []);
   }
 
-  /** Refuses values other than finite numbers >= 0, which would spoil the sum. The first one is logged. */
+  /**
+   * Refuses values other than finite numbers >= 0, which would falsify the sum. The first refused value is
+   * logged.
+   */
   #increase(offset: number, amount: number): void {
     if (amount >= 0 && amount < Infinity) this.#table.numbers[offset]! += amount;
     else this.#refuse();
@@ -346,8 +290,8 @@ class GaugeMetric {
   }
 
   /**
-   * Omits a series while its reader throws. A gap is better than a wrong number, and other metrics are still
-   * exported.
+   * Returns no series while `read` throws or returns an invalid number. A gap is better than a wrong number,
+   * and other metrics are still exported.
    */
   #series(): MetricSnapshot['series'] {
     try {
@@ -377,27 +321,17 @@ class HistogramMetric implements Histogram {
     this.#refuse = refusal(name, log);
   }
 
-  observe(value: number, first?: string, second?: string, third?: string, ...rest: string[]): void {
-    const offset = this.#table.offset(first, second, third, rest);
-    this.#count(offset, value);
+  observe(value: number, ...labels: string[]): void {
+    this.#count(this.#table.offset(labels), value);
   }
 
   /** Returns the series with these label values, so that a hot path need not search for it. */
   slot(...labels: string[]): HistogramSlot {
-    const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
-    return { observe: this.#count.bind(this, offset) };
+    return { observe: this.#count.bind(this, this.#table.offset(labels)) };
   }
 
   snapshot(): MetricSnapshot {
-    return {
-      kind: 'histogram',
-      name: this.name,
-      help: this.#help,
-      labels: this.#table.labels,
-      merge: 'sum',
-      buckets: this.#limits,
-      series: this.#table.series(),
-    };
+    return this.#table.snapshot('histogram', this.#help, this.#limits);
   }
 
   #count(offset: number, value: number): void {
@@ -405,7 +339,7 @@ class HistogramMetric implements Histogram {
     const limits = this.#limits;
     const { numbers } = this.#table;
     let bucket = 0;
-    // linear search: with about ten limits and mostly small values, binary search is not faster
+    // linear search, because binary search is not faster for about ten limits and mostly small values
     while (bucket < limits.length && value > limits[bucket]!) bucket++;
     numbers[offset + bucket]! += 1;
     numbers[offset + limits.length + 1]! += value;
@@ -421,7 +355,7 @@ function refusal(name: string, log: Logger): (error?: unknown) => void {
   };
 }
 
-/* Converts metrics at one moment to Prometheus text format 0.0.4, for one process or merged over several. */
+/* Snapshots of metrics: merged over several processes, and as text in the Prometheus format 0.0.4. */
 
 /** A metric at one moment, as plain JSON that can be sent between processes. */
 export interface MetricSnapshot {
@@ -497,8 +431,8 @@ export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
 }
 
 /**
- * Returns cumulative counts. Buckets are stored separately and added here, because scrapes are rarer than
- * observations.
+ * Returns cumulative counts. Each bucket is stored with its own count only, and the counts are added here,
+ * because scrapes are rarer than observations.
  */
 function bucketLines({ name, buckets }: MetricSnapshot, labels: string, numbers: readonly number[]): string {
   const own = labels === '' ? '' : `${labels},`;
@@ -518,7 +452,7 @@ function escaped(character: string): string {
 
 const shared = new WeakMap<Metrics, Map<string, Counter>>();
 
-/** Returns the counter of this name, shared by all parts of an application. The first call declares it. */
+/** Returns the counter of this name. All parts of an application share it; the first call declares it. */
 export function sharedCounter(
   metrics: Metrics,
   name: `svc_${string}`,

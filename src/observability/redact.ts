@@ -20,7 +20,7 @@ const MAX_LINE_CHARACTERS = 32_768;
 export function safeEntries(fields: object): JsonEntry[] {
   const budget: Budget = { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] };
   try {
-    return members(fields, Object.keys(fields), 0, budget, anyJson);
+    return members(fields, 0, budget);
   } catch {
     return [['fields', '"[unreadable]"']]; // a proxy whose ownKeys trap throws
   }
@@ -47,7 +47,7 @@ export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } },
   Object.defineProperty(of.prototype, inspect.custom, { value, writable: true, configurable: true });
 }
 
-/** Masks secrets that are recognizable by their form. */
+/** Replaces secrets that are recognizable by their form. */
 export function mask(text: string): string {
   return text
     .replace(COOKIES, '$1 [redacted]')
@@ -59,7 +59,10 @@ export function mask(text: string): string {
     .replace(URL_PARAMETER, '$1[redacted]');
 }
 
-/** Matches only at the start of a word and before a dot, so that repeated `-eyJ` does not make it slow. */
+/**
+ * Matches only at the start of a word and before a dot. Without these conditions, a text of repeated `-eyJ`
+ * would take quadratic time.
+ */
 const JWT = /(?<![\w-])(?=[\w-]+\.)([\w-]*?)\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
 const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
 /** Matches the values of `Cookie`, and of `Set-Cookie` with its attributes. */
@@ -68,8 +71,8 @@ const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
 /** Matches signed and sealed values of http/session/cookie.ts. */
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
 /**
- * Matches the password in a URL. The length of the scheme is limited, so that text of dots and dashes does
- * not make it slow.
+ * Matches the password in a URL. The length of the scheme is limited, because a text of dots and dashes would
+ * otherwise take quadratic time.
  */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER =
@@ -92,7 +95,7 @@ function objectJson(value: object, depth: number, budget: Budget): string {
 type AnyFunction = (...args: never[]) => unknown;
 
 function anyJson(value: unknown, depth: number, budget: Budget): string {
-  // all other types are objects or functions
+  // a value that scalarJson() does not write is an object or a function
   return scalarJson(value, budget) ?? objectJson(value as object, depth, budget);
 }
 
@@ -110,7 +113,10 @@ function shownJson(value: object, depth: number, budget: Budget): string {
   }
 }
 
-/** Returns a placeholder for types of which only the size or the name is logged. */
+/**
+ * Returns a placeholder for bytes, keys and promises, whose content is not logged; undefined for other
+ * objects.
+ */
 function opaque(value: object): string | undefined {
   if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return `"[${value.byteLength} bytes]"`;
   if (types.isKeyObject(value) || types.isCryptoKey(value)) return '"[key]"';
@@ -137,8 +143,8 @@ function instanceJson(value: Instance, depth: number, budget: Budget): string {
 }
 
 /**
- * Whether a value is a list of pairs: Headers, FormData and similar. Decided by tag, because naming the class
- * Headers would load all of fetch.
+ * Whether a value is a list of pairs: Headers, FormData and similar. The decision uses the tag, because a
+ * reference to the class Headers would load all of fetch.
  */
 function isPairs(value: object): value is Iterable<readonly [unknown, unknown]> {
   const tag = (value as { readonly [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
@@ -170,7 +176,7 @@ function listJson(list: readonly unknown[], length: number, depth: number, budge
   const parts: string[] = [];
   for (let index = 0; index < list.length && index < MAX_MEMBERS && budget.values > 0; index++) {
     const before: unknown = list[index - 1];
-    // rawHeaders is a flat list of names and values
+    // rawHeaders of node:http is a flat list of names and values, so a value follows its name
     const isSecret =
       typeof before === 'string' &&
       before.length < MAX_KEY_CHARACTERS &&
@@ -189,7 +195,7 @@ function mapJson(pairs: Iterable<readonly [unknown, unknown]>, depth: number, bu
 }
 
 function recordJson(record: object, depth: number, budget: Budget): string {
-  return `{${members(record, Object.keys(record), depth, budget, anyJson)
+  return `{${members(record, depth, budget)
     .map(([key, json]) => `${quote(key)}:${json}`)
     .join(',')}}`;
 }
@@ -204,7 +210,7 @@ const MAX_STRING_CHARACTERS = 4_096;
 /** Maximum length of a name. */
 const MAX_KEY_CHARACTERS = 128;
 const MAX_BIGINT = 2n ** 256n;
-/** Replaces a withheld value. */
+/** Logged in place of a secret. */
 const REDACTED = '"[redacted]"';
 
 /** Remaining limits for one line. */
@@ -246,14 +252,9 @@ function scalarJson(value: unknown, budget: Budget): string | undefined {
   return value === null ? 'null' : undefined;
 }
 
-/** Returns the members of an object that are not `undefined`. `json` encodes the values. */
-function members(
-  record: object,
-  keys: readonly string[],
-  depth: number,
-  budget: Budget,
-  json: (value: unknown, depth: number, budget: Budget) => string,
-): JsonEntry[] {
+/** Returns the members of an object that are not `undefined`. */
+function members(record: object, depth: number, budget: Budget): JsonEntry[] {
+  const keys = Object.keys(record);
   const entries: JsonEntry[] = [];
   for (let index = 0; index < keys.length; index++) {
     if (index === MAX_MEMBERS || budget.values <= 0) {
@@ -267,13 +268,13 @@ function members(
     budget.characters -= name.length;
     entries.push([
       name,
-      value === THREW ? '"[threw]"' : isSecret(key, value) ? REDACTED : json(value, depth + 1, budget),
+      value === THREW ? '"[threw]"' : isSecret(key, value) ? REDACTED : anyJson(value, depth + 1, budget),
     ]);
   }
   return entries;
 }
 
-/** Replaces a member whose getter throws. */
+/** Stands for the value of a member whose getter throws. */
 const THREW: unique symbol = Symbol('threw');
 
 /** Returns a member, or {@link THREW}. */
@@ -306,23 +307,26 @@ const SECRET_NAME =
 /** Matches plural names. `tokens: ['...']` is a secret; `maxTokens: 5` is a number, and not a secret. */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
 /**
- * Names that are secret only if their value looks random. In OAuth, `code`, `state` and `nonce` are random;
- * elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open.
+ * Names that are secret only if their value looks random. In OAuth, `code`, `state` and `nonce` are random.
+ * Elsewhere they are words or numbers: ECONNREFUSED, invalid_grant, 23505, half-open.
  */
 const RANDOM_NAME = /^(?:code|state|nonce)$/;
 const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a-z]+(?:[_ -][a-z0-9]+)*)$/;
 const MAX_WORD_CHARACTERS = 40;
 const MOST_REMEMBERED = 1_000;
 /**
- * Cached decisions by name. It starts with the field names that every program logs, so that no regular
- * expression is compiled for them.
+ * Cached decisions by name. The first entries are the field names that every program logs at its start, so
+ * that no regular expression is compiled for them.
  */
 const SECRECY = new Map<string, Secrecy>([
   ['url', 'open'],
   ['env', 'open'],
 ]);
 
-/** Whether the value of this key is withheld. Flags are not: `hasPassword: true` reveals nothing. */
+/**
+ * Whether the value of this key is withheld. A boolean is not withheld, because `hasPassword: true` reveals
+ * no password.
+ */
 function isSecret(key: string, value: unknown): boolean {
   const secrecy = secrecyOf(key);
   if (secrecy === 'open' || value === null || typeof value === 'boolean') return false;
@@ -346,7 +350,7 @@ function secrecyOf(key: string): Secrecy {
         : RANDOM_NAME.test(name)
           ? 'random'
           : 'open';
-    // Programs have few names, but a client's JSON may have many
+    // limited, because the JSON of a client may have any number of names
     if (SECRECY.size < MOST_REMEMBERED) SECRECY.set(key, secrecy);
   }
   return secrecy;
@@ -355,15 +359,16 @@ function secrecyOf(key: string): Secrecy {
 // -- secrets by form --
 
 /**
- * Matches everything that must be masked or escaped, so that one search is enough for nearly every string. A
- * URL without `@` has no password. The flag `i` would triple the time.
+ * Matches every text that must be masked or escaped, so that nearly every other string is searched only once.
+ * A URL without `@` has no password. Letter classes replace the flag `i`, which would triple the time.
  */
 const SPECIAL =
   /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
 
 /**
- * Masks secrets before it cuts the text, because part of a secret might not be recognized. The search takes
- * time even if little of a string is kept, so a line searches at most twice its limit.
+ * Returns a string as a JSON literal. Secrets are masked before the text is cut, because part of a secret
+ * might not be recognized. The search takes time even if little of the string is kept. So the strings of a
+ * line are searched up to twice the limit of the line.
  */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));

@@ -6,13 +6,13 @@
  *   start -> error -> end                                  work that threw
  *   start -> end -> [error ->] asyncStart -> asyncEnd      work that returned a promise, after it has settled
  *
- * Values bound to `start` with `bindStore()` are visible inside the work and after its promises. A subscriber
- * that throws does so outside of the work: Node reports it as an uncaught exception.
+ * Values bound to `start` with `bindStore()` are visible inside the work and after its promises. An exception
+ * of a subscriber does not reach the work: Node reports it as an uncaught exception.
  */
 import { isThenable } from '../base/promises.ts';
 import type { TracingChannel } from 'node:diagnostics_channel';
 
-/** Members of every event: the error, if there is one. */
+/** An event, which gets the error of its work. */
 export interface Failable {
   error?: unknown;
 }
@@ -29,7 +29,7 @@ export function traced<E extends Failable, T>(
   return channel.start.runStores(event, () => {
     try {
       const value = work();
-      // a promise with the same result
+      // a promise is replaced by one with the same result, which settles after the events
       return isThenable(value) ? (settled(channel, event, value) as T) : value;
     } catch (error) {
       fail(channel, event, error);

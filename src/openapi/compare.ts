@@ -13,7 +13,9 @@
  */
 import { findNarrowing } from './narrowing.ts';
 import { openapiDocument } from './openapi.ts';
-import type { Documents, Resolve } from './narrowing.ts';
+import { callbacksOf, list, operationsOf, record, resolve } from './reader.ts';
+import type { Documents } from './narrowing.ts';
+import type { JsonObject, ReadOperation } from './reader.ts';
 import type { Finding } from '../base/findings.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
@@ -27,10 +29,6 @@ interface BreakingChange {
   readonly subject: string;
   readonly message: string;
 }
-
-type Part = Readonly<Record<string, unknown>>;
-
-const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 
 /** SVC306: changes that break clients of the baseline document, at the changed routes. */
 export function findBreakingChanges(
@@ -68,11 +66,16 @@ function shape(path: string): string {
  */
 export function compareOpenapi(earlier: unknown, later: unknown): readonly BreakingChange[] {
   const changes: BreakingChange[] = [];
-  const [before, after] = [new Version(earlier), new Version(later)];
-  for (const [shape, operation] of before.operations) {
+  const [before, after] = [record(earlier), record(later)];
+  const documents: Documents = {
+    earlier: (schema) => resolve(before, schema),
+    later: (schema) => resolve(after, schema),
+  };
+  const operations = versionOf(after);
+  for (const [key, operation] of versionOf(before)) {
     // the removed operation is reported; its callbacks are not reported in addition
-    if (operation.parent !== undefined && !after.operations.has(operation.parent)) continue;
-    const next = after.operations.get(shape);
+    if (operation.parent !== undefined && !operations.has(operation.parent)) continue;
+    const next = operations.get(key);
     const subject = next?.subject ?? operation.subject;
     const reported = new Set<string>();
     const report = (message: string): void => {
@@ -81,170 +84,231 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
     };
     if (next === undefined)
       report(`the ${operation.isSent ? operation.subject.split(' ', 1)[0]! : 'operation'} was removed`);
-    else {
-      const compare = operation.isSent ? compareSent : compareOperations;
-      compare(operation, next, { earlier: before.resolve, later: after.resolve }, report);
-    }
+    else new Comparison(operation, next, documents, report).compare();
   }
   return changes;
 }
 
 /** An operation of one document. */
-interface Found {
+interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
   readonly subject: string;
-  readonly operation: Part;
+  /** The body, without members if there is none. */
+  readonly body: JsonObject;
   /** Parameters of the operation and its path item, by place and name; path parameters by position. */
-  readonly parameters: ReadonlyMap<string, Part>;
-  /** Sufficient sets of security schemes, each scheme described by its properties. */
+  readonly parameters: ReadonlyMap<string, JsonObject>;
+  /**
+   * Sufficient sets of security schemes. A scheme is identified by its properties, because clients never see
+   * its name. Scopes and roles count as well.
+   */
   readonly alternatives: readonly ReadonlySet<string>[];
   /** Whether the application sends this request (a webhook or callback), instead of receiving it. */
   readonly isSent: boolean;
   /** Key of the operation that has this callback; undefined for others. */
-  readonly parent: string | undefined;
+  readonly parent?: string;
 }
 
-/** One version of the document. */
-class Version {
-  readonly operations = new Map<string, Found>();
-  readonly resolve: Resolve;
-  readonly #document: Part;
-
-  constructor(document: unknown) {
-    this.#document = partOf(document);
-    this.resolve = (schema) => this.#resolved(schema) as JsonSchema;
-    for (const [path, given] of Object.entries(partOf(this.#document['paths']))) {
-      const shape = path.replace(/\{[^{}]*\}/g, '{}');
-      for (const [method, operation] of this.#add(path, given, shape, (verb) => `${verb} ${path}`)) {
-        const subject = `${method.toUpperCase()} ${path}`;
-        for (const [name, byUrl] of Object.entries(partOf(operation['callbacks'])))
-          for (const [url, item] of Object.entries(this.#resolved(partOf(byUrl))))
-            this.#add(
-              '',
-              item,
-              `callback ${method} ${shape} ${name} ${url}`,
-              () => `callback ${name} of ${subject}`,
-              true,
-              `${method} ${shape}`,
-            );
-      }
+/** Returns the operations of one version of the document. Keys do not contain the names of path parameters. */
+function versionOf(root: JsonObject): ReadonlyMap<string, Found> {
+  const operations = new Map<string, Found>();
+  for (const [path, item] of Object.entries(record(root['paths'])))
+    for (const read of operationsOf(root, item)) {
+      const key = `${read.method} ${shape(path)}`;
+      const subject = `${read.method.toUpperCase()} ${path}`;
+      operations.set(key, { ...foundIn(root, read, path), subject, isSent: false });
+      for (const [name, url, sent] of callbacksOf(root, read.operation))
+        for (const request of operationsOf(root, sent))
+          operations.set(`${request.method} callback ${key} ${name} ${url}`, {
+            ...foundIn(root, request),
+            subject: `callback ${name} of ${subject}`,
+            isSent: true,
+            parent: key,
+          });
     }
-    for (const [name, item] of Object.entries(partOf(this.#document['webhooks'])))
-      this.#add('', item, `webhook ${name}`, () => `webhook ${name}`, true);
-  }
-
-  /** Adds the operations of a path item, and returns them by method. */
-  #add(
-    path: string,
-    given: unknown,
-    key: string,
-    subjectOf: (method: string) => string,
-    isSent = false,
-    parent?: string,
-  ): readonly (readonly [method: string, operation: Part])[] {
-    const item = this.#resolved(partOf(given));
-    const found = METHODS.filter((method) => item[method] !== undefined).map(
-      (method) => [method, partOf(item[method])] as const,
-    );
-    for (const [method, operation] of found)
-      this.operations.set(`${method} ${key}`, {
-        subject: subjectOf(method.toUpperCase()),
-        operation,
-        parameters: this.#parameters(path, item, operation),
-        alternatives: this.#alternatives(operation),
-        isSent,
-        parent,
+  for (const [name, item] of Object.entries(record(root['webhooks'])))
+    for (const read of operationsOf(root, item))
+      operations.set(`${read.method} webhook ${name}`, {
+        ...foundIn(root, read),
+        subject: `webhook ${name}`,
+        isSent: true,
       });
-    return found;
+  return operations;
+}
+
+function foundIn(root: JsonObject, read: ReadOperation, path = ''): Omit<Found, 'subject' | 'isSent'> {
+  const { operation, responses, body = {} } = read;
+  const names = [...path.matchAll(/\{([^{}]*)\}/g)].map((match) => match[1]);
+  const parameters = read.parameters.map((parameter) => {
+    const [place, name] = [String(parameter['in']), String(parameter['name'])];
+    if (place === 'path') return [`path parameter ${names.indexOf(name) + 1}`, parameter] as const;
+    return [`${place} ${place === 'header' ? name.toLowerCase() : name}`, parameter] as const;
+  });
+  const schemes = record(record(root['components'])['securitySchemes']);
+  const alternatives = read.security.map(
+    (alternative) =>
+      new Set(
+        alternative.flatMap(([id, scopes]) => {
+          const { type = id, scheme, in: place, name } = resolve(root, schemes[id]);
+          const properties = [type, scheme, place, name].filter((word) => word !== undefined);
+          return [properties.join(' '), ...scopes.map((scope) => `the scope ${scope}`)];
+        }),
+      ),
+  );
+  return {
+    operation,
+    responses,
+    body,
+    parameters: new Map(parameters),
+    alternatives: alternatives.length === 0 ? [new Set()] : alternatives,
+  };
+}
+
+/** Compares two versions of one operation. */
+class Comparison {
+  readonly #before: Found;
+  readonly #after: Found;
+  readonly #documents: Documents;
+  readonly #report: (message: string) => void;
+
+  constructor(before: Found, after: Found, documents: Documents, report: (message: string) => void) {
+    this.#before = before;
+    this.#after = after;
+    this.#documents = documents;
+    this.#report = report;
   }
 
-  #parameters(path: string, item: Part, operation: Part): ReadonlyMap<string, Part> {
-    const names = [...path.matchAll(/\{([^{}]*)\}/g)].map((match) => match[1]);
-    return new Map(
-      [...listOf(item['parameters']), ...listOf(operation['parameters'])].map((given) => {
-        const parameter = this.#resolved(partOf(given));
-        const [place, name] = [String(parameter['in']), String(parameter['name'])];
-        return [
-          place === 'path'
-            ? `path parameter ${names.indexOf(name) + 1}`
-            : place === 'header'
-              ? `header ${name.toLowerCase()}`
-              : `${place} ${name}`,
-          parameter,
-        ] as const;
-      }),
-    );
+  compare(): void {
+    if (this.#before.isSent) return this.#compareSent();
+    const { body } = this.#before;
+    const next = this.#after.body;
+    this.#compareParameters();
+    if (next['required'] === true && body['required'] !== true)
+      this.#report(
+        body['content'] === undefined
+          ? 'the body is new and required'
+          : 'the body is now required; it was optional',
+      );
+    if (next['content'] !== undefined) this.#compareTaken('the body', body, next);
+    for (const [status, response] of successesOf(this.#before)) {
+      const later = responseFor(status, this.#after);
+      if (later === undefined) this.#report(`the response ${status} was removed`);
+      else this.#compareRead(`the response ${status}`, response, later);
+    }
+    this.#compareSecurity();
   }
 
   /**
-   * Returns the security alternatives. A scheme is identified by its properties, because clients never see
-   * its name. Scopes and roles count as well.
+   * Compares a webhook or callback, which the application sends. Its receivers read the parameters and the
+   * body, and send the response.
    */
-  #alternatives(operation: Part): readonly ReadonlySet<string>[] {
-    const schemes = partOf(partOf(this.#document['components'])['securitySchemes']);
-    const given = listOf(operation['security'] ?? this.#document['security']).map(
-      (alternative) =>
-        new Set(
-          Object.entries(partOf(alternative)).flatMap(([name, scopes]) => {
-            const {
-              type = name,
-              scheme = '',
-              in: place = '',
-              name: field = '',
-            } = this.#resolved(partOf(schemes[name]));
-            const what = [type, scheme, place, field].filter((word) => word !== '').join(' ');
-            return [what, ...listOf(scopes).map((scope) => `the scope ${String(scope)}`)];
-          }),
-        ),
-    );
-    return given.length === 0 ? [new Set()] : given;
-  }
-
-  #resolved(part: Part): Part {
-    let found = part;
-    for (let depth = 0; typeof found['$ref'] === 'string' && depth < 100; depth++) {
-      if (!found['$ref'].startsWith('#/')) return {};
-      found = partOf(
-        found['$ref']
-          .slice(2)
-          .split('/')
-          .reduce<unknown>(
-            (within, step) => partOf(within)[step.replaceAll('~1', '/').replaceAll('~0', '~')],
-            this.#document,
-          ),
-      );
+  #compareSent(): void {
+    const { parameters, body } = this.#before;
+    const next = this.#after.body;
+    for (const [key, parameter] of parameters) {
+      const later = this.#after.parameters.get(key);
+      if (later === undefined) this.#report(`the ${key} is no longer sent`);
+      else {
+        this.#comparePresence(`the ${key}`, parameter, later);
+        this.#compareValues(`the ${key}`, schemaOf(parameter), schemaOf(later));
+      }
     }
-    return found;
+    this.#compareRead('the body', body, next);
+    if (body['content'] !== undefined && next['content'] !== undefined) {
+      this.#comparePresence('the body', body, next);
+      const types = record(body['content']);
+      for (const type of Object.keys(record(next['content'])))
+        if (types[type] === undefined && types['*/*'] === undefined)
+          this.#report(`the body can now have the type ${type}`);
+    }
+    for (const [status, response] of successesOf(this.#before)) {
+      const later = responseFor(status, this.#after);
+      if (later === undefined) this.#report(`the response ${status} is no longer accepted`);
+      else this.#compareTaken(`the response ${status}`, response, later);
+    }
+  }
+
+  #compareParameters(): void {
+    for (const [key, parameter] of this.#after.parameters) {
+      const known = this.#before.parameters.get(key);
+      if (parameter['required'] === true && known?.['required'] !== true)
+        this.#report(
+          known === undefined
+            ? `the ${key} is new and required`
+            : `the ${key} is now required; it was optional`,
+        );
+      if (known !== undefined)
+        findNarrowing(...asSent(known, parameter, this.#documents), this.#documents, (path, what) =>
+          this.#report(`the ${key}${path} ${what}`),
+        );
+    }
+  }
+
+  #comparePresence(subject: string, before: JsonObject, after: JsonObject): void {
+    if (before['required'] === true && after['required'] !== true)
+      this.#report(`${subject} can now be absent; it was always present`);
+  }
+
+  /** Reports values of a body that the earlier version accepted, and the later one does not. */
+  #compareTaken(subject: string, before: JsonObject, after: JsonObject): void {
+    const [types, kept] = [record(before['content']), record(after['content'])];
+    for (const [type, media] of Object.entries(types)) {
+      const later = kept[type] ?? kept['*/*'];
+      if (later === undefined) this.#report(`${subject} can no longer have the type ${type}`);
+      else
+        findNarrowing(schemaOf(media), schemaOf(later), this.#documents, (path, what) =>
+          this.#report(`${subject}${path === '' ? '' : `'s ${path}`} ${what}`),
+        );
+    }
+  }
+
+  /** Reports values of a body that could not occur in the earlier version, and so break those who read it. */
+  #compareRead(subject: string, before: JsonObject, after: JsonObject): void {
+    const [types, kept] = [record(before['content']), record(after['content'])];
+    for (const [type, media] of Object.entries(types)) {
+      if (kept[type] === undefined) this.#report(`${subject} no longer has the type ${type}`);
+      else this.#compareValues(subject, schemaOf(media), schemaOf(kept[type]));
+    }
+  }
+
+  /** Reports values that readers could not get before: the two schemas are compared in reverse. */
+  #compareValues(subject: string, before: JsonSchema, after: JsonSchema): void {
+    const { earlier, later } = this.#documents;
+    const turned: Documents = {
+      earlier: (schema) => loose(later(schema)),
+      later: (schema) => loose(earlier(schema)),
+    };
+    findNarrowing(after, before, turned, (path, what) =>
+      this.#report(
+        `${subject}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can now have values that were not possible before'}`,
+      ),
+    );
+  }
+
+  /** Reports credentials that were sufficient in the earlier version, but are not in the later one. */
+  #compareSecurity(): void {
+    for (const had of this.#before.alternatives) {
+      const lacking = this.#after.alternatives
+        .map((needs) => [...needs.difference(had)])
+        .sort((left, right) => left.length - right.length)[0]!;
+      if (lacking.length > 0) this.#report(`the operation now requires ${lacking.join(' and ')}`);
+    }
+    const [known, next] = [demandsOf(this.#before.operation), demandsOf(this.#after.operation)];
+    for (const scope of next.scopes.difference(known.scopes))
+      this.#report(`the operation now requires the scope ${scope}`);
+    const what =
+      known.roles.length === 0 ? 'no role was required before' : 'other roles were sufficient before';
+    for (const roles of next.roles)
+      if (!known.roles.some((had) => had.isSubsetOf(roles)))
+        this.#report(`the operation now requires the role ${[...roles].join(' or ')}: ${what}`);
   }
 }
 
-function compareOperations(
-  before: Found,
-  after: Found,
-  documents: Documents,
-  report: (message: string) => void,
-): void {
-  compareParameters(before, after, documents, report);
-  compareBodies(before.operation, after.operation, documents, report);
-  compareResponses(before.operation, after.operation, documents, report);
-  compareSecurity(before, after, report);
+function successesOf({ responses }: Found): [status: string, response: JsonObject][] {
+  return Object.entries(responses).filter(([status]) => status.startsWith('2'));
 }
 
-function compareParameters(
-  before: Found,
-  after: Found,
-  documents: Documents,
-  report: (message: string) => void,
-): void {
-  for (const [key, parameter] of after.parameters) {
-    const known = before.parameters.get(key);
-    if (parameter['required'] === true && known === undefined) report(`the ${key} is new and required`);
-    else if (parameter['required'] === true && known?.['required'] !== true)
-      report(`the ${key} is now required; it was optional`);
-    if (known !== undefined)
-      findNarrowing(...asSent(known, parameter, documents), documents, (path, what) =>
-        report(`the ${key}${path} ${what}`),
-      );
-  }
+/** Returns the response that replaces a success of the earlier version. */
+function responseFor(status: string, { responses }: Found): JsonObject | undefined {
+  return responses[status] ?? responses['2XX'] ?? responses['default'];
 }
 
 /**
@@ -257,160 +321,27 @@ const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boo
  * Returns both schemas of a parameter. Parameters are sent as text, so a number or boolean that becomes a
  * string is compared as a string.
  */
-function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [JsonSchema, JsonSchema] {
+function asSent(
+  known: JsonObject,
+  parameter: JsonObject,
+  { earlier, later }: Documents,
+): [JsonSchema, JsonSchema] {
   const asText = (schema: JsonSchema, next: JsonSchema): JsonSchema => {
     const [before, after] = [earlier(schema), later(next)];
     if (before['type'] === 'array' && after['type'] === 'array')
-      return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
+      return { ...before, items: asText(record(before['items']), record(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
     // no format accepts an empty text
     if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
-    const values = listOf(
+    const values = list(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
     ).map(String);
     return values.length > 0
       ? { type: 'string', enum: values }
       : { type: 'string', minLength: 1, maxLength: longest };
   };
-  const [schema, next] = [partOf(known['schema']), partOf(parameter['schema'])];
+  const [schema, next] = [schemaOf(known), schemaOf(parameter)];
   return [asText(schema, next), next];
-}
-
-function compareBodies(
-  before: Part,
-  after: Part,
-  documents: Documents,
-  report: (message: string) => void,
-): void {
-  const [known, next] = [resolvedBody(before, documents.earlier), resolvedBody(after, documents.later)];
-  if (next === undefined) return;
-  if (next['required'] === true && known === undefined) return report('the body is new and required');
-  if (next['required'] === true && known?.['required'] !== true)
-    report('the body is now required; it was optional');
-  compareTaken('the body', known ?? {}, next, documents, report);
-}
-
-/**
- * Reports values in responses that clients could not get before. For that, the two schemas are compared in
- * reverse.
- */
-function compareResponses(
-  before: Part,
-  after: Part,
-  documents: Documents,
-  report: (message: string) => void,
-): void {
-  const [known, next] = [partOf(before['responses']), partOf(after['responses'])];
-  for (const [status, given] of Object.entries(known)) {
-    if (!/^2/.test(status)) continue;
-    const of = next[status] ?? next['2XX'] ?? next['default'];
-    if (of === undefined) {
-      report(`the response ${status} was removed`);
-      continue;
-    }
-    const [body, nextBody] = [documents.earlier(partOf(given)), documents.later(partOf(of))];
-    compareRead(`the response ${status}`, body, nextBody, documents, report);
-  }
-}
-
-/** Reports values of a body that could not occur in the earlier version, and so break those who read it. */
-function compareRead(
-  subject: string,
-  before: Part,
-  after: Part,
-  documents: Documents,
-  report: (message: string) => void,
-): void {
-  const [types, kept] = [partOf(before['content']), partOf(after['content'])];
-  for (const [type, media] of Object.entries(types)) {
-    if (kept[type] === undefined) report(`${subject} no longer has the type ${type}`);
-    else compareValues(subject, schemaOf(media), schemaOf(kept[type]), documents, report);
-  }
-}
-
-function compareValues(
-  subject: string,
-  before: JsonSchema,
-  after: JsonSchema,
-  documents: Documents,
-  report: (message: string) => void,
-): void {
-  const turned: Documents = {
-    earlier: (schema) => loose(documents.later(schema)),
-    later: (schema) => loose(documents.earlier(schema)),
-  };
-  findNarrowing(after, before, turned, (path, what) =>
-    report(
-      `${subject}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can now have values that were not possible before'}`,
-    ),
-  );
-}
-
-/**
- * Compares a webhook or callback, which the application sends. Its receivers read the parameters and the
- * body, and send the response.
- */
-function compareSent(
-  before: Found,
-  after: Found,
-  documents: Documents,
-  report: (message: string) => void,
-): void {
-  for (const [key, parameter] of before.parameters) {
-    const next = after.parameters.get(key);
-    if (next === undefined) report(`the ${key} is no longer sent`);
-    else {
-      if (parameter['required'] === true && next['required'] !== true)
-        report(`the ${key} can now be absent; it was always present`);
-      compareValues(`the ${key}`, partOf(parameter['schema']), partOf(next['schema']), documents, report);
-    }
-  }
-  const [body, nextBody] = [
-    resolvedBody(before.operation, documents.earlier),
-    resolvedBody(after.operation, documents.later),
-  ];
-  compareRead('the body', body ?? {}, nextBody ?? {}, documents, report);
-  if (body !== undefined && nextBody !== undefined) {
-    if (body['required'] === true && nextBody['required'] !== true)
-      report('the body can now be absent; it was always present');
-    const types = partOf(body['content']);
-    for (const type of Object.keys(partOf(nextBody['content'])))
-      if (types[type] === undefined && types['*/*'] === undefined)
-        report(`the body can now have the type ${type}`);
-  }
-  const [known, kept] = [partOf(before.operation['responses']), partOf(after.operation['responses'])];
-  for (const [status, given] of Object.entries(known)) {
-    const of = kept[status] ?? kept[`${status[0]!}XX`] ?? kept['default'];
-    if (!/^2/.test(status)) continue;
-    if (of === undefined) report(`the response ${status} is no longer accepted`);
-    else
-      compareTaken(
-        `the response ${status}`,
-        documents.earlier(partOf(given)),
-        documents.later(partOf(of)),
-        documents,
-        report,
-      );
-  }
-}
-
-/** Reports values of a body that the earlier version accepted, and the later one does not. */
-function compareTaken(
-  subject: string,
-  before: Part,
-  after: Part,
-  documents: Documents,
-  report: (message: string) => void,
-): void {
-  const [types, kept] = [partOf(before['content']), partOf(after['content'])];
-  for (const [type, media] of Object.entries(types)) {
-    const of = kept[type] ?? kept['*/*'];
-    if (of === undefined) report(`${subject} can no longer have the type ${type}`);
-    else
-      findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
-        report(`${subject}${path === '' ? '' : `'s ${path}`} ${what}`),
-      );
-  }
 }
 
 /** Texts for changes in responses, by the text for the same change in requests. */
@@ -419,79 +350,33 @@ const ANSWERED: Readonly<Record<string, string>> = {
   'is new and required': 'was removed',
 };
 
-const FORM: ReadonlySet<string> = new Set([
-  '$ref',
-  'type',
-  'properties',
-  'required',
-  'items',
-  'prefixItems',
-  'oneOf',
-  'anyOf',
-]);
+/** Keywords that describe the structure of a value. */
+const FORM: ReadonlySet<string> = new Set(
+  '$ref type properties required items prefixItems oneOf anyOf'.split(' '),
+);
 /** Relaxed copy of each schema, cached so that recursive schemas are recognized. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
 function loose(schema: JsonSchema): JsonSchema {
-  let found = LOOSE.get(schema);
-  if (found === undefined)
-    LOOSE.set(
-      schema,
-      (found = Object.fromEntries(
-        Object.entries(schema).filter(
-          ([keyword, value]) =>
-            FORM.has(keyword) || (keyword === 'additionalProperties' && typeof value === 'object'),
-        ),
-      )),
-    );
+  const isKept = ([keyword, value]: [string, unknown]): boolean =>
+    FORM.has(keyword) || (keyword === 'additionalProperties' && typeof value === 'object');
+  const found = LOOSE.get(schema) ?? Object.fromEntries(Object.entries(schema).filter(isKept));
+  LOOSE.set(schema, found);
   return found;
 }
 
-/** Reports credentials that were sufficient in the earlier version, but are not in the later one. */
-function compareSecurity(before: Found, after: Found, report: (message: string) => void): void {
-  for (const had of before.alternatives) {
-    const lacking = after.alternatives
-      .map((needs) => [...needs.difference(had)])
-      .sort((left, right) => left.length - right.length)[0]!;
-    if (lacking.length > 0) report(`the operation now requires ${lacking.join(' and ')}`);
-  }
-  const [known, next] = [demandsOf(before.operation), demandsOf(after.operation)];
-  for (const scope of next.scopes.difference(known.scopes))
-    report(`the operation now requires the scope ${scope}`);
-  for (const roles of next.roles) {
-    if (!known.roles.some((had) => had.isSubsetOf(roles)))
-      report(
-        `the operation now requires the role ${[...roles].join(' or ')}: ${known.roles.length === 0 ? 'no role was required before' : 'other roles were sufficient before'}`,
-      );
-  }
-}
-
-function demandsOf(operation: Part): {
+function demandsOf(operation: JsonObject): {
   readonly scopes: ReadonlySet<string>;
   readonly roles: readonly ReadonlySet<string>[];
 } {
-  const demands = listOf(operation['x-svc-requires']).map(partOf);
+  const demands = list(operation['x-svc-requires']).map(record);
   return {
-    scopes: new Set(demands.flatMap(({ scopes }) => listOf(scopes).map(String))),
-    roles: demands.map(({ roles }) => new Set(listOf(roles).map(String))).filter((roles) => roles.size > 0),
+    scopes: new Set(demands.flatMap(({ scopes }) => list(scopes).map(String))),
+    roles: demands.map(({ roles }) => new Set(list(roles).map(String))).filter((roles) => roles.size > 0),
   };
 }
 
-function resolvedBody(operation: Part, resolve: Resolve): Part | undefined {
-  return operation['requestBody'] === undefined ? undefined : resolve(partOf(operation['requestBody']));
-}
-
 function schemaOf(media: unknown): JsonSchema {
-  return partOf(partOf(media)['schema']);
-}
-
-function partOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : {};
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
+  return record(record(media)['schema']);
 }

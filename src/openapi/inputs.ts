@@ -16,9 +16,17 @@ import type { RouteDetail } from '../routing/compile.ts';
 import type { TextInputPlan } from '../routing/di.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
 import type { SentRequest } from '../routing/spec.ts';
-import type { Encoding, MediaType, Parameter, RequestBody, SentItem, SentOperation } from './document.ts';
+import type {
+  DocumentedResponse,
+  Encoding,
+  MediaType,
+  Parameter,
+  RequestBody,
+  SentItem,
+  SentOperation,
+} from './document.ts';
 import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
-import type { ConverterName, PathParameter } from '../http/path.ts';
+import type { Converter, ConverterName, PathParameter } from '../http/path.ts';
 
 /** Part of a request that carries a parameter as text: path, query, header, cookie, or a form field. */
 type TextPlace = TextInputPlan['from'] | 'form';
@@ -38,6 +46,11 @@ const HINTS: Readonly<Partial<Record<ConverterName, string>>> = {
   path: 'The rest of the path, in which slashes need no escape',
 };
 
+/** Returns the schema of a path parameter, as a new object. */
+export function pathSchema({ name }: Converter): JsonSchema {
+  return { ...OF_CONVERTERS[name] };
+}
+
 /** Returns a path parameter, with the name that the document's path uses. */
 export function pathParameter({ converter }: PathParameter, name: string): Parameter {
   const description = HINTS[converter.name];
@@ -46,7 +59,7 @@ export function pathParameter({ converter }: PathParameter, name: string): Param
     in: 'path',
     required: true,
     ...(description === undefined ? {} : { description }),
-    schema: { ...OF_CONVERTERS[converter.name] },
+    schema: pathSchema(converter),
   };
 }
 
@@ -97,6 +110,12 @@ export function sentItem(
   const json = (type: CompiledType, direction: 'input' | 'output'): Record<string, MediaType> => ({
     'application/json': { schema: schemas.type(type.node, direction) },
   });
+  const accepted = replies.map(([status, type]): [number | string, DocumentedResponse] => [
+    status,
+    { description: titleOf(status), ...(hasNoContent(status) ? {} : { content: json(type, 'input') }) },
+  ]);
+  if (accepted.length === 0)
+    accepted.push(['2XX', { description: 'The receiver has accepted the webhook or callback' }]);
   const operation: SentOperation = {
     operationId,
     summary,
@@ -105,18 +124,7 @@ export function sentItem(
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body, 'output') } }),
     responses: {
-      ...(replies.length === 0
-        ? { '2XX': { description: 'The receiver has accepted the webhook or callback' } }
-        : {}),
-      ...Object.fromEntries(
-        replies.map(([status, type]) => [
-          status,
-          {
-            description: titleOf(status),
-            ...(hasNoContent(status) ? {} : { content: json(type, 'input') }),
-          },
-        ]),
-      ),
+      ...Object.fromEntries(accepted),
       '4XX': { description: 'The receiver has refused the webhook or callback' },
     },
     security: [],
@@ -134,25 +142,21 @@ function formContent(form: SchemaPlan, schemas: JsonSchemas): Record<string, Med
   const content: Record<string, MediaType> = {};
   if (!files.some((field) => field.isRequired)) {
     const texts = fields.filter((field) => !isFile(field));
-    const lists = texts.filter((field) => isSeparated(field.node));
-    content['application/x-www-form-urlencoded'] = {
-      schema: formSchema(form, texts, schemas),
-      ...(lists.length === 0
-        ? {}
-        : { encoding: Object.fromEntries(lists.map((field) => [field.wireName, BY_COMMA])) }),
-    };
+    const encoding = texts
+      .filter((field) => isSeparated(field.node))
+      .map((field) => [field.wireName, BY_COMMA] as const);
+    content['application/x-www-form-urlencoded'] = formMedia(formSchema(form, texts, schemas), encoding);
   }
-  const encoding = Object.fromEntries(
-    fields.flatMap((field) => {
-      const contentType = partTypes(field.node);
-      return contentType === undefined ? [] : [[field.wireName, { contentType }] as const];
-    }),
-  );
-  content['multipart/form-data'] = {
-    schema: formSchema(form, fields, schemas),
-    ...(Object.keys(encoding).length === 0 ? {} : { encoding }),
-  };
+  const encoding = fields.flatMap((field) => {
+    const contentType = partTypes(field.node);
+    return contentType === undefined ? [] : [[field.wireName, { contentType }] as const];
+  });
+  content['multipart/form-data'] = formMedia(formSchema(form, fields, schemas), encoding);
   return content;
+}
+
+function formMedia(schema: JsonSchema, encoding: readonly (readonly [string, Encoding])[]): MediaType {
+  return encoding.length === 0 ? { schema } : { schema, encoding: Object.fromEntries(encoding) };
 }
 
 function formSchema(form: SchemaPlan, fields: readonly FieldPlan[], schemas: JsonSchemas): JsonSchema {
@@ -178,21 +182,11 @@ function isSendable(field: FieldPlan, isForm: boolean): boolean {
 }
 
 /** Returns the media types of a multipart part (§4.8.15), if its schema does not imply them. */
-function partTypes(node: TypeNode): string | undefined {
-  switch (node.kind) {
-    case 'file':
-      return (node.constraints.contentTypes ?? ['application/octet-stream']).join(', ');
-    case 'bytes':
-      return 'text/plain'; // files are sent as base64 text
-    case 'list':
-      return partTypes(node.item);
-    case 'nullable':
-      return partTypes(node.inner);
-    case 'lazy':
-      return partTypes(node.resolve());
-    default:
-      return undefined;
-  }
+function partTypes(given: TypeNode): string | undefined {
+  const node = plain(given);
+  if (node.kind === 'list') return partTypes(node.item);
+  if (node.kind === 'file') return (node.constraints.contentTypes ?? ['application/octet-stream']).join(', ');
+  return node.kind === 'bytes' ? 'text/plain' : undefined; // bytes are sent as base64 text
 }
 
 function textParameter(
@@ -217,31 +211,25 @@ function textParameter(
 const BY_COMMA: Encoding = { style: 'form', explode: false };
 
 /** Whether the type is a list that is sent as one separated text. */
-function isSeparated(node: TypeNode): boolean {
-  switch (node.kind) {
-    case 'list':
-      return node.constraints.separator !== undefined;
-    case 'nullable':
-      return isSeparated(node.inner);
-    case 'lazy':
-      return isSeparated(node.resolve());
-    default:
-      return false;
-  }
+function isSeparated(given: TypeNode): boolean {
+  const node = plain(given);
+  return node.kind === 'list' && node.constraints.separator !== undefined;
+}
+
+/** Returns the type inside `nullable` and `lazy`. */
+function plain(node: TypeNode): TypeNode {
+  if (node.kind === 'nullable') return plain(node.inner);
+  return node.kind === 'lazy' ? plain(node.resolve()) : node;
 }
 
 /** Combines two parameters that read the same text: the text must satisfy both. */
 function both(first: Parameter, second: Parameter): Parameter {
   const isSame = JSON.stringify(first.schema) === JSON.stringify(second.schema);
-  const schema = isSame
-    ? first.schema
-    : first.schema['type'] === second.schema['type']
-      ? { allOf: [first.schema, second.schema] }
-      : first.schema;
+  const hasOneType = first.schema['type'] === second.schema['type'];
   return {
     ...second,
     ...first,
-    schema,
+    schema: !isSame && hasOneType ? { allOf: [first.schema, second.schema] } : first.schema,
     ...(first.required === true || second.required === true ? { required: true } : {}),
   };
 }
@@ -252,16 +240,13 @@ function asText(field: FieldPlan, place: TextPlace): FieldPlan {
   return { ...field, node, hasDefault: field.hasDefault && field.default !== null };
 }
 
-function textNode(node: TypeNode, place: TextPlace, isRequired: boolean): TypeNode {
+function textNode(given: TypeNode, place: TextPlace, isRequired: boolean): TypeNode {
+  const node = plain(given);
   switch (node.kind) {
     case 'any':
       return { ...node, kind: 'str' };
-    case 'nullable':
-      return textNode(node.inner, place, isRequired);
     case 'choice':
       return { ...node, members: node.members.map((member) => textNode(member, place, isRequired)) };
-    case 'lazy':
-      return textNode(node.resolve(), place, isRequired);
     case 'literal':
       return node.values.some((value) => value !== null)
         ? { ...node, values: node.values.filter((value) => value !== null) }

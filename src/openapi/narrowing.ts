@@ -5,11 +5,13 @@
  * Request schemas are compared in order; response schemas swap roles. Only a difference in keywords is
  * reported. Members that the earlier schema did not declare are ignored.
  */
+import { isRecord } from '../base/options.ts';
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
+import { list, record } from './reader.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** Returns the schema that a reference points to, within the document that contains the reference. */
-export type Resolve = (schema: JsonSchema) => JsonSchema;
+type Resolve = (schema: JsonSchema) => JsonSchema;
 
 /** The documents that contain the two schemas. */
 export interface Documents {
@@ -30,8 +32,17 @@ export function findNarrowing(
   new Comparison(documents, report).compare(earlier, later, '');
 }
 
-const LOWER = ['minLength', 'minItems', 'minProperties'] as const;
-const UPPER = ['maxLength', 'maxItems', 'maxProperties'] as const;
+/** Keywords of bounds, inclusive and exclusive. With direction 1 a greater bound is narrower, with -1 a smaller one. */
+const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefined, direction: 1 | -1])[] = [
+  ['minimum', 'exclusiveMinimum', 1],
+  ['maximum', 'exclusiveMaximum', -1],
+  ['minLength', undefined, 1],
+  ['minItems', undefined, 1],
+  ['minProperties', undefined, 1],
+  ['maxLength', undefined, -1],
+  ['maxItems', undefined, -1],
+  ['maxProperties', undefined, -1],
+];
 /** Keywords that constrain a value independently of other keywords. */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
@@ -69,13 +80,13 @@ class Comparison {
         );
     }
     this.#compareMembers(earlier, later, path);
-    if (isSchema(earlier['items']) && isSchema(later['items']))
+    if (isRecord(earlier['items']) && isRecord(later['items']))
       this.compare(earlier['items'], later['items'], `${path}[]`);
     if (later['uniqueItems'] === true && earlier['uniqueItems'] !== true)
       this.#report(path, 'must have no two equal items');
     for (const [index, item] of itemsOf(later).entries()) {
       const known = itemsOf(earlier)[index] ?? earlier['items'];
-      if (isSchema(known)) this.compare(known, item, `${path}[${index}]`);
+      if (isRecord(known)) this.compare(known, item, `${path}[${index}]`);
     }
     this.#compareChoices(earlier, later, path);
   }
@@ -105,22 +116,18 @@ class Comparison {
   }
 
   #compareBounds(earlier: JsonSchema, later: JsonSchema, path: string): void {
-    const lower = (schema: JsonSchema): Bound =>
-      boundOf(schema, 'minimum', 'exclusiveMinimum', (left, right) => left > right);
-    const upper = (schema: JsonSchema): Bound =>
-      boundOf(schema, 'maximum', 'exclusiveMaximum', (left, right) => left < right);
-    this.#compareBound(lower(earlier), lower(later), 1, path);
-    this.#compareBound(upper(earlier), upper(later), -1, path);
-    for (const keyword of LOWER)
-      this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), 1, path);
-    for (const keyword of UPPER)
-      this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), -1, path);
+    for (const [inclusive, exclusive, direction] of BOUNDS)
+      this.#compareBound(
+        boundOf(earlier, inclusive, exclusive, direction),
+        boundOf(later, inclusive, exclusive, direction),
+        direction,
+        path,
+      );
     const [step, next] = [earlier['multipleOf'], later['multipleOf']];
     if (typeof next === 'number' && !(typeof step === 'number' && Number.isInteger(step / next)))
       this.#report(path, `must be a multiple of ${next}`);
   }
 
-  /** Compares a bound. `direction` 1: a greater bound is narrower; -1: a smaller bound is narrower. */
   #compareBound(earlier: Bound, later: Bound, direction: 1 | -1, path: string): void {
     if (later === undefined) return;
     const isNarrower =
@@ -147,17 +154,17 @@ class Comparison {
     const [others, rest] = [restOf(earlier), restOf(later)];
     this.#compareNames(earlier, later, others === false, path);
     for (const [name, member] of Object.entries(after)) {
-      const known = Object.hasOwn(before, name) ? before[name] : isSchema(others) ? others : undefined;
+      const known = Object.hasOwn(before, name) ? before[name] : isRecord(others) ? others : undefined;
       if (known !== undefined) this.compare(known, member, joined(path, name));
     }
     for (const [name, member] of Object.entries(before)) {
       if (Object.hasOwn(after, name)) continue;
       if (rest === false) this.#report(joined(path, name), 'is refused; it was accepted before');
-      else if (isSchema(rest)) this.compare(member, rest, joined(path, name));
+      else if (isRecord(rest)) this.compare(member, rest, joined(path, name));
     }
     if (others === false || rest === undefined || rest === true) return;
     if (rest === false) this.#report(path, 'refuses unknown members');
-    else if (isSchema(others)) this.compare(others, rest as JsonSchema, joined(path, '*'));
+    else if (isRecord(others)) this.compare(others, rest as JsonSchema, joined(path, '*'));
     else this.#report(path, 'accepts unknown members of one type only');
   }
 
@@ -180,17 +187,11 @@ class Comparison {
     if (after === undefined) return;
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
-        let isNarrower = false;
+        let narrower = 0;
         // a failed comparison must run again if the same pair occurs elsewhere
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
-        new Comparison(
-          this.#documents,
-          () => {
-            isNarrower = true;
-          },
-          seen,
-        ).compare(choice, candidate, path);
-        return !isNarrower;
+        new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
+        return narrower === 0;
       });
       if (!isTaken)
         this.#report(
@@ -207,18 +208,13 @@ type Bound = { readonly keyword: string; readonly value: number; readonly isExcl
 function boundOf(
   schema: JsonSchema,
   inclusive: string,
-  exclusive: string,
-  isNarrower: (left: number, right: number) => boolean,
+  exclusive: string | undefined,
+  direction: 1 | -1,
 ): Bound {
-  const [plain, strict] = [schema[inclusive], schema[exclusive]];
-  if (typeof strict === 'number' && !(typeof plain === 'number' && isNarrower(plain, strict)))
-    return { keyword: exclusive, value: strict, isExclusive: true };
+  const [plain, strict] = [schema[inclusive], exclusive === undefined ? undefined : schema[exclusive]];
+  if (typeof strict === 'number' && !(typeof plain === 'number' && plain * direction > strict * direction))
+    return { keyword: exclusive!, value: strict, isExclusive: true };
   return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
-}
-
-function countOf(schema: JsonSchema, keyword: string): Bound {
-  const value = schema[keyword];
-  return typeof value === 'number' ? { keyword, value, isExclusive: false } : undefined;
 }
 
 /** Whether every value satisfies a bound, such as the range of safe integers and counts from 0. */
@@ -230,11 +226,8 @@ function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
 }
 
 function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
-  return 'const' in schema
-    ? [schema['const']]
-    : Array.isArray(schema['enum'])
-      ? (schema['enum'] as unknown[])
-      : undefined;
+  if ('const' in schema) return [schema['const']];
+  return Array.isArray(schema['enum']) ? (schema['enum'] as unknown[]) : undefined;
 }
 
 /** Whether a pattern only repeats the format beside it, so that it adds no constraint. */
@@ -261,35 +254,27 @@ function withoutNotes({ title: _, description: __, examples: ___, ...schema }: J
 }
 
 function membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
-  return isSchema(schema['properties']) ? (schema['properties'] as Record<string, JsonSchema>) : {};
+  return record(schema['properties']) as Record<string, JsonSchema>;
 }
 
 /** Returns the types of the first items of a list, by position. */
 function itemsOf(schema: JsonSchema): readonly JsonSchema[] {
-  return Array.isArray(schema['prefixItems']) ? (schema['prefixItems'] as JsonSchema[]) : [];
+  return list(schema['prefixItems']) as JsonSchema[];
 }
 
 /** Returns the schema of unnamed members; false when the names of members are listed, too. */
 function restOf(schema: JsonSchema): unknown {
-  const names = schema['propertyNames'];
-  return isSchema(names) && Array.isArray(names['enum']) ? false : schema['additionalProperties'];
+  return Array.isArray(record(schema['propertyNames'])['enum']) ? false : schema['additionalProperties'];
 }
 
 /** Returns names that no member may have, except `__proto__`, which was never accepted. */
 function refusedNames(schema: JsonSchema): ReadonlySet<string> {
-  const names = schema['propertyNames'];
-  const not = isSchema(names) && isSchema(names['not']) ? names['not'] : {};
-  return new Set(
-    (valuesOf(not) ?? []).filter((name): name is string => typeof name === 'string' && name !== '__proto__'),
-  );
+  const names = valuesOf(record(record(schema['propertyNames'])['not'])) ?? [];
+  return new Set(names.filter((name) => typeof name === 'string' && name !== '__proto__') as string[]);
 }
 
 function requiredOf(schema: JsonSchema): ReadonlySet<string> {
-  return new Set(Array.isArray(schema['required']) ? (schema['required'] as string[]) : []);
-}
-
-function isSchema(value: unknown): value is JsonSchema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return new Set(list(schema['required']) as string[]);
 }
 
 function joined(path: string, name: string): string {

@@ -60,14 +60,7 @@ interface OpenApiFinding {
   readonly detail: RouteDetail;
 }
 
-const DOCUMENTED_METHODS: ReadonlySet<string> = new Set<DocumentedMethod>([
-  'get',
-  'put',
-  'post',
-  'delete',
-  'patch',
-  'trace',
-]);
+const METHODS: ReadonlySet<string> = new Set(['get', 'put', 'post', 'delete', 'patch', 'trace']);
 
 /** Returns the document of a compiled application. Title and version come from the settings. */
 export function openapiDocument(view: CompilationView, options: OpenApiOptions = {}): OpenApiDocument {
@@ -115,26 +108,17 @@ class DocumentWriter {
   }
 
   document(): OpenApiDocument {
-    const {
-      description,
-      summary,
-      termsOfService,
-      contact,
-      license,
-      servers = [{ url: '/' }],
-      webhooks = {},
-    } = this.#options;
+    const { servers = [{ url: '/' }], tags: _, webhooks = {}, ...about } = this.#options;
     const grouped = this.#group(this.#view.details.filter(isDocumented));
     const details = [...grouped.values()].flatMap(({ byMethod }) => [...byMethod.values()]);
-    const ids = operationIds(details);
-    for (const id of ids.values()) this.#ids.add(id);
+    const ids = this.#operationIds(details);
     const paths: Record<string, PathItem> = {};
     for (const path of grouped.values()) {
-      paths[path.documented] = Object.fromEntries(
-        [...path.byMethod].map(
-          ([method, detail]) => [method, this.#operation(detail, path, ids.get(detail)!)] as const,
-        ),
-      );
+      const operations = [...path.byMethod].map(([method, detail]) => [
+        method,
+        this.#operation(detail, path, ids.get(detail)!),
+      ]);
+      paths[path.documented] = Object.fromEntries(operations);
     }
     const sent = Object.entries(webhooks).map(
       ([name, webhook]) => [name, this.#sent(name, webhook, identifier(name))] as const,
@@ -144,11 +128,7 @@ class DocumentWriter {
       info: defined({
         title: this.#setting('title', 'svc'),
         version: this.#setting('version', '1.0.0'),
-        summary,
-        description,
-        termsOfService,
-        contact,
-        license,
+        ...about,
       }),
       servers,
       tags: this.#tags(details),
@@ -171,16 +151,16 @@ class DocumentWriter {
     const paths = new Map<string, Path>();
     for (const detail of details) {
       const { template } = detail.declared;
-      const shape = shapeOf(template);
+      const shape = documentedPath(template);
       // isDocumented() guarantees the method
       const method = detail.route.method.toLowerCase() as DocumentedMethod;
       const names = template.parameters.map((parameter) => parameter.name);
-      let path = paths.get(shape);
-      if (path === undefined)
-        paths.set(
-          shape,
-          (path = { names, documented: documentedPath(template, names), byMethod: new Map() }),
-        );
+      const path = paths.get(shape) ?? {
+        names,
+        documented: documentedPath(template, names),
+        byMethod: new Map<DocumentedMethod, RouteDetail>(),
+      };
+      paths.set(shape, path);
       const known = path.byMethod.get(method);
       const [stays, goes] =
         known !== undefined && rankOf(detail) >= rankOf(known) ? [known, detail] : [detail, known];
@@ -195,11 +175,8 @@ class DocumentWriter {
   }
 
   #operation(detail: RouteDetail, path: Path, operationId: string): Operation {
-    const {
-      route,
-      declared: { spec, template, use },
-      inputs,
-    } = detail;
+    const { route, declared, inputs } = detail;
+    const { spec, template, use } = declared;
     const layers = [...this.#view.middleware, ...use];
     const parameters = [
       ...template.parameters.map((parameter, index) => pathParameter(parameter, path.names[index]!)),
@@ -225,6 +202,19 @@ class DocumentWriter {
     return own === undefined ? operation : this.#laidOver(operation, own, detail);
   }
 
+  /**
+   * Returns operation ids: the name of the route, else method and path, such as `getNotesById` for `GET
+   * /notes/{id}`. Equal ids are numbered in order of declaration, those of named routes first.
+   */
+  #operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
+    const [named, others] = [true, false].map((hasName) =>
+      details.filter(({ route }) => (route.name !== undefined) === hasName),
+    );
+    return new Map(
+      [...named!, ...others!].map((detail) => [detail, uniqueName(wantedId(detail), this.#ids)]),
+    );
+  }
+
   #callbacks({ callbacks }: RouteSpec, operationId: string): Pick<Operation, 'callbacks'> {
     if (callbacks === undefined) return {};
     const items = Object.entries(callbacks).map(
@@ -236,10 +226,7 @@ class DocumentWriter {
 
   /** Describes a request that the application sends, with an id that no other operation has. */
   #sent(name: string, sent: SentRequest, wanted: string): SentItem {
-    let id = wanted;
-    for (let n = 2; this.#ids.has(id); n++) id = `${wanted}${n}`;
-    this.#ids.add(id);
-    return sentItem(name, sent, id, this.#schemas);
+    return sentItem(name, sent, uniqueName(wanted, this.#ids), this.#schemas);
   }
 
   /**
@@ -268,19 +255,13 @@ class DocumentWriter {
 
   #tags(details: readonly RouteDetail[]): OpenApiDocument['tags'] {
     const given = this.#options.tags ?? {};
-    const templates = new Map<string, string[]>();
-    for (const detail of details) {
-      for (const tag of tagsOf(detail)) {
-        const known = templates.get(tag);
-        if (known === undefined) templates.set(tag, [detail.route.template]);
-        else known.push(detail.route.template);
-      }
-    }
-    const names = new Set([...Object.keys(given).filter((name) => templates.has(name)), ...templates.keys()]);
-    return [...names].map((name) => ({
-      name,
-      description: given[name] ?? `Operations under ${commonPath(templates.get(name)!)}`,
-    }));
+    const uses = details.flatMap((detail) => tagsOf(detail).map((tag) => ({ tag, detail })));
+    const byTag = Map.groupBy(uses, ({ tag }) => tag);
+    const names = new Set([...Object.keys(given).filter((name) => byTag.has(name)), ...byTag.keys()]);
+    return [...names].map((name) => {
+      const templates = byTag.get(name)!.map(({ detail }) => detail.route.template);
+      return { name, description: given[name] ?? `Operations under ${commonPath(templates)}` };
+    });
   }
 
   #components(operations: readonly Operation[]): OpenApiDocument['components'] {
@@ -295,12 +276,8 @@ class DocumentWriter {
           `its schema ${renamed.wanted} is ${renamed.name} in the document: another one has that name`,
         );
     });
-    const isTaken = (name: string): boolean => Object.hasOwn(own, name) || Object.hasOwn(brought, name);
-    const shared = this.#responses.components(operations, (wanted) => {
-      let name = wanted;
-      for (let n = 2; isTaken(name); n++) name = `${wanted}${n}`;
-      return name;
-    });
+    const taken = new Set([...Object.keys(own), ...Object.keys(brought)]);
+    const shared = this.#responses.components(operations, uniqueName('Problem', taken));
     const sections: Sections = {
       schemas: { ...own, ...shared.schemas },
       responses: shared.responses,
@@ -325,7 +302,7 @@ function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
     !isOperation &&
     declared.mount === undefined &&
     route.meta['docs'] !== false &&
-    DOCUMENTED_METHODS.has(route.method.toLowerCase())
+    METHODS.has(route.method.toLowerCase())
   );
 }
 
@@ -336,14 +313,14 @@ function rankOf({ declared: { template } }: RouteDetail): string {
 
 /** Returns the description that the route declares, followed by derived facts. */
 function describe({ route, declared: { spec } }: RouteDetail): string {
-  const facts =
-    spec.description !== undefined && route.security.length === 0 ? [] : [describeSecurity(route.security)];
-  if (typeof route.rateLimit === 'object')
-    facts.push(`A client may call it ${route.rateLimit.perMinute} times a minute.`);
-  return [
-    ...(spec.description === undefined ? [] : [spec.description]),
-    ...(facts.length === 0 ? [] : [facts.join(' ')]),
-  ].join('\n\n');
+  const { description = '' } = spec;
+  const facts = [
+    spec.description === undefined || route.security.length > 0 ? describeSecurity(route.security) : '',
+    typeof route.rateLimit === 'object'
+      ? `A client may call it ${route.rateLimit.perMinute} times a minute.`
+      : '',
+  ];
+  return [description, facts.filter(Boolean).join(' ')].filter(Boolean).join('\n\n');
 }
 
 /** Describes required scopes and roles, because OpenAPI has scopes only for OAuth schemes. */
@@ -378,50 +355,24 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
 
 /* Names in a document: paths, operations, tags. Equal declarations always get equal names. */
 
-/** Returns the path of a template with these parameter names. Literal text is percent-encoded. */
-function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[]): string {
+/**
+ * Returns the path of a template with these parameter names. Literal text is percent-encoded. Without names it
+ * is the shape of the template: OpenAPI treats templates as equal that differ only in parameter names and
+ * converters (§4.8.8).
+ */
+function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[] = []): string {
   return (
-    parameters.map((_, index) => `${encodeLiteral(literals[index]!)}{${names[index]!}}`).join('') +
+    parameters.map((_, index) => `${encodeLiteral(literals[index]!)}{${names[index] ?? ''}}`).join('') +
     encodeLiteral(literals.at(-1)!)
   );
 }
 
-/**
- * Returns the shape of a template. OpenAPI treats templates that differ only in parameter names and
- * converters as equal (§4.8.8).
- */
-function shapeOf(template: ParsedTemplate): string {
-  return documentedPath(
-    template,
-    template.parameters.map(() => ''),
-  );
-}
-
-/**
- * Returns operation ids: the name of the route, else method and path, such as `getNotesById` for `GET
- * /notes/{id}`. Equal ids are numbered in order of declaration.
- */
-function operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
-  const taken = new Set<string>();
-  const ids = new Map<RouteDetail, string>();
-  const give = (detail: RouteDetail, wanted: string): void => {
-    let id = wanted;
-    for (let n = 2; taken.has(id); n++) id = `${wanted}${n}`;
-    taken.add(id);
-    ids.set(detail, id);
-  };
-  for (const detail of details) {
-    const { name } = detail.route;
-    if (name !== undefined)
-      give(
-        detail,
-        detail.declared.methods.length === 1
-          ? identifier(name)
-          : detail.route.method.toLowerCase() + capitals(name),
-      );
-  }
-  for (const detail of details) if (detail.route.name === undefined) give(detail, derivedId(detail));
-  return ids;
+/** Returns the name, with a number if it is taken, and adds it to the taken ones. */
+function uniqueName(wanted: string, taken: Set<string>): string {
+  let name = wanted;
+  for (let n = 2; taken.has(name); n++) name = `${wanted}${n}`;
+  taken.add(name);
+  return name;
 }
 
 /** Removes characters with a meaning in URLs: links to operations contain their ids. */
@@ -429,13 +380,15 @@ function identifier(name: string): string {
   return name.replace(/[^A-Za-z0-9._~-]+/g, '_');
 }
 
-function derivedId({ route, declared: { template } }: RouteDetail): string {
+function wantedId({ route, declared: { methods, template } }: RouteDetail): string {
+  const method = route.method.toLowerCase();
+  if (route.name !== undefined)
+    return methods.length === 1 ? identifier(route.name) : method + capitals(route.name);
   const parts = template.literals.map((literal, index) => {
     const parameter = template.parameters[index];
     return capitals(literal) + (parameter === undefined ? '' : `By${capitals(parameter.name)}`);
   });
-  const path = parts.join('');
-  return route.method.toLowerCase() + (path === '' ? 'Root' : path);
+  return method + (parts.join('') || 'Root');
 }
 
 /** Returns `/api/note-books` as `ApiNoteBooks`. */
@@ -469,18 +422,11 @@ function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[
   return [words.find((word) => word !== 'api' && !/^v\d+$/.test(word)) ?? words[0] ?? 'root'];
 }
 
-/** Returns the segments with which all templates begin. */
+/** Returns the segments with which all templates begin, up to the first parameter. */
 function commonPath(templates: readonly string[]): string {
-  const [first = '/', ...others] = templates;
-  const segments = first.split('/');
-  let length = segments.findIndex((segment) => segment.startsWith('{'));
-  if (length === -1) length = segments.length;
-  for (const other of others) {
-    const theirs = other.split('/');
-    let same = 0;
-    while (same < length && segments[same] === theirs[same]) same++;
-    length = same;
-  }
-  const path = segments.slice(0, length).join('/');
-  return path === '' ? '/' : path;
+  const [first = [], ...others] = templates.map((template) => template.split('/'));
+  const end = first.findIndex(
+    (segment, index) => segment.startsWith('{') || others.some((other) => other[index] !== segment),
+  );
+  return first.slice(0, end === -1 ? undefined : end).join('/') || '/';
 }

@@ -40,6 +40,8 @@ interface Refusal {
   readonly name: string;
   readonly description: string;
   readonly headers?: readonly (keyof typeof HEADERS)[];
+  /** Error classes that have the status. Default: HTTPException. */
+  readonly thrown?: readonly ErrorClass<Error>[];
 }
 
 const HEADERS = {
@@ -53,31 +55,43 @@ const HEADERS = {
   },
 } as const;
 
-const REFUSALS = {
+/** Refusals by status or range. */
+const REFUSALS: Readonly<Record<string, Refusal>> = {
   400: {
     name: 'BadRequest',
     description:
       'The request cannot be parsed, or its input is invalid: `errors` lists each problem with its place',
+    thrown: [ValidationError, BadRequest],
   },
   401: {
     name: 'Unauthorized',
     description: 'Credentials are missing or invalid',
     headers: ['WWW-Authenticate'],
+    thrown: [Unauthorized],
   },
-  403: { name: 'Forbidden', description: 'The credentials do not permit this operation' },
-  404: { name: 'NotFound', description: 'No resource has this path' },
+  403: {
+    name: 'Forbidden',
+    description: 'The credentials do not permit this operation',
+    thrown: [Forbidden],
+  },
+  404: { name: 'NotFound', description: 'No resource has this path', thrown: [NotFound] },
   409: {
     name: 'Conflict',
     description: 'Another request with this idempotency key is in progress',
     headers: ['Retry-After'],
   },
-  413: { name: 'ContentTooLarge', description: 'The body is too large' },
+  413: { name: 'ContentTooLarge', description: 'The body is too large', thrown: [PayloadTooLarge] },
   415: { name: 'UnsupportedMediaType', description: 'The media type of the body is not supported' },
-  422: { name: 'UnprocessableContent', description: 'The idempotency key belongs to a different request' },
+  422: {
+    name: 'UnprocessableContent',
+    description: 'The idempotency key belongs to a different request',
+    thrown: [UnprocessableContent],
+  },
   429: {
     name: 'TooManyRequests',
     description: 'The client has sent too many requests',
     headers: ['Retry-After'],
+    thrown: [TooManyRequests],
   },
   503: {
     name: 'ServiceUnavailable',
@@ -85,22 +99,13 @@ const REFUSALS = {
     headers: ['Retry-After'],
   },
   '4XX': { name: 'ClientError', description: 'The request was refused' },
-  '5XX': { name: 'ServerError', description: 'An error in the application' },
-} as const satisfies Readonly<Record<string, Refusal>>;
-type Refused = keyof typeof REFUSALS;
-const JSON_ = 'application/json';
-
-/** Error classes by status. */
-const ERRORS: Readonly<Record<string, readonly ErrorClass<Error>[]>> = {
-  400: [ValidationError, BadRequest],
-  401: [Unauthorized],
-  403: [Forbidden],
-  404: [NotFound],
-  413: [PayloadTooLarge],
-  422: [UnprocessableContent],
-  429: [TooManyRequests],
-  '5XX': [InternalError, Error],
+  '5XX': {
+    name: 'ServerError',
+    description: 'An error in the application',
+    thrown: [InternalError, Error],
+  },
 };
+const JSON_ = 'application/json';
 
 const PROBLEM: JsonSchema = {
   type: 'object',
@@ -156,20 +161,20 @@ export class ResponseWriter {
     const { spec, handlers } = detail.declared;
     const own = this.#own(spec);
     const failures = Object.keys(own).filter((status) => Number(status) >= 400);
-    const expected = new Set<string>(refusalsOf(detail, layers));
+    const expected = new Set(refusalsOf(detail, layers));
     const refusals = this.#refusals([...expected.union(new Set(failures))], [...handlers, ...this.#handlers]);
     const responses: Record<string, DocumentedResponse | Reference> = { ...own };
     for (const [status, contents] of refusals) {
+      const refusal = REFUSALS[status];
       const isProblem = own[status] === undefined && contents.length === 1 && contents[0] === 'problem';
+      const description = (expected.has(status) && refusal?.description) || titleOf(Number(status));
       responses[status] =
-        isProblem && isRefused(status)
-          ? { $ref: referenceOf(status) }
-          : this.#joined(
-              own[status] ?? { description: descriptionOf(status, expected.has(status)) },
-              contents,
-            );
+        isProblem && refusal !== undefined
+          ? { $ref: referenceTo(refusal) }
+          : this.#joined(own[status] ?? { description }, contents);
     }
-    responses['4XX'] ??= { description: REFUSALS['4XX'].description }; // errors of unknown content
+    // errors of unknown content
+    responses['4XX'] ??= { description: REFUSALS['4XX']!.description };
     return responses;
   }
 
@@ -187,7 +192,7 @@ export class ResponseWriter {
       found.set(status, (found.get(status) ?? new Set()).add(content));
     };
     for (const status of statuses) {
-      for (const { prototype } of ERRORS[status] ?? [HTTPException]) {
+      for (const { prototype } of REFUSALS[status]?.thrown ?? [HTTPException]) {
         const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
         // exceptionHandler() has stored the spec there
         const spec = handled?.declared as ExceptionSpec | undefined;
@@ -204,30 +209,25 @@ export class ResponseWriter {
 
   /** Adds further contents to a response. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
-    const schemas = [own.content?.[JSON_]?.schema].filter((schema) => schema !== undefined);
+    const known = own.content?.[JSON_];
+    const schemas = known === undefined ? [] : [known.schema];
     for (const each of contents)
       if (each !== 'problem') schemas.push(this.#schemas.type(compileType(each).node, 'output'));
+    const schema = schemas.length === 1 ? schemas[0]! : { anyOf: schemas };
     return {
       ...own,
       content: {
         ...own.content,
-        ...(schemas.length === 0
-          ? {}
-          : {
-              [JSON_]: {
-                ...own.content?.[JSON_],
-                schema: schemas.length === 1 ? schemas[0]! : { anyOf: schemas },
-              },
-            }),
+        ...(schemas.length === 0 ? {} : { [JSON_]: { ...known, schema } }),
         ...(contents.includes('problem') ? this.#problem() : {}),
       },
     };
   }
 
-  /** Returns the components that the responses use. Call it last. `nameFor` returns a free name. */
+  /** Returns the components that the responses use. Call it last. `name`: name of the problem schema. */
   components(
     operations: readonly Operation[],
-    nameFor: (wanted: string) => string,
+    name: string,
   ): {
     readonly schemas: Record<string, JsonSchema>;
     readonly responses: Record<string, DocumentedResponse>;
@@ -238,31 +238,21 @@ export class ResponseWriter {
         Object.values(operation.responses).map((response) => ('$ref' in response ? response.$ref : '')),
       ),
     );
-    const used = (Object.keys(REFUSALS) as `${Refused}`[]).filter((status) =>
-      referred.has(referenceOf(status)),
-    );
-    const responses = Object.fromEntries(
-      used.map((status) => {
-        const { name, description, headers = [] }: Refusal = REFUSALS[status];
-        const refs = Object.fromEntries(
-          headers.map((header) => [header, { $ref: `#/components/headers/${header}` }] as const),
-        );
-        return [
-          name,
-          { description, ...(headers.length === 0 ? {} : { headers: refs }), content: this.#problem() },
-        ] as const;
-      }),
-    );
-    const needed = new Set(
-      used.flatMap(
-        (status): readonly (keyof typeof HEADERS)[] => (REFUSALS[status] as Refusal).headers ?? [],
-      ),
-    );
-    const name = nameFor('Problem');
+    const used = Object.values(REFUSALS).filter((refusal) => referred.has(referenceTo(refusal)));
+    const responses = used.map(({ name, description, headers }) => {
+      const refs = headers?.map((header) => [header, { $ref: `#/components/headers/${header}` }] as const);
+      const response: DocumentedResponse = {
+        description,
+        ...(refs === undefined ? {} : { headers: Object.fromEntries(refs) }),
+        content: this.#problem(),
+      };
+      return [name, response] as const;
+    });
+    const needed = new Set(used.flatMap(({ headers = [] }) => headers));
     for (const ref of this.#refs) ref['$ref'] = `#/components/schemas/${name}`;
     return {
       schemas: this.#refs.length === 0 ? {} : { [name]: PROBLEM },
-      responses,
+      responses: Object.fromEntries(responses),
       headers: Object.fromEntries([...needed].sort().map((header) => [header, HEADERS[header]] as const)),
     };
   }
@@ -277,10 +267,12 @@ export class ResponseWriter {
     if (response === undefined) return undeclared(status);
     const usual = status ?? 200;
     if (isTypeSource(response)) return { [usual]: this.#json(usual, response, examples[usual]) };
-    const entries = Object.entries(response).map(
-      ([key, source]) => [key, this.#json(Number(key), source as TypeSource, examples[Number(key)])] as const,
+    return Object.fromEntries(
+      Object.entries(response).map(([key, source]) => [
+        key,
+        this.#json(Number(key), source as TypeSource, examples[Number(key)]),
+      ]),
     );
-    return Object.fromEntries(entries);
   }
 
   #json(
@@ -307,16 +299,8 @@ export class ResponseWriter {
   }
 }
 
-function isRefused(status: string): status is `${Refused}` {
-  return Object.hasOwn(REFUSALS, status);
-}
-
-function descriptionOf(status: string, isRefusal: boolean): string {
-  return isRefusal && isRefused(status) ? REFUSALS[status].description : titleOf(Number(status));
-}
-
-function referenceOf(status: `${Refused}`): string {
-  return `#/components/responses/${REFUSALS[status].name}`;
+function referenceTo({ name }: Refusal): string {
+  return `#/components/responses/${name}`;
 }
 
 /**
@@ -338,7 +322,7 @@ function undeclared(status: number | undefined): Record<string, DocumentedRespon
   };
 }
 
-function refusalsOf({ route, declared, inputs }: RouteDetail, layers: readonly Middleware[]): `${Refused}`[] {
+function refusalsOf({ route, declared, inputs }: RouteDetail, layers: readonly Middleware[]): string[] {
   const has = (kind: Middleware['kind']): boolean => layers.some((layer) => layer.kind === kind);
   const reads = inputs.body !== undefined || inputs.form !== undefined;
   const isRepeatable = layers.some((layer) => layer instanceof IdempotencyMiddleware && layer.covers(route));
@@ -349,21 +333,21 @@ function refusalsOf({ route, declared, inputs }: RouteDetail, layers: readonly M
     typeof route.timeoutMs === 'number' ||
     (has('timeout') && route.timeoutMs !== false) ||
     (has('concurrency-limit') && route.meta['loadShedding'] !== false);
-  const conditions: readonly (readonly [Refused, boolean])[] = [
-    [400, reads || inputs.texts.length > 0 || isRepeatable],
-    [401, route.security.length > 0],
-    [403, isGuarded],
-    [404, declared.template.parameters.length > 0],
-    [409, isRepeatable],
-    [413, reads],
-    [415, reads],
-    [422, isRepeatable],
-    [429, has('rate-limit') && route.rateLimit !== false],
-    ['4XX', true],
-    [503, isTimed],
-    ['5XX', true],
-  ];
-  return conditions.filter(([, holds]) => holds).map(([status]) => `${status}` as const);
+  const conditions = {
+    400: reads || inputs.texts.length > 0 || isRepeatable,
+    401: route.security.length > 0,
+    403: isGuarded,
+    404: declared.template.parameters.length > 0,
+    409: isRepeatable,
+    413: reads,
+    415: reads,
+    422: isRepeatable,
+    429: has('rate-limit') && route.rateLimit !== false,
+    '4XX': true,
+    503: isTimed,
+    '5XX': true,
+  };
+  return Object.entries(conditions).flatMap(([status, holds]) => (holds ? [status] : []));
 }
 
 function isRedirect(status: number): boolean {

@@ -8,14 +8,12 @@
  *   /metrics   in production for loopback and private peers only, unless `ops.metrics` says otherwise
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { constants } from 'node:os';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
 import { ConnectionMeter } from '../http/server/connections.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
-import { isTerminal } from '../observability/log.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { Logger } from '../observability/log.ts';
@@ -55,7 +53,10 @@ export interface OpsOptions {
 const PROBE_TIMEOUT_MS = 2_000;
 /** Upper limits of the histogram's buckets in seconds; +Inf is added. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** Methods with their own label; others share one, so that clients cannot create series. */
+/**
+ * Methods that have a label of their own. Other methods share one label, so that clients cannot create
+ * series.
+ */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 type Probe = (signal: AbortSignal) => Awaitable<void>;
@@ -66,7 +67,7 @@ export class Operations {
   isStopping = false;
   readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
-  /** Private, because it may contain a token, which printing the object must not show. */
+  /** Private, because it may be a token, and a printed object must not show it. */
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
@@ -78,7 +79,8 @@ export class Operations {
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, Map<string, RouteSeries>>();
   /**
-   * Renders the metrics of the whole application. Replaced by a supervised worker to include all processes.
+   * Returns the metrics as text. A supervised worker replaces this function by one that includes all
+   * processes.
    */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
@@ -112,12 +114,12 @@ export class Operations {
     this.renderMetrics = () => deps.metrics.render();
     this.#requests = deps.metrics.counter(
       'svc_requests_total',
-      'Requests answered, by method, route template and status',
+      'Responses, by method, route template and status of the response',
       ['method', 'route', 'status'],
     );
     this.#durations = deps.metrics.histogram(
       'svc_request_duration_seconds',
-      'Time from a request to its answer',
+      'Time from the start of a request to its response',
       DURATION_BUCKETS,
       ['method', 'route'],
     );
@@ -125,11 +127,11 @@ export class Operations {
     const startedMs = deps.clock().monotonicMs();
     deps.metrics.gauge(
       'svc_uptime_seconds',
-      'Seconds since the application was made',
+      'Seconds since the application object was created',
       () => (deps.clock().monotonicMs() - startedMs) / 1_000,
       'max',
     );
-    deps.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () =>
+    deps.metrics.gauge('svc_requests_in_flight', 'Requests that have arrived and have no response yet', () =>
       this.inFlight(),
     );
   }
@@ -141,7 +143,7 @@ export class Operations {
       this.#isDelayRegistered = true;
       this.#metrics.gauge(
         'svc_event_loop_delay_seconds',
-        'The 99th percentile of how late timers were since the last look',
+        'The 99th percentile of the delay of timers since the previous scrape',
         () => delay.takePercentile(),
         'max',
       );
@@ -149,7 +151,7 @@ export class Operations {
     return delay.watch();
   }
 
-  /** The function that grants access to the metrics, if one is configured. */
+  /** The function in `ops.metrics.auth`, if it is one. */
   get guard(): ((...args: never[]) => unknown) | undefined {
     return typeof this.#auth === 'function' ? this.#auth : undefined;
   }
@@ -219,7 +221,7 @@ export class Operations {
     return auth === undefined ? answer() : assertAuthorized(req, auth).then(answer);
   }
 
-  /** Whether the documents are public. */
+  /** Whether everyone may read `/docs` and `/openapi.json`. */
   get hasPublicDocs(): boolean {
     return this.#docsAuth === undefined;
   }
@@ -286,14 +288,12 @@ async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAcces
 
 const NOT_STORED = { 'Cache-Control': 'no-store' };
 
-/**
- * Counters for one method of one route. Label sets are looked up once for each status, not for each request.
- */
+/** Counters for one method of one route. The series of a status is looked up once, not for each request. */
 class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();
-  /** The last counted status, which is usually also the next one. */
+  /** The last counted status. The next response usually has the same status. */
   #status = 0;
   #slot: CounterSlot | undefined;
 
@@ -326,8 +326,8 @@ function isSameSecret(given: string, expected: string): boolean {
 }
 
 /**
- * Fields that proxies add. A proxy that adds none is taken for a private client: then use `ops.metrics.auth`
- * and `port`.
+ * Fields that proxies add. A proxy on a private address that adds none of them is taken for a private client;
+ * `ops.metrics.auth` or `port` protects the metrics then.
  */
 const PROXY_FIELDS = [
   'forwarded',
@@ -342,74 +342,9 @@ const PROXY_FIELDS = [
 ];
 
 /**
- * Whether a request comes directly from a private address. A request with fields of a proxy does not: its
- * client may be anywhere.
+ * Whether a request comes directly from a private address. A request with fields of a proxy does not, because
+ * its client may have any address.
  */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
-}
-
-/*
- * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, the second at once. SIGHUP reloads
- * the TLS files; without TLS files, or after the terminal was closed, it stops the process gracefully.
- */
-
-/** How the process ends on a signal. */
-interface Ending {
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Time after which the process exits with status 1, even if a hook hangs or a task never settles. */
-  readonly deadlineMs: number;
-  close(): Promise<void>;
-  /** Called on SIGHUP to reload files. If undefined, SIGHUP stops the process. */
-  readonly renew?: (() => void) | undefined;
-}
-
-/** Listeners for the signals of a process. Disposing removes them. */
-interface SignalWatch extends Disposable {
-  /** Whether the process is about to exit. */
-  readonly isEnding: boolean;
-}
-
-/**
- * Closes on the first SIGTERM or SIGINT, or on a SIGHUP without TLS files. Then exits with status 0. A second
- * signal exits at once.
- */
-export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
-  const hadTerminal = isTerminal(0);
-  let isEnding = false;
-  const onSignal = (signal: NodeJS.Signals): void => {
-    if (isEnding) process.exit(128 + constants.signals[signal]);
-    isEnding = true;
-    log.info('signal', { signal });
-    clock.after(deadlineMs, () => {
-      log.error(
-        'shutdown_deadline_exceeded',
-        new Error(
-          `The application did not shut down within ${deadlineMs} ms: check "onShutdown" hooks and background tasks`,
-        ),
-      );
-      process.exit(1);
-    });
-    close().then(
-      () => process.exit(0),
-      (error: unknown) => {
-        log.error('shutdown_failed', error);
-        process.exit(1);
-      },
-    );
-  };
-  const onHangUp = (signal: NodeJS.Signals): void => {
-    if (renew === undefined || (hadTerminal && !isTerminal(0))) return onSignal(signal);
-    log.info('signal', { signal });
-    renew();
-  };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('SIGHUP', onHangUp);
-  return {
-    get isEnding() {
-      return isEnding;
-    },
-    [Symbol.dispose]: () =>
-      void process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGHUP', onHangUp),
-  };
 }

@@ -11,13 +11,13 @@
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { constants } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { flush } from '../observability/log.ts';
+import { onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { FileWatch } from './watch.ts';
 import type { Clock } from '../base/clock.ts';
@@ -28,16 +28,19 @@ import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
 /** Options of a reloading parent. */
 interface ReloadOptions {
-  /** Address to listen on before a child reports one, because the first child may fail to start. */
+  /**
+   * Address for the case that the first child fails before it reports one: the parent then serves the error
+   * page there.
+   */
   readonly place: ListenOptions;
-  /** File of variables. Each child reads it again. */
+  /** File of environment variables (`--env-file`). Each child reads it again. */
   readonly envFile?: string | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly handleSignals: boolean;
 }
 
-/** Time after which a child that has not exited is killed. */
+/** Time in milliseconds after which a child that has not exited is killed. */
 const END_MS = 4_000;
 
 class Reloader {
@@ -52,7 +55,7 @@ class Reloader {
   #files = new Set<string>();
   #startedMs = 0;
   #beganMs = 0;
-  /** Reason for its end that the current child has reported. */
+  /** Error that the current child has reported. */
   #failure: string | undefined;
   #reason = '';
   #url: string | undefined;
@@ -85,7 +88,7 @@ class Reloader {
     return this.#started.promise;
   }
 
-  /** Ends child and parent gracefully. */
+  /** Stops watching and listening, and lets the child drain. */
   stop(): Promise<void> {
     if (this.#state !== 'stopping') {
       const hasServed = this.#state !== 'starting';
@@ -132,7 +135,7 @@ class Reloader {
         return this.#handoff.onTaken(child, message.id);
       case 'leaving':
         return this.#restart();
-      default: // no message about metrics: with a single child there is nothing to merge
+      default: // messages about metrics are ignored, because a single child has nothing to merge
     }
   }
 
@@ -160,7 +163,7 @@ class Reloader {
       return address;
     } catch (error) {
       if (this.#url === undefined)
-        this.#started.reject(error as Error); // listenOn() rejects with errors only
+        this.#started.reject(error as Error); // listenOn() rejects only with an Error
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;
@@ -187,7 +190,7 @@ class Reloader {
   }
 
   #restart(): void {
-    if (this.#state === 'ending' || this.#state === 'stopping') return; // another child is already starting
+    if (this.#state === 'ending' || this.#state === 'stopping') return; // another child starts when the current one has exited
     this.#beganMs = this.#options.clock.monotonicMs();
     if (this.#child === undefined) this.#startChild();
     else {
@@ -202,7 +205,7 @@ class Reloader {
     const { clock, log } = this.#options;
     this.#handoff.dismiss(child);
     child.send({ svc: 'drain', how: 'stop' });
-    // a child that is starting may not react to a message yet, so it gets SIGTERM
+    // a child that has not served yet may not react to a message, so it also gets SIGTERM
     if (!hasServed) child.kill('SIGTERM');
     using _limit = clock.after(END_MS, () => {
       log.warn('child_killed', { pid: child.pid, after_ms: END_MS });
@@ -245,7 +248,12 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
     options,
     () => new ChildLink(fork(script, process.argv.slice(2), { execArgv: preload(), env })),
   );
-  const signals = handleSignals ? obeySignals(reloader, log) : undefined;
+  const end = (): void =>
+    void reloader.stop().then(() => {
+      flush();
+      process.exit(0);
+    });
+  const signals = handleSignals ? onSignals({ log, end, kill: () => reloader.kill() }) : undefined;
   const close = async (): Promise<void> => {
     await reloader.stop();
     signals?.[Symbol.dispose]();
@@ -263,25 +271,4 @@ function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };
   const given = parseEnv(readFileSync(envFile, 'utf8'));
   return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => given[name] !== value));
-}
-
-/** The first SIGTERM, SIGINT or SIGHUP lets the child drain; the second ends both at once. */
-function obeySignals(reloader: Reloader, log: Logger): Disposable {
-  let isEnding = false;
-  const onEnd = (signal: NodeJS.Signals): void => {
-    if (isEnding) {
-      reloader.kill();
-      process.exit(128 + constants.signals[signal]);
-    }
-    isEnding = true;
-    log.info('signal', { signal });
-    void reloader.stop().then(() => {
-      flush();
-      process.exit(0);
-    });
-  };
-  process.on('SIGTERM', onEnd).on('SIGINT', onEnd).on('SIGHUP', onEnd);
-  return {
-    [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onEnd),
-  };
 }

@@ -27,11 +27,11 @@ import type { Address, Child } from './supervision.ts';
 const MOST_WAITING = 4_096;
 const WAIT_MS = 30_000;
 /**
- * Maximum number of connections that were sent to one child and not taken yet. A child with more is busy, and
- * gets no others.
+ * Maximum number of connections that were sent to one child and not taken yet. A child that has this many is
+ * busy, and gets no more.
  */
 const MOST_ON_THEIR_WAY = 4;
-/** Time in milliseconds for the parent's own responses when it stops. */
+/** Time in milliseconds for sending the parent's own responses when it stops. */
 const FAREWELL_MS = 1_000;
 
 /** A connection that no process has read from yet. */
@@ -52,17 +52,17 @@ export class SocketHandoff {
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
   /**
-   * Children that get connections, in the order in which they last got one: among equally busy ones, the
-   * first is chosen.
+   * Children that get connections, each with the connections that it has not taken yet. The child that got a
+   * connection longest ago is first, and is preferred among equally busy ones.
    */
   readonly #children = new Map<Child, Map<number, Socket>>();
-  /** Children that get no new connections, with those sent to them and not taken yet. */
+  /** Children that get no new connections, each with the connections that it has not taken yet. */
   readonly #leaving = new Map<Child, Map<number, Socket>>();
   readonly #waiting = new Set<Waiting>();
   #lastId = 0;
   #isUnavailable = false;
   #isShut = false;
-  /** Whether clients use TLS. Then the parent cannot send responses. */
+  /** Whether clients use TLS. The parent has no certificate, so it cannot respond to them. */
   #isSecure = false;
 
   /** `unavailablePage`: creates the 503 for connections that have waited too long. */
@@ -90,13 +90,13 @@ export class SocketHandoff {
     this.#own.keepsAlive = false;
   }
 
-  /** Number of connections that no child has taken. */
+  /** Number of connections that were not sent to a child yet. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
   /**
-   * Listens on an address. If it differs from the current one, it replaces that.
+   * Listens on an address, and stops listening on an earlier, different one.
    * @throws SvcError `E_LISTEN`
    */
   open(place: ListenOptions, isSecure = false): Promise<Address> {
@@ -137,18 +137,18 @@ export class SocketHandoff {
     if (sent === undefined) return;
     this.#children.delete(child);
     this.#leaving.set(child, sent);
-    if (this.#isShut) this.close(); // if no child is left, the waiting connections get their 503 now
+    if (this.#isShut) this.close(); // if no child is left, the waiting connections get a 503
   }
 
   /** Called when the child has taken the connection, and will read it. */
   onTaken(child: Child, id: number): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
-    sent?.get(id)?.destroy(); // closes only the parent's copy of the handle
+    sent?.get(id)?.destroy(); // closes only the parent's copy of the handle; the child has its own
     sent?.delete(id);
     this.#handOut();
   }
 
-  /** Called when the child has exited: connections that it had not taken wait for other children. */
+  /** Called when the child has exited. Connections that it had not taken wait for other children. */
   onGone(child: Child): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
     this.#children.delete(child);

@@ -1,7 +1,7 @@
 /**
  * First module of a supervised process, loaded by Node's option `--import`. It reads the role of the process,
  * and reports imported files to the parent. It has no effect in other processes. It imports as little as
- * possible, because its imports miss the compile cache.
+ * possible, because modules that are loaded before enableCompileCache() are compiled at each start.
  */
 import { enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +18,8 @@ if (takeRole() === 'reload') {
 }
 
 /**
- * Reports every file outside of packages that is imported, even if it is missing: it may be created later.
+ * Reports every imported file outside of packages to the parent. A missing file is reported, too, because it
+ * may be created later.
  */
 function reportFiles(): void {
   const own = [...ownFolders(), new URL('bin/', packageRoot()).href];

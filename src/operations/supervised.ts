@@ -1,6 +1,6 @@
 /**
- * Child of a supervisor: starts the application, tells the parent its address, and serves the connections
- * that the parent sends.
+ * Child of a supervisor: starts the application, sends the address to the parent, and serves the connections
+ * that the parent passes on.
  *
  * Steps, with the messages:
  *   startup() -> wants -> address -> serve() -> ready -> socket -> took -> ...          drain -> close() -> final -> exit
@@ -67,11 +67,17 @@ export interface SupervisedServeOptions {
   readonly tls: ServerTlsOptions | undefined;
 }
 
-/** Drain time of a child that is replaced after a change, because its successor waits for it. */
+/**
+ * Maximum drain time in milliseconds of a child that is replaced after a change. It is short, because the
+ * next child starts only after this one has exited.
+ */
 const RELOAD_DRAIN_MS = 2_000;
-/** Time for the parent to collect the metrics of all workers. The parent's own limit is shorter. */
+/**
+ * Time in milliseconds for the parent to collect the metrics of all workers. The parent's own limit is
+ * shorter.
+ */
 const METRICS_WAIT_MS = 2_000;
-/** Time for sending the last messages. */
+/** Time in milliseconds for sending the last message. */
 const LAST_WORDS_MS = 1_000;
 
 /** Serves as the child of a supervisor. */
@@ -110,12 +116,12 @@ class SupervisedChild {
     const secure = await this.#app.serving.secure(tls);
     await this.#app.startup().catch((error: unknown) => {
       if (this.#ending === undefined) throw error;
-      return this.#ending; // the start has failed because the child is ending
+      return this.#ending; // the start has failed because the child is stopping
     });
     if (this.#ending !== undefined) return this.#ending;
     const server = (this.#server = new HttpServer(this.#app.application(), secure));
-    // a reload child closes connections after each response: the next request on an open one would fail when
-    // the child is replaced
+    // a reload child closes each connection after its response, because a request on an open connection would
+    // fail when the child is replaced
     server.keepsAlive = this.#role === 'worker';
     // without this flag, node:cluster exits a worker at once when its parent is gone
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
@@ -132,7 +138,7 @@ class SupervisedChild {
     if (this.#role === 'worker' && !this.#app.rooms.isConnected)
       this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
-    // the child must stop, so it takes no connections
+    // the child is stopping, so it must not report that it is ready
     if (this.#ending !== undefined) return this.#ending;
     void sendToParent({ svc: 'ready' });
     return { ...running, close: () => this.#leave() };
@@ -145,7 +151,8 @@ class SupervisedChild {
       case 'socket':
         return this.#onSocket(message.id, socket);
       case 'drain':
-        // first adopts the connections that were reported as taken, because no other process would serve them
+        // waits until the connections that were reported as taken are adopted, because no other process would
+        // serve them
         return void this.#taking.then(() => this.#end(message.how));
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
@@ -161,7 +168,7 @@ class SupervisedChild {
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
     this.#taking = sendToParent({ svc: 'took', id }).then(() => {
-      // undefined if the client closed the connection before it arrived
+      // undefined if the client closed the connection before the child received it
       if (socket !== undefined) this.#server!.adopt(socket);
     });
   }
@@ -193,7 +200,7 @@ class SupervisedChild {
     process.on('SIGTERM', () => {
       if (isLeaving) process.exit(128 + constants.signals.SIGTERM);
       isLeaving = true;
-      // a child that does not serve yet has no connections, so it need not ask the parent
+      // a child that does not serve yet has no connections, so it ends without a message to the parent
       void (this.#running === undefined ? this.#end('stop') : this.#leave());
     });
     process.on('SIGINT', () => {
@@ -210,7 +217,7 @@ class SupervisedChild {
   }
 
   #end(how: Leave): Promise<never> {
-    // a child that was retiring must now stop
+    // `stop` also closes the idle connections of a child that is retiring
     if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how);
     return (this.#ending ??= this.#close(how)
       .then(

@@ -6,8 +6,7 @@
  *   child -> parent    file* -> wants (address) -> [address] -> ready -> took* ... room*, snapshot, metrics, leaving -> final        or: failed
  *   parent -> child    address, socket*, room*, snapshot, metrics, drain
  *
- * Messages are JSON with the key `svc`. Other messages on the channel belong to the program and are passed
- * through.
+ * Messages are objects with the key `svc`. Other messages on the channel belong to the program.
  */
 import { isMainThread } from 'node:worker_threads';
 import { programBeside } from '../base/package-root.ts';
@@ -121,7 +120,7 @@ export class ChildLink implements Child {
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
       if (isOurs(message)) onMessage(message as ToParent);
-    }); // the other end of the channel is this package, so the type is known
+    }); // this package is at the other end of the channel, so the message has this type
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
@@ -134,7 +133,7 @@ export class ChildLink implements Child {
   }
 }
 
-/** Role of a child: one of several workers, or the one child that restarts when a file changes. */
+/** Role of a child: one of several workers, or the only child, which is restarted when a file changes. */
 export type Role = 'worker' | 'reload';
 
 const ROLE_VARIABLE = 'SVC_SUPERVISED';
@@ -160,7 +159,10 @@ const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= 
   onOrphaned: () => process.exit(0),
 });
 
-/** Finds out whether a parent supervises this process. Call it before any other module runs. */
+/**
+ * Returns the role that the parent has given to this process; undefined without a supervising parent. Call it
+ * before any other module runs.
+ */
 export function takeRole(): Role | undefined {
   const word = process.env[ROLE_VARIABLE];
   if (!isMainThread || word === undefined) return own.role;
@@ -168,15 +170,15 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  // unreferenced, so that a hanging program has an idle event loop until the child serves: see settling() in
-  // cli/command.ts
+  // unreferenced, so that the channel does not keep a program alive that waits for a promise that never
+  // settles: see settling() in cli/command.ts
   process.channel!.unref();
   return word;
 }
 
 /**
- * Called when the parent has exited; without it the process exits at once. Setting it keeps the process
- * alive.
+ * Sets the function that is called when the parent has exited. Without it, the process exits at once. From
+ * now on, the channel to the parent keeps the process alive.
  */
 export function attend(onParentGone: () => void): void {
   own.onOrphaned = onParentGone;
@@ -187,7 +189,7 @@ export function attend(onParentGone: () => void): void {
 /** Role of this process; undefined if it has no supervisor. */
 export function ownRole(): Role | undefined {
   if (own.role === undefined && takeRole() === 'reload')
-    // a forked script without --import: no earlier module has reported imported files, see preload()
+    // a bundle runs without --import, so that no earlier module has reported imported files: see preload()
     void sendToParent({ svc: 'file', path: process.argv[1]! });
   return own.role;
 }
@@ -215,8 +217,8 @@ function isOurs(message: unknown): boolean {
 }
 
 /**
- * Arguments for Node that give a child its role before it loads other modules. Children of a bundle take
- * their role when they run.
+ * Arguments for Node that give a child its role before it loads other modules. A child of a bundle has no
+ * such module, and takes its role when it calls run().
  */
 export function preload(): string[] {
   const program = programBeside(import.meta.url, 'supervised-preload');

@@ -14,9 +14,9 @@ const RETRY_AFTER_SECONDS = 1;
 /** Reason for the 503. */
 interface Reason {
   readonly title: string;
-  /** Details, which may have several lines. Set only during development. */
+  /** Details, which may have several lines. Empty except during a reload. */
   readonly text: string;
-  /** Advice for the reader. */
+  /** Advice for the reader of the page. */
   readonly hint: string;
 }
 

@@ -12,8 +12,8 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
 /**
- * Time in milliseconds without further events, before a change is reported: editors save a file in several
- * steps.
+ * Time in milliseconds without a further event after which a change is reported, because editors save a file
+ * in several steps.
  */
 const SILENCE_MS = 50;
 
@@ -46,7 +46,7 @@ export class FileWatch {
     this.#onChange = onChange;
   }
 
-  /** Watched directories, for tests. */
+  /** Watched directories. Only tests read this. */
   get directories(): string[] {
     return [...this.#directories.keys()].sort();
   }

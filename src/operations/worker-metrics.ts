@@ -2,8 +2,8 @@
  * Sums the metrics of several workers: of running ones, and of those that have exited. Adds the number of
  * workers.
  *
- * A counter that falls looks like a restart to Prometheus. So the last reported counts of an exited worker
- * are kept. Its gauges are dropped.
+ * Prometheus takes a counter that falls for a restart. So the last reported counters and histograms of an
+ * exited worker are kept; its gauges are dropped.
  */
 import { createMetrics, mergeMetrics } from '../observability/metrics.ts';
 import type { Clock } from '../base/clock.ts';
@@ -11,7 +11,7 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter, MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
 import type { Child } from './supervision.ts';
 
-/** Time for a worker to report its metrics. */
+/** Time in milliseconds for a worker to report its metrics. */
 const ANSWER_MS = 1_000;
 /**
  * Maximum number of label sets per metric that are kept for exited workers; others are added to the label set
@@ -51,11 +51,11 @@ export class WorkerMetrics {
     this.#own.gauge('svc_workers', 'Workers that serve', workers);
     this.restarts = this.#own.counter(
       'svc_worker_restarts_total',
-      'Workers started in the place of one that had ended by itself',
+      'Workers that were started in place of a worker that had ended by itself',
     );
     this.#missed = this.#own.counter(
       'svc_worker_metrics_missed_total',
-      'Times that a worker did not say in time what it counts; what it had counted before stands for it',
+      'Times that a worker did not report its metrics in time, so that its previous counts were used',
     );
   }
 
@@ -67,7 +67,7 @@ export class WorkerMetrics {
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
-    // read at once, so that a worker that exits during the collection is counted only once
+    // read before the first wait, so that a worker that exits during the collection is not counted twice
     const ended = this.#ended;
     const lists = await Promise.all(children.map((child) => this.#ask(child)));
     return mergeMetrics([...lists, ended, this.#own.snapshot()]);

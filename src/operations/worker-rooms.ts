@@ -1,8 +1,8 @@
 /**
  * WebSocket rooms across several workers: the parent forwards each message of a worker to all others.
  *
- * A message is delivered at most once. It is dropped if a process cannot keep up, so that a slow child does
- * not fill the parent's memory.
+ * A message is delivered at most once. It is dropped if a process does not read its messages fast enough, so
+ * that a slow child does not fill the memory of the parent.
  */
 import { onParentMessage, sendToParent } from './supervision.ts';
 import { MemoryRoomBus } from '../cache/stores.ts';
@@ -11,7 +11,7 @@ import type { RoomBus, RoomSubscriber } from '../cache/stores.ts';
 
 /** Maximum number of room messages between two processes that are not written yet. */
 export const MOST_ON_THE_WAY = 10_000;
-/** Maximum total size of these messages in bytes. */
+/** Maximum total size in bytes of the room messages that are not written yet. */
 const MOST_BYTES = 16_777_216;
 
 /** Message bus of a worker. */
@@ -54,8 +54,9 @@ export class WorkerRoomBus implements RoomBus {
     if (this.#isReported) return;
     this.#isReported = true;
     this.#log.warn('room_bus_overloaded', {
-      problem: 'messages to rooms only reach sockets of this worker: other workers do not keep up',
-      remedy: 'Send fewer or larger messages',
+      problem:
+        'messages to rooms reach only the sockets of this worker, because other workers do not read them fast enough',
+      remedy: 'Send fewer messages to rooms',
     });
   }
 }

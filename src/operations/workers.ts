@@ -12,12 +12,12 @@
  *   SIGTERM     all drain; this process ends with the last one. A second signal ends everything at once
  */
 import cluster from 'node:cluster';
-import { availableParallelism, constants } from 'node:os';
-import { isatty } from 'node:tty';
+import { availableParallelism } from 'node:os';
 import { unavailablePage } from './unavailable-page.ts';
 import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { flush } from '../observability/log.ts';
+import { onSignals } from './signals.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 import { MOST_ON_THE_WAY } from './worker-rooms.ts';
@@ -41,11 +41,14 @@ interface WorkersOptions {
 
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
-/** After serving for this time, in milliseconds, a worker counts as started successfully. */
+/**
+ * Time in milliseconds after which a serving worker counts as started successfully, so that its death starts
+ * a new count of deaths.
+ */
 const STEADY_MS = 10_000;
-/** Number of successive deaths after which the supervisor gives up, if no worker serves. */
+/** Number of successive deaths after which the supervisor stops, if no worker serves. */
 const MOST_DEATHS = 5;
-/** Time for the application's shutdown after the drain time. */
+/** Time in milliseconds for the application's shutdown after the drain time. */
 const SHUTDOWN_MS = 10_000;
 const DEFAULT_DRAIN_MS = 30_000;
 /** Time in milliseconds for the end of a worker that is still starting. */
@@ -62,7 +65,7 @@ interface Worker {
   state: 'starting' | 'ready' | 'draining';
   drainMs: number;
   readyAtMs: number;
-  /** Resolves to true when the worker serves; to false when it exited before. */
+  /** Resolves to true when the worker serves, or to false when it has exited before that. */
   readonly settled: PromiseWithResolvers<boolean>;
   /** Number of room messages sent to the worker and not yet written. */
   onTheWay: number;
@@ -221,7 +224,7 @@ export class Workers {
     const { clock, log, count } = this.#options;
     worker.state = 'ready';
     worker.readyAtMs = clock.monotonicMs();
-    // set, because a worker becomes ready only after it has got an address
+    // set before, because a worker becomes ready only after it has received its address
     const { address, env } = this.#place!;
     if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
     log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });
@@ -245,7 +248,7 @@ export class Workers {
       return void this.#fill(0);
     }
     if (!this.#hasServed && signal === null) {
-      // a restart would fail in the same way
+      // the first worker has failed by itself, so a restart would fail in the same way
       this.#started.resolve({ status, signal });
       this.#stop.abort();
       this.#handoff.close();
@@ -275,7 +278,7 @@ export class Workers {
   async #fill(delayMs: number): Promise<void> {
     if (this.#isFilling) return;
     this.#isFilling = true;
-    // if the supervisor is stopped during the delay, the sleep rejects
+    // the sleep rejects if the supervisor is stopped during the delay
     if (delayMs > 0) await this.#options.clock.sleep(delayMs, this.#stop.signal).catch(() => undefined);
     this.#isFilling = false;
     if (this.#stop.signal.aborted) return;
@@ -316,7 +319,7 @@ export class Workers {
   async #replaceAll(): Promise<string | undefined> {
     for (const old of this.#serving()) {
       if (this.#stop.signal.aborted) return undefined;
-      // the worker has died meanwhile, and its replacement is new already
+      // the worker has died meanwhile, so it needs no replacement
       if (old.state !== 'ready' || !this.#workers.has(old.id)) continue;
       const problem = await this.#startOne();
       if (problem !== undefined) return problem;
@@ -346,7 +349,7 @@ export class Workers {
     const hasServed = worker.state !== 'starting';
     worker.state = 'draining';
     worker.child.send({ svc: 'drain', how });
-    // a worker that is starting may not react to a message yet, so it gets SIGTERM
+    // a worker that is starting may not react to a message yet, so it also gets SIGTERM
     if (!hasServed) worker.child.kill('SIGTERM');
     using _limit = clock.after(hasServed ? worker.drainMs + SHUTDOWN_MS : START_END_MS, () => {
       log.warn('worker_killed', { worker: worker.id, pid: worker.child.pid });
@@ -391,7 +394,16 @@ export async function superviseWorkers(
     fork: () => new ChildLink(cluster.fork(roleEnvironment('worker')).process),
   });
   let isServing = false;
-  const signals = handleSignals ? obeySignals(workers, log, () => isServing) : undefined;
+  const end = (): void =>
+    void workers.stop().then((status) => {
+      // a caller that awaits `over` exits the process, unless the program closes the server itself
+      if (isServing) return;
+      flush();
+      process.exit(status);
+    });
+  const signals = handleSignals
+    ? onSignals({ log, end, kill: () => workers.kill(), renew: () => workers.renew() })
+    : undefined;
   const outcome = await workers.start().catch(async (error: unknown) => {
     await workers.stop();
     isTaken = false;
@@ -414,38 +426,6 @@ export async function superviseWorkers(
       isTaken = false;
       signals?.[Symbol.dispose]();
     },
-  };
-}
-
-/**
- * The first SIGTERM or SIGINT drains; the second ends everything at once. SIGHUP renews the workers, unless
- * its cause is a closed terminal.
- */
-function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): Disposable {
-  const hadTerminal = isatty(0);
-  let isEnding = false;
-  const onEnd = (signal: NodeJS.Signals): void => {
-    if (isEnding) {
-      workers.kill();
-      process.exit(128 + constants.signals[signal]);
-    }
-    isEnding = true;
-    log.info('signal', { signal });
-    void workers.stop().then((status) => {
-      // a caller that awaits `over` exits the process, unless the program closes the server itself
-      if (isServing()) return;
-      flush();
-      process.exit(status);
-    });
-  };
-  const onHangUp = (signal: NodeJS.Signals): void => {
-    if (hadTerminal && !isatty(0)) return onEnd(signal);
-    log.info('signal', { signal });
-    workers.renew();
-  };
-  process.on('SIGTERM', onEnd).on('SIGINT', onEnd).on('SIGHUP', onHangUp);
-  return {
-    [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onHangUp),
   };
 }
 

@@ -2,8 +2,8 @@
  * Background tasks: work after the response. Tasks of a request run one after another, once its dependencies
  * were cleaned up. A failure is logged and counted, and the next task runs.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError } from '../base/errors.ts';
+import { currentContext } from '../base/promises.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 
@@ -15,7 +15,7 @@ const MAX_WAITING = 10_000;
 export class BackgroundTasks {
   readonly #tasks: (() => unknown)[] = [];
   readonly #runner: BackgroundRunner;
-  /** Whether the tasks have run, or were dropped: a task that is added later would never run. */
+  /** Whether the tasks have run or were dropped. A task that is added after that would never run. */
   #isOver = false;
 
   /** @internal */
@@ -29,14 +29,15 @@ export class BackgroundTasks {
    * task may add further tasks.
    *
    * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 waiting ones;
-   * `E_BACKGROUND_OVER` after the last one has run
+   * `E_BACKGROUND_OVER` after the last task has run
    */
   add<A extends readonly unknown[]>(fn: (...args: A) => unknown, ...args: A): this {
     if (this.#isOver) throw new SvcError('E_BACKGROUND_OVER', []);
     if (this.#tasks.length >= MAX_PER_REQUEST)
       throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, true]);
     this.#runner.reserve();
-    this.#tasks.push(AsyncLocalStorage.bind(() => fn(...args)));
+    const run = currentContext();
+    this.#tasks.push(() => run(fn, ...args));
     return this;
   }
 
@@ -69,14 +70,14 @@ export class BackgroundRunner {
     metrics.gauge('svc_background_waiting', 'Background tasks that have not run yet', () => this.#waiting);
   }
 
-  /** Counts a task that waits. @throws SvcError `E_BACKGROUND_FULL` */
+  /** Counts one more waiting task. @throws SvcError `E_BACKGROUND_FULL` */
   reserve(): void {
     if (this.#waiting >= MAX_WAITING) throw new SvcError('E_BACKGROUND_FULL', [MAX_WAITING, false]);
     this.#waiting++;
   }
 
   /**
-   * Runs the tasks in order, including tasks that are added meanwhile. `onFailed` is called with every
+   * Runs the tasks in order, including those that a running task adds. `onFailed` is called with every
    * failure. Never rejects.
    */
   async run(

@@ -7,10 +7,9 @@
  *
  * A step returns a promise only if it must wait for something.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
-import { ignore, isThenable } from '../base/promises.ts';
+import { currentContext, ignore, isThenable } from '../base/promises.ts';
 import { LateAnswer, problem } from '../http/response.ts';
 import { discard, isChunks } from '../http/chunks.ts';
 import { CoreEdge, guarded } from '../http/pipeline.ts';
@@ -68,7 +67,7 @@ class RouteCall {
 
   /** Runs the steps. Returns the response, or a promise of it if a step must wait. */
   start(): unknown {
-    // without dependencies there is nothing to clean up after a failure
+    // a route without dependencies has nothing to clean up after a failure
     if (this.#plan.size === 0) return this.#read(undefined);
     try {
       const answer = this.#resolveEarly();
@@ -141,7 +140,7 @@ class RouteCall {
   }
 
   /**
-   * Handles a request with a body, for a route without dependencies: as soon as the body is complete. Never
+   * Handles a request of a route that has a body and no dependencies, as soon as the body is complete. Never
    * throws, never rejects.
    */
   answerBody(edge: CoreEdge): Answer {
@@ -209,7 +208,7 @@ class RouteCall {
   }
 
   #handle(): unknown {
-    // the time limit has passed during a wait, so later steps are skipped
+    // set when the time limit of the request has passed while a step waited
     if (this.#req.expiry !== undefined) throw this.#req.expiry;
     const context = this.#context as unknown as Record<string, unknown>;
     const { around, names } = this.#plan;
@@ -247,8 +246,8 @@ class RouteCall {
   }
 
   /**
-   * Throws the error of a request into its generators. A generator of scope `handler` may replace it by
-   * another error.
+   * Throws the error of a request into its generators. A generator of scope `handler` may replace that error
+   * by another one.
    */
   #fail(error: unknown): unknown {
     this.#failure = { error };
@@ -283,7 +282,8 @@ class RouteCall {
       });
       if (tasks !== undefined) await this.#plan.deps.tasks.run(tasks, fields, onFailed);
     };
-    this.#req.afterwards(AsyncLocalStorage.bind(leave));
+    const run = currentContext();
+    this.#req.afterwards((outcome) => run(leave, outcome));
   }
 
   /**
@@ -328,14 +328,16 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
 /** Resolution shared by all routes without dependencies: nothing is stored in it. */
 let nothingResolved: Resolution | undefined;
 
-/** Ends the source of a response that will not be sent. @throws `error` */
+/**
+ * Discards the body of a response that will not be sent, which ends the source of the body. @throws `error`
+ */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
-  // the caller gets `error`; an error of the source is ignored
+  // the caller gets `error`, so an error of the source is ignored
   if (isChunks(response.body)) await discard(response.body).catch(() => undefined);
   throw error;
 }
 
-/** Context of a handler, dependency or hook. Reads each part from the request when it is used. */
+/** Context of a handler or a dependency. Each member is read from the request when it is used. */
 class RequestContext implements Context {
   readonly req: HttpRequest;
 
@@ -374,11 +376,12 @@ export interface RoutedEndpoint {
  */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
-  if (asksForNothing(route))
-    return { endpoint: plainEndpoint(route, method, subject, NO_SECURITY, deps), inputs: NO_INPUTS };
   const steps = planSteps(route, subject, deps);
-  if (steps.isPlain)
-    return { endpoint: plainEndpoint(route, method, subject, steps.security, deps), inputs: NO_INPUTS };
+  if (steps.isPlain) {
+    const edge = edgeOf(replyPlan(route.spec, subject), deps);
+    const run = plainCore(handlerOf(route), edge);
+    return { endpoint: endpointOf(route, method, withOwn(NO_SECURITY, route.spec), run), inputs: NO_INPUTS };
+  }
   const plan = planRoute(route, subject, steps, deps);
   const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
   return {
@@ -411,17 +414,6 @@ const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
 
-function plainEndpoint(
-  route: FlatRoute,
-  method: string,
-  subject: string,
-  security: readonly SecurityRequirement[],
-  deps: RouteDeps,
-): Endpoint {
-  const edge = edgeOf(replyPlan(route.spec, subject), deps);
-  return endpointOf(route, method, withOwn(security, route.spec), plainCore(handlerOf(route), edge));
-}
-
 function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteDeps): RoutePlan {
   const { spec, use } = route;
   return {
@@ -438,7 +430,7 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
   };
 }
 
-/** Adds the route's own security, one requirement or several, after that of its dependencies. */
+/** Returns the security requirements of the dependencies, followed by those of the route's spec. */
 function withOwn(
   security: readonly SecurityRequirement[],
   { security: own }: RouteSpec,
@@ -454,24 +446,7 @@ function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
   return reply === DEFAULT_PLAN ? deps.usualEdge : new CoreEdge(reply, deps.errors);
 }
 
-function asksForNothing({
-  spec: { body, form, query, headers, cookies, callbacks },
-  routerDeps,
-  deps,
-}: FlatRoute): boolean {
-  return (
-    body === undefined &&
-    form === undefined &&
-    query === undefined &&
-    headers === undefined &&
-    cookies === undefined &&
-    callbacks === undefined &&
-    routerDeps.length === 0 &&
-    Object.keys(deps).length === 0
-  );
-}
-
-/** How replies of a route are converted to text. */
+/** Returns how the replies of a route are converted to text. */
 function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
   const { response, status, tuple } = spec;
   if (response !== undefined) return replyPlanOf(response, spec, subject);
@@ -481,13 +456,13 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
 }
 
 /**
- * A route that is only its handler, as one function that includes the work of {@link guarded}, because there
- * may be thousands.
+ * Returns the core of a route without inputs and dependencies. It is one function that includes the work of
+ * {@link guarded}, because an application may have thousands of such routes.
  */
 function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   return (req) => {
     try {
-      // the time limit may have passed while middleware waited
+      // set when the time limit of the request has passed while middleware waited
       if (req.expiry !== undefined) throw req.expiry;
       const context = new RequestContext(req);
       return edge.answer(

@@ -20,7 +20,10 @@ interface UnmatchedDeps {
   /** All methods of the application's routes, as the value of `Allow`. */
   readonly allMethods: string;
   suggest(path: string): string | undefined;
-  /** Fields of responses with 405 by the value of `Allow`: one for each set of methods that routes have. */
+  /**
+   * Header fields of 405 responses by the value of `Allow`: one entry for each set of methods that a path
+   * has.
+   */
   readonly refusals: Map<string, Prepared>;
   /** Responds to preflights; see {@link preflightsOf}. */
   readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
@@ -55,11 +58,11 @@ function options(allow: string): HttpResponse {
 
 /**
  * Responds to a preflight (Fetch Standard §3.3.2) for a route with its own CORS middleware. A preflight has
- * the method OPTIONS, so it never reaches that route. Undefined if there is no such route: CORS middleware of
- * the application responds earlier.
+ * the method OPTIONS, so it never reaches that route. Returns undefined if no route has CORS middleware of
+ * its own. CORS middleware of the application responds before this function is called.
  *
- * Browsers cache a preflight for the address and any method (§4.9), so it would also apply to other routes of
- * the address. Therefore it may be cached only if those have the same middleware.
+ * Browsers cache a preflight for the address and any method (Fetch Standard §4.9), so it would also apply to
+ * other routes of the address. Therefore it may be cached only if those have the same middleware.
  */
 export function preflightsOf(
   details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],
@@ -129,7 +132,7 @@ function refuse(
   return errors.hasHandlers ? errors.render(new Exception(detail), req) : problem(status, req.id, { detail });
 }
 
-/** Refuses the method of a request, as {@link refuse} does. */
+/** Refuses the method of a request with 405 and `Allow`. */
 function refuseMethod(
   allow: string,
   req: TransportRequest,
@@ -156,8 +159,8 @@ function withAllow(response: HttpResponse, allow: string): HttpResponse {
 }
 
 /**
- * Outside production, a 404 suggests a similar path. In production it would disclose the paths of the
- * application.
+ * Returns the function that suggests a similar path for the detail of a 404. Not for production, where the
+ * detail would disclose paths of the application.
  */
 export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
   const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);

@@ -36,7 +36,7 @@ import type { Endpoint } from '../http/request/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
 import type { Prepared } from '../http/response.ts';
 import type { RouteDeps } from './steps.ts';
-import type { SocketHub, SocketOpener } from './websocket.ts';
+import type { DeclaredSocket, SocketHub, SocketOpener } from './websocket.ts';
 
 /** Input of the compilation. */
 interface Declarations {
@@ -51,7 +51,7 @@ interface Declarations {
   /** Routes that only the application itself can call: no transport reaches them. */
   readonly tools?: Routes | undefined;
   readonly middleware: readonly Middleware[];
-  /** Where the program has added a middleware. */
+  /** Returns the place where the program has added a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Plugins in dependency order. */
   readonly plugins: readonly Plugin[];
@@ -68,7 +68,7 @@ interface Declarations {
   config(key: string): unknown;
 }
 
-/** A route for rules: compiled, and as it was declared. */
+/** A compiled route with its declaration, for the rules of `svc check`. */
 export interface RouteDetail {
   readonly route: CompiledRoute;
   /** The declaration; all methods of one declaration share it. */
@@ -110,7 +110,7 @@ export interface CompiledApplication {
    * Handles a request for a WebSocket: returns `SwitchingProtocols` to open it; any other response refuses.
    */
   readonly upgrade: Core;
-  /** The route for a method and path. */
+  /** Returns the route for a method and path; undefined if there is none. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Whether a WebSocket can be opened at a path. */
   hasSocketAt(path: string): boolean;
@@ -120,7 +120,10 @@ export interface CompiledApplication {
   start(): Promise<() => Promise<void>>;
 }
 
-/** Compiles as much as possible, and finds every mistake between declarations. Never throws for one. */
+/**
+ * Compiles as much as possible, and reports every contradiction between declarations as a finding. Never
+ * throws for a contradiction.
+ */
 export function compileApplication(declarations: Declarations): Compilation {
   const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
   const { env, log } = services;
@@ -143,27 +146,18 @@ export function compileApplication(declarations: Declarations): Compilation {
     strictContentType: declarations.strictContentType,
     usualEdge: new CoreEdge(DEFAULT_PLAN, errors),
   };
-  const isSocket = (route: FlatRoute): boolean => route.socket !== undefined;
   const socketTable = new RoutingTable<Endpoint>();
   const openers: SocketOpener[] = [];
   const details = [
-    ...enter(
-      flat.filter((route) => !isSocket(route)),
-      false,
-      table,
-      deps,
-      report,
-    ),
-    ...enter(operations, true, table, deps, report),
-    ...(flat.some(isSocket)
-      ? enterSockets(flat.filter(isSocket), socketTable, table, openers, declarations, deps)
-      : []),
+    ...enter(flat, false, table, deps),
+    ...enter(operations, true, table, deps),
+    ...enterSockets(flat, socketTable, table, openers, declarations, deps),
   ];
   const routes = details.map((detail) => detail.route);
   table.freeze();
   socketTable.freeze();
   const toolTable = new RoutingTable<Endpoint>();
-  const tools = enter(declarations.tools?.flatten(report) ?? [], false, toolTable, deps, report);
+  const tools = enter(declarations.tools?.flatten(report) ?? [], false, toolTable, deps);
   toolTable.freeze();
   reportDuplicateNames(flat, report);
   const view: CompilationView = {
@@ -180,7 +174,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const whole =
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  // routes without own middleware share the list of their router, so each list is checked once
+  // routes without middleware of their own share the list of their router, so each list is checked once
   const lists = new Map(
     [...details, ...tools].map(({ declared }) => [declared.use, declared.declared.place]),
   );
@@ -231,7 +225,7 @@ function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Cor
   };
 }
 
-/** Findings of a middleware about its place. An exception that it throws becomes a finding. */
+/** Reports the findings of a middleware's compile(). An exception of compile() becomes a finding, too. */
 function askMiddleware(
   layer: Middleware,
   view: CompilationView,
@@ -280,29 +274,29 @@ class StartContext implements Context {
   }
 }
 
-/** Enters all methods of all routes into the table. */
+/** Compiles all routes that are not WebSockets, and enters each of their methods into the table. */
 function enter(
   flat: readonly FlatRoute[],
   isOperation: boolean,
   table: RoutingTable<Endpoint>,
   deps: RouteDeps,
-  report: (finding: Finding) => void,
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
+  const routes = flat.filter((route) => route.socket === undefined);
   // static files are entered last: a route of the application with the same path is preferred
   for (const declared of [
-    ...flat.filter((route) => route.mount === undefined),
-    ...flat.filter((route) => route.mount !== undefined),
+    ...routes.filter((route) => route.mount === undefined),
+    ...routes.filter((route) => route.mount !== undefined),
   ]) {
     for (const method of declared.methods) {
-      const routed = compiled(declared, method, deps, report);
+      const routed = compiled(declared, method, deps);
       if (routed === undefined) continue;
       const { endpoint, inputs } = routed;
       const existing = table.add(method, declared.template, endpoint);
       if (existing !== undefined && isFolderOfMount(declared)) continue;
       details.push({ route: endpoint.route, declared, isOperation, inputs });
       if (existing !== undefined)
-        report(
+        deps.report(
           isOperation
             ? hidden(existing.route)
             : declared.mount !== undefined
@@ -318,8 +312,8 @@ function enter(
 const SOCKET = 'WEBSOCKET';
 
 /**
- * Enters WebSockets into a table of their own. In the main table their paths respond with 426 to ordinary
- * requests, unless a route handles them.
+ * Enters WebSockets into a routing table of their own. In the main table, their paths respond with 426 to an
+ * ordinary GET request, unless another route handles it.
  */
 function enterSockets(
   flat: readonly FlatRoute[],
@@ -331,7 +325,10 @@ function enterSockets(
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
   for (const declared of flat) {
-    const routed = compiledSocket(declared, openers, declarations, deps);
+    const routed =
+      declared.socket === undefined
+        ? undefined
+        : compiledSocket(declared, declared.socket, openers, declarations, deps);
     if (routed === undefined) continue;
     const { endpoint, inputs } = routed;
     const existing = sockets.add(SOCKET, declared.template, endpoint);
@@ -348,12 +345,12 @@ function enterSockets(
 
 function compiledSocket(
   flat: FlatRoute,
+  socket: DeclaredSocket,
   openers: SocketOpener[],
   { sockets, services }: Declarations,
   deps: RouteDeps,
 ): RoutedEndpoint | undefined {
-  const socket = flat.socket!; // the caller has filtered routes with a socket
-  if (!socket.isHandled) {
+  if (socket.handlers.length === 0) {
     deps.report({
       rule: 'SVC107',
       severity: 'error',
@@ -363,7 +360,7 @@ function compiledSocket(
       remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }
-  return compiled(flat, SOCKET, deps, deps.report, (errors) => {
+  return compiled(flat, SOCKET, deps, (errors) => {
     const opener = socket.compile(sockets, services, (error, req) => errors.report(error, req));
     openers.push(opener);
     return { ...flat, handler: (context) => opener.accept(context) };
@@ -380,7 +377,6 @@ function compiled(
   route: FlatRoute,
   method: string,
   deps: RouteDeps,
-  report: (finding: Finding) => void,
   complete: (errors: ErrorRenderer) => FlatRoute = () => route,
 ): RoutedEndpoint | undefined {
   try {
@@ -397,9 +393,9 @@ function compiled(
           : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), errors) },
     };
   } catch (error) {
-    report({
-      // the cause may also be a getter of a spec that refers to a later declaration
-      rule: ruleOf(error),
+    deps.report({
+      // the error may also come from a getter of the spec that refers to a later declaration
+      rule: (error instanceof SvcError ? faultOf(error.code).rule : undefined) ?? 'SVC107',
       severity: 'error',
       subject: `${method} ${route.template.template}`,
       place: route.declared.place,
@@ -416,11 +412,6 @@ function compiled(
 /** Dependencies for a route whose errors are rendered by `errors`. */
 function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
   return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
-}
-
-/** The rule that reports this fault, if it is not that of mistakes in routes. */
-function ruleOf(error: unknown): Finding['rule'] {
-  return error instanceof SvcError ? (faultOf(error.code).rule ?? 'SVC107') : 'SVC107';
 }
 
 /** The middleware of a route, and its time limit if no timeout middleware enforces it. */
@@ -441,7 +432,15 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
     if (name === undefined) continue;
     const earlier = first.get(name);
     if (earlier === undefined) first.set(name, route);
-    else report(namedTwice(name, route, earlier));
+    else
+      report({
+        rule: 'SVC104',
+        severity: 'error',
+        subject: `${route.methods.join(', ')} ${route.template.template}`,
+        place: route.declared.place,
+        message: `the name "${name}" belongs to ${earlier.template.template} already`,
+        remedy: 'Give each route a unique name, because urlFor() finds a route by its name',
+      });
   }
 }
 
@@ -475,58 +474,48 @@ function core(
   };
 }
 
-/** Remedies for a path that both the framework and a route use. */
+/** Other remedies, by path, if a route has a path of the framework. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
-  '/docs': ', or do without the page: enableDocs: false',
-  '/openapi.json': ', or do without the document: enableDocs: false',
+  '/docs': ', or switch the page off with enableDocs: false',
+  '/openapi.json': ', or switch the document off with enableDocs: false',
 };
 
-/** Finding: the framework handles the path of a route itself. */
+/** Finding: the path of a route belongs to an endpoint of the framework. */
 function hidden(route: CompiledRoute): Finding {
-  return {
-    rule: 'SVC102',
-    severity: 'error',
-    subject: `${route.method} ${route.template}`,
-    place: route.place,
-    message: `the route can never be reached: ${route.template} belongs to the operations endpoints`,
-    remedy: `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
-  };
+  return mistakeOf(
+    route,
+    'SVC102',
+    `the route can never be reached: ${route.template} belongs to the operations endpoints`,
+    `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
+  );
 }
 
-/** Finding: a static folder and a route have equal paths, so one of them is never reached. */
+/** Finding: a static folder and a route have equal paths, so that one of the two is never reached. */
 function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
-  return {
-    rule: 'SVC102',
-    severity: 'error',
-    subject: `${route.method} ${route.template}`,
-    place: route.place,
-    message: `the static folder mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
-    remedy: 'Give the route another path, or mount the folder elsewhere',
-  };
+  return mistakeOf(
+    route,
+    'SVC102',
+    `the static folder mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
+    'Give the route another path, or mount the folder elsewhere',
+  );
 }
 
 /** Finding: two routes match the same requests. */
 function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
-  return {
-    rule: 'SVC101',
-    severity: 'error',
-    subject: `${route.method} ${route.template}`,
-    place: route.place,
-    message: `this path and method are also registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
-    remedy:
-      'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
-  };
+  return mistakeOf(
+    route,
+    'SVC101',
+    `this path and method are also registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
+    'Remove one of the two routes, or give one of them another path or method; paths that differ only in the names of parameters are equal',
+  );
 }
 
-/** Finding: two routes have one name. */
-function namedTwice(name: string, route: FlatRoute, earlier: FlatRoute): Finding {
-  return {
-    rule: 'SVC104',
-    severity: 'error',
-    subject: `${route.methods.join(', ')} ${route.template.template}`,
-    place: route.declared.place,
-    message: `the name "${name}" belongs to ${earlier.template.template} already`,
-    remedy: 'Give each route a unique name: urlFor() finds it by that',
-  };
+function mistakeOf(
+  { method, template, place }: CompiledRoute,
+  rule: Finding['rule'],
+  message: string,
+  remedy: string,
+): Finding {
+  return { rule, severity: 'error', subject: `${method} ${template}`, place, message, remedy };
 }

@@ -1,12 +1,13 @@
 /**
- * Plans the dependencies of a route: each comes after those it needs; cycles, and a need for a shorter scope,
- * are mistakes. The second part of the file resolves them for one request.
+ * Plans the dependencies of a route: each comes after those that it needs. A cycle is a mistake, and so is a
+ * dependency that needs one of a shorter scope. The second part of the file resolves the dependencies for one
+ * request.
  */
 import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
-import { isThenable } from '../base/promises.ts';
+import { ignore, isThenable } from '../base/promises.ts';
 import { surroundOfSource } from '../http/state.ts';
 import { observeDependency } from '../http/request/event.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -16,7 +17,7 @@ import type { Context, HttpRequest, SecurityRequirement, StateMap } from '../htt
 import type { RequestEvent } from '../http/request/event.ts';
 import type { Surround } from '../http/state.ts';
 
-/** State while the dependencies of one route are planned. */
+/** The plan of one route while it is made. */
 interface Ordering {
   readonly planned: PlannedDependency[];
   readonly slots: Map<DependencySource, number>;
@@ -31,15 +32,15 @@ interface PlannerDeps {
   readonly report: (finding: Finding) => void;
 }
 
-/** The chain of dependencies that need each other, the outermost first. */
+/** Dependencies from the one that the route names to the current one. Each needs the next. */
 type Path = readonly { readonly source: DependencySource; readonly label: string; readonly scope: Scope }[];
 
 const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown>', line: 0, column: 0 }) });
 
 const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 };
 
-/** Plans the dependencies of all routes of an application, and reports mistakes. */
-class DependencyPlanner {
+/** The dependencies of one application: plans them, reports mistakes, and keeps those of scope `app`. */
+export class DependencyGraph {
   readonly #app: Ordering = { planned: [], slots: new Map(), subject: 'the application', declared: NOWHERE };
   #values: readonly unknown[] = [];
   readonly #overrides: ReadonlyMap<unknown, DependencySource>;
@@ -52,6 +53,11 @@ class DependencyPlanner {
     this.#report = deps.report;
   }
 
+  /** Starts an empty plan for a route. */
+  order(subject: string, declared: Declared): Ordering {
+    return { planned: [], slots: new Map(), subject, declared };
+  }
+
   /** Resolves dependencies of scope `app`. Returns a function that cleans them up. */
   async start(
     context: Context,
@@ -60,9 +66,7 @@ class DependencyPlanner {
     try {
       await resolution.resolve(this.#app.planned);
     } catch (error) {
-      await resolution.cleanUp('app', { error }, () => {
-        /* the first failure is reported */
-      });
+      await resolution.cleanUp('app', { error }, ignore); // the first failure is thrown
       throw error;
     }
     this.#values = resolution.values;
@@ -81,7 +85,7 @@ class DependencyPlanner {
         ordering,
         'SVC111',
         `a dependency needs itself: ${names}`,
-        'Break the circle: let one of them take what it needs from the request or the application',
+        'Break the circle: let one of these dependencies read what it needs from the request or the application',
       );
     const outer = above.at(-1);
     if (outer !== undefined && RANK[outer.scope] > RANK[scope]) {
@@ -89,7 +93,7 @@ class DependencyPlanner {
         ordering,
         'SVC112',
         `${outer.label} lives for the ${outer.scope} and needs ${read.label}, which lives for the ${scope}: ${names}`,
-        'Give the outer one the narrower scope, or the inner one the wider',
+        'Give the dependency that needs the other one its shorter scope, or give the other one the longer scope',
       );
     }
     const known = dependency.isCached ? ordering.slots.get(source) : undefined;
@@ -98,8 +102,8 @@ class DependencyPlanner {
         return this.#mistake(
           ordering,
           'SVC112',
-          `${read.label} is asked for with the scopes ${ordering.planned[known]!.scope} and ${scope}: ${names}`,
-          'Ask for it with one scope everywhere, or with cache: false',
+          `${read.label} is used with the scopes ${ordering.planned[known]!.scope} and ${scope}: ${names}`,
+          'Use the same scope in each Depends() of this source, or set cache: false',
         );
       }
       return known;
@@ -138,7 +142,7 @@ class DependencyPlanner {
   }
 
   #planShared(ordering: Ordering, dependency: Dependency<unknown>, label: string, above: Path): number {
-    // findings name the first route that uses the dependency
+    // so that findings name the first route that uses the dependency
     const shared = { ...this.#app, subject: ordering.subject, declared: ordering.declared };
     const slot = this.plan(
       shared,
@@ -210,7 +214,7 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 ]);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-/** How to call a source, decided once. */
+/** Returns the function that calls a source, so that nothing is decided for each request. */
 function callerOf(
   source: DependencySource,
   read: ReadSource,
@@ -237,7 +241,10 @@ function callerOf(
   };
 }
 
-/** Whether a source is a class, which must be called with `new`. Only its source text shows that. */
+/**
+ * Whether a source is a class, which must be called with `new`. Only the source text of a function shows
+ * whether it is a class.
+ */
 function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
@@ -269,38 +276,6 @@ class ProvidedContext implements Context {
   }
 }
 
-/** Cleans up the dependencies of scope `app`. */
-type Leave = (onError: (error: unknown, label: string) => void) => Promise<unknown>;
-
-/** The dependencies of one application: plans them, and keeps those of scope `app`. */
-export class DependencyGraph {
-  readonly #deps: PlannerDeps;
-  #planner: DependencyPlanner | undefined;
-
-  constructor(deps: PlannerDeps) {
-    this.#deps = deps;
-  }
-
-  /** Starts an empty plan for a route. */
-  order(subject: string, declared: Declared): Ordering {
-    return { planned: [], slots: new Map(), subject, declared };
-  }
-
-  /** Adds a dependency, and those it needs, to a plan. Returns its slot; -1 if a mistake was reported. */
-  plan(ordering: Ordering, dependency: Dependency<unknown>): number {
-    return (this.#planner ??= new DependencyPlanner(this.#deps)).plan(ordering, dependency);
-  }
-
-  /** Resolves dependencies of scope `app`. Returns a function that cleans them up. */
-  async start(context: Context): Promise<Leave> {
-    return this.#planner === undefined ? nothingToLeave : this.#planner.start(context);
-  }
-}
-
-async function nothingToLeave(): Promise<void> {
-  /* no dependency of scope `app` was resolved */
-}
-
 /*
  * Resolves the dependencies of one request: in order, in parallel if possible. Cleans them up in reverse
  * order.
@@ -322,15 +297,15 @@ export interface PlannedDependency {
   readonly mayYield: boolean;
   /** Runs the functions that need this dependency: see {@link surrounded}. */
   readonly surround: Surround | undefined;
-  /** Whether other dependencies need this one, and so must wait until it is resolved. */
+  /** Whether other dependencies need this one, so that they must wait until it is resolved. */
   isNeeded: boolean;
 }
 
 /**
- * Moves dependencies that surround others (such as a transaction), and the dependencies that need them,
- * behind all others. So a transaction begins only after everything that does not need it is resolved. A
- * surrounding dependency runs the functions that need it, the handler among them. `inside` has the slots of
- * all moved dependencies.
+ * Moves the dependencies that surround others (such as a transaction), and those that need them, behind all
+ * others. So a transaction begins only after everything that does not need it is resolved. A surrounding
+ * dependency runs the functions that need it, the handler among them. `inside` has the slots of all moved
+ * dependencies.
  */
 export function surrounded(planned: readonly PlannedDependency[]): {
   readonly order: readonly PlannedDependency[];
@@ -359,7 +334,10 @@ export function surrounded(planned: readonly PlannedDependency[]): {
   return { order: [...before, ...order], inside: new Set(behind.map(({ slot }) => slot)) };
 }
 
-/** Runs each step of a generator inside the surrounding dependencies: calling its function runs none of its code. */
+/**
+ * Runs each step of a generator inside the surrounding dependencies. The call of a generator function runs
+ * none of its code, so it is not enough to surround that call.
+ */
 function steppedInside<G extends Generator | AsyncGenerator>(
   generator: G,
   inside: <T>(work: () => T) => T,
@@ -387,7 +365,7 @@ export function calledInside<T>(
   );
 }
 
-/** The error that ended a request early, in an object, because any value can be thrown. */
+/** The error that ended a request early. It is in an object, because `undefined` can be thrown, too. */
 interface Failure {
   readonly error: unknown;
 }
@@ -401,7 +379,7 @@ export class Resolution {
   /** Validated inputs by slot. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /** Promises of running dependencies that others need, by slot. They never reject. */
+  /** Promises, by slot, of running dependencies that others need. They never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
   /** The failure of the lowest slot so far. */
@@ -454,7 +432,7 @@ export class Resolution {
     for (let cleanup = cleanups.pop(); cleanup !== undefined; cleanup = cleanups.pop()) {
       try {
         const leaving = cleanup.leave(current);
-        // awaiting undefined would cost a turn of the event loop for each clean-up
+        // awaiting undefined would delay each clean-up by a microtask
         if (leaving !== undefined) await leaving;
       } catch (error) {
         if (current !== undefined && error === current.error) continue;
@@ -485,16 +463,12 @@ export class Resolution {
     return this.#enter(dependency);
   }
 
-  #enter(dependency: PlannedDependency): unknown {
-    return this.#event === undefined ? this.#call(dependency) : this.#callObserved(dependency, this.#event);
-  }
-
   /** Calls a dependency, with diagnostics messages unless its scope is `app`: then it was resolved before. */
-  #callObserved(dependency: PlannedDependency, event: RequestEvent): unknown {
+  #enter(dependency: PlannedDependency): unknown {
     const { scope, label } = dependency;
-    return scope === 'app'
+    return this.#event === undefined || scope === 'app'
       ? this.#call(dependency)
-      : observeDependency(event, label, scope, () => this.#call(dependency));
+      : observeDependency(this.#event, label, scope, () => this.#call(dependency));
   }
 
   #call(dependency: PlannedDependency): unknown {
@@ -529,8 +503,8 @@ export class Resolution {
   }
 
   /**
-   * Two callbacks and a counter. An async function for each dependency, with allSettled(), would take three
-   * times as long (test/bench/dependencies.ts).
+   * Waits by two callbacks and a counter. An async function for each dependency, with allSettled(), would
+   * take three times as long (test/bench/dependencies.ts).
    */
   #await({ slot, isNeeded }: PlannedDependency, value: PromiseLike<unknown>): void {
     this.#pending++;

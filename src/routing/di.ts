@@ -52,7 +52,7 @@ export class Dependency<out T> {
   readonly isCached: boolean;
   /** Scope given to Depends(), if any. */
   readonly #scope: Scope | undefined;
-  /** Private member, so that objects of other classes do not have this type. */
+  /** Private, so that TypeScript does not accept objects of another class as dependencies. */
   readonly #isDependency = true;
 
   /** @internal */
@@ -136,7 +136,7 @@ export interface ProviderSpec extends TextInputs {
    */
   readonly secrets?: readonly string[] | undefined;
 }
-/** Names that dependencies of a provided function cannot have, because they are members of its context. */
+/** Members of every context. Dependencies of a provided function cannot have these names. */
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
@@ -189,7 +189,7 @@ export interface ReadSource {
   readonly security: readonly SecurityRequirement[];
 }
 
-/** A dependency, as rules see it. */
+/** A dependency as rules of `svc check` see it. */
 interface DependencyView {
   readonly label: string;
   readonly secrets: readonly string[];
@@ -198,7 +198,7 @@ interface DependencyView {
   readonly needs: readonly Dependency<unknown>[];
 }
 
-/** Name, inputs and dependencies of a dependency. */
+/** Returns the name, secrets, security requirements and dependencies of a dependency. */
 export function viewOfDependency({ source }: Dependency<unknown>): DependencyView {
   const { label, spec, security } = readSource(source);
   return {
@@ -208,35 +208,28 @@ export function viewOfDependency({ source }: Dependency<unknown>): DependencyVie
     needs: Object.keys(spec)
       .map((key) => spec[key])
       .filter(Dependency.is),
-  }; // the type of provide() guarantees it
+  }; // the type of provide() allows only texts in `secrets`
 }
 
-/** The user's function, for rules that inspect its code. */
+/** Returns the function of a dependency, for rules that inspect its code. */
 export function functionOf({ source }: Dependency<unknown>): (...args: never[]) => unknown {
   return readSource(source).run;
 }
 
 /**
- * Reads a source. `declared` is the original if `source` replaces it: the replacement keeps its security, so
- * it is resolved as early.
+ * Reads a source. If `source` is a replacement (as in a test client), `declared` is the replaced source. A
+ * replacement keeps the security of that source, so that it is resolved equally early.
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);
-  // by the type of provide(), one requirement or a list
+  // the type of provide() allows one requirement or a list
   const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[];
-  if (provider !== undefined)
-    return {
-      label: provider.fn.name || '(anonymous)',
-      spec: provider.spec,
-      run: provider.fn,
-      isPlain: false,
-      security,
-    };
+  const run = provider?.fn ?? (source as (context: never) => unknown);
   return {
-    label: source.name || '(anonymous)',
-    spec: {},
-    run: source as (context: never) => unknown,
-    isPlain: true,
+    label: run.name || '(anonymous)',
+    spec: provider?.spec ?? {},
+    run,
+    isPlain: provider === undefined,
     security,
   };
 }
@@ -294,14 +287,14 @@ export class TextInputPlan {
   }
 }
 
-/** Header name of a member: its alias if there is one; else `user-agent` for `userAgent`. */
+/** Returns the header name of a member: its alias, or for example `user-agent` for `userAgent`. */
 function fieldNameOf(name: string, wireName: string): string {
   return (
     name === wireName ? name.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-') : wireName
   ).toLowerCase();
 }
 
-/** The items of a comma-separated list without empty ones (RFC 9110 §5.6.1.2). */
+/** Returns the items of a comma-separated list, without empty ones (RFC 9110 §5.6.1.2). */
 function itemsOf(value: string): string[] {
   return value
     .split(',')
@@ -315,15 +308,15 @@ const SOURCES = [
   ['cookies', 'cookie'],
 ] as const;
 
-/** Compiled text inputs of a spec. */
+/** Compiles the text inputs of a spec. */
 export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInputPlan[] {
   return SOURCES.flatMap(([key, from]) => {
     const shape = spec[key];
-    return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))]; // the type of the spec guarantees it
+    return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))]; // the type of the spec allows only shapes
   });
 }
 
-/** Plan of a schema class, or of an object of fields. */
+/** Returns the plan of a schema class, or of an object of fields. */
 export function planOfShape(shape: InputShape, owner: string): SchemaPlan {
   return isSchemaClass(shape) ? planOf(shape) : fieldsOf(shape, owner);
 }

@@ -17,7 +17,7 @@ export interface RegisteredPlugin {
 /**
  * Sorts plugins: each comes after those it requires. Among independent plugins, those with `startsFirst` come
  * first, then the order of registration decides. A repeated name, a missing requirement and a cycle become
- * findings, which show the path.
+ * findings. The message names the plugins that lead to the mistake.
  */
 export function sortPlugins(
   registered: readonly RegisteredPlugin[],
@@ -39,7 +39,7 @@ export function sortPlugins(
       mistake(
         entry,
         `two plugins are named "${entry.plugin.name}"`,
-        'Register it once, or give each a name of its own',
+        'Register the plugin once, or give each plugin a name of its own',
       );
     else byName.set(entry.plugin.name, entry);
   }
@@ -53,7 +53,7 @@ export function sortPlugins(
       mistake(
         entry,
         `plugins need one another in a circle: ${names.slice(names.indexOf(plugin.name)).join(' → ')}`,
-        'Break the circle: let one of them do without the other, or look it up when a request comes',
+        'Break the circle: let one of these plugins work without the other, or look the other up when a request arrives',
       );
       return;
     }
@@ -64,7 +64,7 @@ export function sortPlugins(
         mistake(
           entry,
           `it requires the plugin "${name}", which is not registered: ${[...names, name].join(' → ')}`,
-          `Register it: app.register(…), or leave ${plugin.name} out`,
+          `Register that plugin with app.register(…), or remove the plugin ${plugin.name}`,
         );
       else visit(needed, names);
     }
@@ -75,15 +75,16 @@ export function sortPlugins(
     state.set(plugin.name, 'done');
     sorted.push(plugin);
   };
-  const [first, others] = [
-    [...byName.values()].filter(({ plugin }) => plugin.startsFirst === true),
-    [...byName.values()],
-  ];
-  for (const entry of [...first, ...others]) visit(entry, []);
+  const entries = [...byName.values()];
+  for (const entry of entries) if (entry.plugin.startsFirst === true) visit(entry, []);
+  for (const entry of entries) visit(entry, []);
   return sorted;
 }
 
-/** Starts plugins in order. After a failure the started ones are shut down in reverse, and the error is thrown. */
+/**
+ * Starts plugins in order. If one fails, the plugins that have started are shut down in reverse, and its
+ * error is thrown.
+ */
 export async function startPlugins(
   plugins: readonly Plugin[],
   signal: AbortSignal,
@@ -102,7 +103,7 @@ export async function startPlugins(
   }
 }
 
-/** Stops plugins in reverse. A failure is logged, and the others are stopped. */
+/** Stops plugins in reverse. If one fails, its error is logged, and the others are still stopped. */
 export async function stopPlugins(plugins: readonly Plugin[], log: Logger): Promise<void> {
   for (const plugin of plugins.toReversed()) {
     try {

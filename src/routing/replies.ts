@@ -5,8 +5,8 @@
 import { SvcError } from '../base/errors.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { FieldType, compileSerializer } from '../schema/schema.ts';
-import { isTypeSource } from './spec.ts';
-import { given, isObject, readOptions } from '../base/options.ts';
+import { isTypeSource, typesByStatus } from './spec.ts';
+import { given, isObject, optionalInt, readOptions } from '../base/options.ts';
 import { DEFAULT_PLAN } from '../http/reply.ts';
 import type { Issue } from '../base/errors.ts';
 import type { ReplyPlan } from '../http/reply.ts';
@@ -28,15 +28,8 @@ export function replyPlanOf(
     usual = compileSerializer(response, `the response of ${subject}`);
     isList = isListType(response);
   } else {
-    for (const [key, source] of Object.entries(response)) {
-      if (!/^[2-5]\d\d$/.test(key))
-        throw new SvcError('E_ROUTE_SPEC', [
-          subject,
-          'response',
-          `has the key "${key}", which is not a status code (200-599): use a type or a class that extends Schema, or an object keyed by status, { 200: User }`,
-        ]);
-      byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
-    }
+    for (const [status, source] of typesByStatus(response, subject))
+      byStatus.set(status, compileSerializer(source, `the response ${status} of ${subject}`));
   }
   const serializerFor = (of: number): Serializer | undefined => {
     const found = byStatus.get(of) ?? (isOfErrors || of < 300 ? usual : undefined);
@@ -59,8 +52,8 @@ export function replyPlanOf(
 }
 
 /**
- * Describes an issue of a reply in words. If a promise is at or above its place, that promise is the cause,
- * and is named instead.
+ * Describes an issue of a reply in words. If the value at its place, or a value around it, is a promise, the
+ * text names that promise, because a forgotten `await` is the cause.
  */
 function inWords({ loc, message }: Issue, body: unknown): string {
   const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
@@ -87,7 +80,7 @@ function isListType(source: TypeSource): boolean {
 }
 
 /*
- * Exception handlers may declare their replies as routes do: `app.exceptionHandler(NotFound, { response:
+ * Exception handlers may declare their replies, as routes do: `app.exceptionHandler(NotFound, { response:
  * Problem }, handler)`.
  */
 
@@ -110,7 +103,7 @@ interface ReadHandler<E> {
 }
 
 /**
- * Checks the arguments.
+ * Checks the arguments of exceptionHandler().
  * @throws SvcError `E_EXCEPTION_HANDLER`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, and for mistakes in schemas
  */
 export function readExceptionHandler<E>(
@@ -126,10 +119,7 @@ export function readExceptionHandler<E>(
       'a type, or types by status',
       (value) => typeof value === 'function' || isObject(value),
     ),
-    status: given<number>(
-      'an integer 200 … 599',
-      (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
-    ),
+    status: optionalInt(200, 599),
   });
   if (response === undefined)
     throw new SvcError('E_OPTION_RANGE', [

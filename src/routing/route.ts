@@ -116,7 +116,9 @@ interface Mount {
   readonly declared: Declared;
 }
 
-/** The middleware of a route: of outer routers, the one for its deprecation, and of its spec. */
+/**
+ * Returns the middleware of a route: that of outer routers, that for its deprecation, and that of its spec.
+ */
 function layersOf(outer: readonly Middleware[], { use = [], deprecated }: RouteSpec): readonly Middleware[] {
   const layers = use.map(asMiddleware);
   return typeof deprecated === 'object'
@@ -133,17 +135,20 @@ interface Surroundings {
   readonly handlers: readonly ExceptionHandlers[];
   readonly within: readonly Routes[];
 }
-/** Name of the parameter in a mount's template. */
+/** Name of the path parameter that holds the path of a static file. */
 const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
-/** Spec shared by all routes without options, of which there may be thousands. */
+/** Empty spec. All routes without options share it, because an application may have thousands of them. */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
   deps: Object.freeze({}),
 });
 
-/** Routes without types: the common base of routers with any dependencies. */
+/**
+ * Base class of all routers. It has no type parameters, so that a router may include routers with any
+ * dependencies.
+ */
 export class Routes {
   readonly #prefix: string;
   readonly #tags: readonly string[];
@@ -219,7 +224,9 @@ export class Routes {
     return fillTemplate(name, found, params);
   }
 
-  /** Returns all routes with their whole paths, in order of declaration. Conflicts are reported to `report`. @internal */
+  /**
+   * Returns all routes with their whole paths, in order of declaration. Conflicts become findings. @internal
+   */
   flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
     const prefix = around.prefix + this.#prefix;
     const tags = [...around.tags, ...this.#tags];
@@ -231,18 +238,9 @@ export class Routes {
       const template =
         prefix === '' && route.own !== undefined ? route.own : readWhole(prefix + route.path, route, report);
       if (template === undefined) continue;
-      // destructuring takes a tenth of the time of `...route`
-      const { methods, path, own, spec, deps, handler, declared, mount, socket } = route;
+      const { spec } = route;
       flat.push({
-        methods,
-        path,
-        own,
-        spec,
-        deps,
-        handler,
-        declared,
-        mount,
-        socket,
+        ...route,
         template,
         routerDeps,
         tags: spec.tags === undefined ? tags : [...tags, ...spec.tags],
@@ -270,7 +268,7 @@ export class Routes {
         handlers,
         within: [...around.within, this],
       });
-      // one by one: as arguments of one call they could overflow the stack
+      // one by one, because thousands of arguments of push() could overflow the stack
       for (const route of mounted) flat.push(route);
     }
     return flat;
@@ -283,7 +281,10 @@ export class Routes {
     for (const mount of this.#mounts) mount.routes.freeze();
   }
 
-  /** Adds a route. `by`: the method that the program has called, to find its place. @internal */
+  /**
+   * Adds a route. `by`: the method that the program has called; the place of the route is the line of that
+   * call. @internal
+   */
   protected addRoute(
     methods: readonly string[],
     path: string,
@@ -306,22 +307,6 @@ export class Routes {
       handler: handler as DeclaredRoute['handler'],
       declared: declaredHere(by),
       mount,
-      socket: undefined,
-    });
-    return this;
-  }
-
-  /** Adds a GET route of the framework itself, with a checked spec. @internal */
-  getOwn(path: string, spec: RouteSpec, handler: (context: Context) => unknown): this {
-    this.#routes.push({
-      methods: GET,
-      path,
-      own: parseTemplate(path),
-      spec,
-      deps: NOTHING_ASKED.deps,
-      handler,
-      declared: declaredHere(),
-      mount: undefined,
       socket: undefined,
     });
     return this;
@@ -360,37 +345,9 @@ export class Routes {
     this.assertNotFrozen(`WEBSOCKET ${path}`);
     const template = path === '' ? undefined : parseTemplate(path);
     const socket = new DeclaredSocket(path, rest);
-    const {
-      query,
-      headers,
-      cookies,
-      name,
-      summary,
-      description,
-      tags,
-      deprecated,
-      public: isPublic,
-      allow,
-      meta,
-      rateLimit,
-      timeoutMs,
-      security,
-      use = [],
-    } = socket.options;
+    const { rateLimit, use = [], ...options } = socket.options;
     const spec: RouteSpec = {
-      query,
-      headers,
-      cookies,
-      name,
-      summary,
-      description,
-      tags,
-      deprecated,
-      public: isPublic,
-      allow,
-      meta,
-      timeoutMs,
-      security,
+      ...options,
       mcp: false,
       use: [...use, socket.guard],
       rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(socket.subject, rateLimit) : rateLimit,
@@ -409,12 +366,14 @@ export class Routes {
     return socket;
   }
 
-  /** Refuses declarations after the compilation. @throws SvcError `E_APP_FROZEN` once compiled @internal */
+  /** @throws SvcError `E_APP_FROZEN` after the compilation @internal */
   protected assertNotFrozen(what: string): void {
     if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
   }
 
-  /** The template of a named route. Results are cached once no more routes can be added. */
+  /**
+   * Returns the template of a named route. The templates are cached as soon as no more routes can be added.
+   */
   #findNamed(name: string): ParsedTemplate | undefined {
     if (!this.#isFrozen) return this.#templates().get(name);
     return (this.#named ??= this.#templates()).get(name);
@@ -531,7 +490,10 @@ export class Router<
   }
 }
 
-/** Methods that declare routes. In the captured stack, the place of the declaration is the frame below them. */
+/**
+ * Methods that declare routes. In a captured stack, the frame below such a method is the place of the
+ * declaration.
+ */
 const { get, post, put, patch, delete: remove, route } = Router.prototype;
 const only = (method: string): readonly string[] => Object.freeze([method]);
 const GET = only('GET'),
@@ -541,7 +503,10 @@ const GET = only('GET'),
   DELETE = only('DELETE');
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
-/** Checks the methods of a route. Common lists are shared by thousands of routes. @throws SvcError `E_ROUTE_METHOD` */
+/**
+ * Checks the methods of a route. The lists of the common methods are not copied, because thousands of routes
+ * may share them. @throws SvcError `E_ROUTE_METHOD`
+ */
 function readMethods(methods: readonly string[]): readonly string[] {
   if (VERBS.has(methods)) return methods;
   if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
@@ -560,7 +525,7 @@ function notCalled(): undefined {
   return undefined;
 }
 
-/** Parses a prefix and a path together, so that a parameter in both is found. */
+/** Parses prefix and path as one template, which refuses a parameter that is in both. */
 function readWhole(
   path: string,
   route: DeclaredRoute,

@@ -12,6 +12,7 @@ import {
   isBoolean,
   isObject,
   isRecord,
+  optionalInt,
   readGiven,
   readOptions,
   shown,
@@ -37,7 +38,7 @@ export interface Allowance {
   readonly until?: string | undefined;
 }
 
-/** Description of a route for MCP clients, instead of its spec's. */
+/** Description of a route for MCP clients. It replaces name, summary and description of the spec. */
 export interface ToolDescription {
   /**
    * Name of the tool: 1 ... 128 characters of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its
@@ -52,7 +53,7 @@ export interface ToolDescription {
   readonly annotations?: ToolHints | undefined;
 }
 
-/** Effects of a call, as hints: by them, clients decide whether to ask their user first. */
+/** Effects of a call. By these hints, clients decide whether to ask their user before the call. */
 export interface ToolHints {
   /** The call changes nothing. Default: true for GET. */
   readonly readOnlyHint?: boolean | undefined;
@@ -78,7 +79,9 @@ export interface SharedSpec extends TextInputs {
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
   /** Security requirements of the route, if no dependency declares them. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** Limit of the calls of one client, which replaces that of the rate-limit middleware; false: unlimited. */
+  /**
+   * Limit of the calls of one client, in place of the limit of the rate-limit middleware; false: unlimited.
+   */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
    * Maximum time for the response (for a WebSocket: for the handshake), 1 ... 86_400_000 ms; false:
@@ -218,7 +221,7 @@ const CALLBACK = {
   ),
 };
 
-/** Definition of an option whose members are requests that the application sends, by name. */
+/** Definition of an option that holds requests that the application sends, by name. */
 export const SENT_REQUESTS: OptionKind<
   Readonly<Record<string, Readonly<Record<string, unknown>>>> | undefined
 > = given('an object: requests by name', (value) => isRecord(value) && Object.values(value).every(isRecord));
@@ -235,10 +238,7 @@ const SPEC = {
   body: given<TypeSource>(),
   form: given<InputShape>(),
   response: given<NonNullable<RouteSpec['response']>>(),
-  status: given<number>(
-    'an integer 200 … 599',
-    (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
-  ),
+  status: optionalInt(200, 599),
   mcp: given<boolean | ToolDescription>(
     'true, false or { name, title, description, annotations }',
     (value) => isBoolean(value) || isObject(value),
@@ -269,9 +269,7 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedKey>([
  */
 export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
   if (typeof spec !== 'object' || spec === null) throw new SvcError('E_ROUTE_HANDLER', [subject]);
-  const options: Record<string, unknown> = {};
-  const deps: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
+  const [options, deps] = apart(spec, SPEC);
   const { rateLimit, mcp, deprecated, callbacks, ...rest } = readGiven(subject, options, SPEC);
   return {
     spec: {
@@ -341,21 +339,40 @@ function readTool(subject: string, tool: ToolDescription): ToolDescription {
   };
 }
 
-/** Checks the dependencies of a spec or a router, by name. @throws SvcError `E_ROUTE_SPEC` */
-export function readDependencies(subject: string, given: Readonly<Record<string, unknown>>): Dependencies {
+type Table = Readonly<Record<string, unknown>>;
+
+/** Separates a spec into the options that `kinds` defines, and dependencies. */
+export function apart(spec: object, kinds: Table): readonly [options: Table, dependencies: Table] {
+  const { options = [], others = [] } = Object.groupBy(Object.entries(spec), ([key]) =>
+    Object.hasOwn(kinds, key) ? 'options' : 'others',
+  );
+  return [Object.fromEntries(options), Object.fromEntries(others)];
+}
+
+/**
+ * Checks the dependencies of a spec or a router, by name. `kinds` has the names of the options, from which
+ * the error suggests the most similar one. @throws SvcError `E_ROUTE_SPEC`
+ */
+export function readDependencies(
+  subject: string,
+  given: Table,
+  reserved: ReadonlySet<string> = RESERVED,
+  option = 'a route option',
+  kinds: Table = SPEC,
+): Dependencies {
   const deps: Record<string, Dependency<unknown>> = {};
   for (const [key, value] of Object.entries(given)) {
     if (value === undefined) continue;
-    if (RESERVED.has(key) || key === '__proto__')
+    if (reserved.has(key) || key === '__proto__')
       throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
     if (!Dependency.is(value)) {
-      const near = closest(key, Object.keys(SPEC));
+      const near = closest(key, Object.keys(kinds));
       throw new SvcError('E_ROUTE_SPEC', [
         subject,
         key,
         near === undefined
           ? `is ${shown(value)}, but must be Depends(…)`
-          : `is not a route option; did you mean "${near}"?`,
+          : `is not ${option}; did you mean "${near}"?`,
       ]);
     }
     deps[key] = value;
@@ -363,39 +380,12 @@ export function readDependencies(subject: string, given: Readonly<Record<string,
   return deps;
 }
 
+const ERROR_STATUSES = [
+  400, 401, 402, 403, 404, 405, 406, 409, 410, 411, 412, 413, 415, 416, 417, 421, 422, 423, 424, 425, 426,
+  428, 429, 431, 451, 500, 501, 502, 503, 504, 507,
+] as const;
 /** Statuses of errors, which `response` need not declare. */
-export type ErrorStatus =
-  | 400
-  | 401
-  | 402
-  | 403
-  | 404
-  | 405
-  | 406
-  | 409
-  | 410
-  | 411
-  | 412
-  | 413
-  | 415
-  | 416
-  | 417
-  | 421
-  | 422
-  | 423
-  | 424
-  | 425
-  | 426
-  | 428
-  | 429
-  | 431
-  | 451
-  | 500
-  | 501
-  | 502
-  | 503
-  | 504
-  | 507;
+export type ErrorStatus = (typeof ERROR_STATUSES)[number];
 /**
  * The tuple `[body, status, headers]` without the methods of arrays: otherwise the compiler would compare
  * members of a body with methods of the same name.
@@ -408,11 +398,11 @@ interface StatusTuple<T, S extends number> {
 }
 type Answer<T, S extends number = number> = Reply<T, S> | StatusTuple<T, S>;
 /**
- * Replies that every route may return in addition to its `response`: an empty one with 204, errors, and
- * responses that a handler made itself.
+ * Replies that every route may return in addition to its `response`: an empty reply with 204, and responses
+ * that a handler has made itself.
  */
 type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Response;
-/** Replies of routes whose arrays are always the body, never a body with a status. */
+/** Replies of a route whose `response` is a list: an array is always the body, never a body with a status. */
 type ListReply<T> =
   Wire<T> | T | Reply<Wire<T>> | Reply<unknown, ErrorStatus> | Reply<null, 204> | HttpResponse | Response;
 /**
@@ -433,4 +423,20 @@ export type HandlerResult<S> = S extends { readonly response: infer R extends ob
 /** Whether `response` is one type, not an object of types by status. */
 export function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
   return typeof response === 'function' || response instanceof FieldType;
+}
+
+/** Returns the types of `response` by status. @throws SvcError `E_ROUTE_SPEC` for a key that is not a status */
+export function typesByStatus(
+  response: Readonly<Record<number, TypeSource>>,
+  subject: string,
+): (readonly [status: number, type: TypeSource])[] {
+  return Object.entries(response).map(([key, source]) => {
+    if (!/^[2-5]\d\d$/.test(key))
+      throw new SvcError('E_ROUTE_SPEC', [
+        subject,
+        'response',
+        `has the key "${key}", which is not a status code (200-599): use a type or a class that extends Schema, or an object keyed by status, { 200: User }`,
+      ]);
+    return [Number(key), source];
+  });
 }

@@ -4,7 +4,7 @@
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { surrounded } from './di-plan.ts';
-import { isTypeSource } from './spec.ts';
+import { isTypeSource, typesByStatus } from './spec.ts';
 import { SvcError } from '../base/errors.ts';
 import { compileType, fileLimit, planOf, plansOf, plansWithin, textIssue } from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -14,14 +14,14 @@ import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { FlatRoute } from './route.ts';
 import type { SentRequest } from './spec.ts';
-import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode, TypeSource } from '../schema/schema.ts';
+import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
 import type { JsonBodyOptions } from '../http/request/body.ts';
 import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 
-/** Dependencies that the compilation of all routes shares. */
+/** Objects that the compilation of all routes shares. */
 export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;
@@ -37,7 +37,7 @@ export interface RouteDeps {
   readonly usualEdge: CoreEdge;
 }
 
-/** The steps of one route, as data. */
+/** The compiled steps of one route, and what the call of its handler needs. */
 export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
@@ -62,7 +62,7 @@ export interface Steps {
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
-  /** Which files of a form to keep: those that the spec declares, up to their limits. */
+  /** Returns the size limit of the files of a form field; undefined for a field that keeps no file. */
   readonly keeper: FileKeeper | undefined;
   /** Dependencies that appear in the handler's context, by name and slot. */
   readonly names: readonly (readonly [name: string, slot: number])[];
@@ -131,19 +131,12 @@ interface SentPlan {
 
 /** Compiles the schemas of a request that the application sends. @throws SvcError for mistakes in them */
 export function planSent({ query, headers, body, response = {} }: SentRequest, subject: string): SentPlan {
-  const replies = Object.entries(isTypeSource(response) ? { 200: response } : response);
-  for (const [status] of replies)
-    if (!/^[2-5]\d\d$/.test(status))
-      throw new SvcError('E_ROUTE_SPEC', [
-        subject,
-        'response',
-        `has the key "${status}", which is not a status code (200-599)`,
-      ]);
+  const replies = typesByStatus(isTypeSource(response) ? { 200: response } : response, subject);
   return {
     texts: readTextInputs({ query, headers }),
     body: body === undefined ? undefined : compileType(body, `the body of ${subject}`),
-    replies: replies.map(([status, source]: [string, TypeSource]) => [
-      Number(status),
+    replies: replies.map(([status, source]) => [
+      status,
       compileType(source, `the response ${status} of ${subject}`),
     ]),
   };
@@ -186,8 +179,8 @@ function keeperOf(form: SchemaPlan): FileKeeper {
 }
 
 /**
- * Reports patterns that can backtrack exponentially, as findings for the author. Their input is limited to
- * short texts.
+ * Reports patterns that can backtrack exponentially or polynomially. Until such a pattern is changed, it is
+ * tested on short texts only.
  */
 function reportPatterns(
   plans: Iterable<ObjectPlan>,
@@ -206,7 +199,7 @@ function reportPatterns(
         place: declared.place,
         message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
         remedy:
-          'Write the pattern without nested repetitions; until then it is tested on short texts only, and longer texts are refused',
+          'Write the pattern without nested repetitions; until then the pattern is tested on short texts only, and longer texts are refused',
       });
     }
   }
@@ -214,8 +207,8 @@ function reportPatterns(
 
 /**
  * Returns the slots that are resolved before the body is read: dependencies of routers, dependencies with
- * security, and those that these need. A router's transaction, and whatever needs it, is resolved later: a
- * slow client must not keep it open.
+ * security, and those that these need. A transaction of a router, and the dependencies that need it, are
+ * resolved later: a slow client must not keep the transaction open.
  */
 function earlySlots(
   planned: readonly PlannedDependency[],

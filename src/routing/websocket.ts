@@ -11,9 +11,8 @@
  * Dependencies of scope `handler` are cleaned up before the 101 is sent, those of scope `request` when the
  * socket has closed.
  */
-import { Dependency } from './di.ts';
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
-import { closest, given, int, isBoolean, isObject, oneOf, readOptions, shown } from '../base/options.ts';
+import { given, int, isBoolean, isObject, oneOf, readOptions } from '../base/options.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import {
@@ -22,9 +21,9 @@ import {
   readCompression,
   readHandshake,
 } from '../http/websocket/handshake.ts';
-import { SHARED_SPEC } from './spec.ts';
+import { apart, readDependencies, SHARED_SPEC } from './spec.ts';
 import { SwitchingProtocols } from '../http/server/websockets.ts';
-import type { InputOf } from './di.ts';
+import type { Dependency, InputOf } from './di.ts';
 import type { Infer, TypeSource } from '../schema/schema.ts';
 import type {
   Awaitable,
@@ -47,14 +46,7 @@ import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
 import type { Agreement, OpenSocket } from '../http/server/websockets.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { SharedSpec } from './spec.ts';
-
-/** Marks a finding of `svc check` as intended, as in other routes. */
-interface SocketAllowance {
-  readonly rule: `SVC${number}` | `${string}/${string}`;
-  readonly reason: string;
-  readonly until?: string | undefined;
-}
+import type { Allowance, Dependencies, SharedSpec } from './spec.ts';
 
 /**
  * Spec of a WebSocket route. Every key that is not an option is a dependency, with the name that the handlers
@@ -86,13 +78,13 @@ export interface WebSocketSpec extends SharedSpec {
    */
   readonly maxBufferedBytes?: number | undefined;
   /**
-   * Policy beyond that limit: `disconnect` closes the socket (1008), `drop-oldest` drops the oldest
-   * messages, `wait` lets `send()` throw. Default `disconnect`.
+   * Policy when the limit `maxBufferedBytes` is reached: `disconnect` closes the socket (1008), `drop-oldest`
+   * drops the oldest messages, `wait` lets `send()` throw. Default `disconnect`.
    */
   readonly slowConsumer?: SlowConsumerPolicy | undefined;
   /**
-   * Interval of pings to a silent client, 100 ... 3_600_000 ms; false: no pings. If no response comes before
-   * the next one, the connection is closed. Default 30_000.
+   * Interval of pings to a silent client, 100 ... 3_600_000 ms; false: no pings. If no pong arrives before
+   * the next ping, the connection is closed. Default 30_000.
    */
   readonly heartbeatMs?: number | false | undefined;
   /**
@@ -109,7 +101,7 @@ export interface WebSocketSpec extends SharedSpec {
   readonly maxRooms?: number | undefined;
   /** Compresses messages if the client supports it (RFC 7692). Default false. */
   readonly compression?: boolean | WebSocketCompression | undefined;
-  readonly allow?: readonly SocketAllowance[] | undefined;
+  readonly allow?: readonly Allowance[] | undefined;
 }
 
 /** Names that dependencies must not use. */
@@ -142,7 +134,7 @@ export type SocketContext<P extends string, S = object, D = object> = Context & 
   SocketInjected<S> &
   SocketInjected<D, keyof S>;
 
-/** Type of a message: that of the option `message`, else strings and bytes. */
+/** Type of a message: the type in the option `message`, or else strings and bytes. */
 export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource }
   ? Infer<T>
   : string | Uint8Array;
@@ -155,9 +147,9 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** The negotiated subprotocol; empty if there is none. */
   readonly protocol: string;
   /**
-   * Whether messages can be sent: neither side has closed. If the client closes after sending messages, this
-   * stays true while handlers of those messages run, at most for `closeTimeoutMs`: replies are sent before
-   * the close frame.
+   * Whether messages can be sent: neither side has closed the socket. If the client closes it after sending
+   * messages, `isOpen` stays true while handlers of those messages run, at most for `closeTimeoutMs`. Their
+   * replies are sent before the close frame.
    */
   readonly isOpen: boolean;
   /** Number of sent bytes that the system has not accepted yet. */
@@ -179,7 +171,10 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   ping(): Promise<number | undefined>;
   /** Closes after sent messages. Default code 1000; `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that must not be sent */
   close(code?: number, reason?: string): void;
-  /** Joins a room, and gets its messages from now on. @throws SvcError `E_ROOM` beyond `maxRooms` */
+  /**
+   * Joins a room. From now on, messages to the room are sent to this socket. @throws SvcError `E_ROOM` beyond
+   * `maxRooms`
+   */
   join(room: string): void;
   leave(room: string): void;
   /** Sends to every member of a room except this socket, in every process. */
@@ -207,7 +202,7 @@ interface Callbacks<C, M> {
 
 /** Collects the handlers of a WebSocket route. `C`: type of their context, `M`: type of a message. */
 export class WebSocketRouter<C = Context, M = string | Uint8Array> {
-  // typed without C, so that routers of other prefixes are assignable
+  // typed without C, so that a router with another context type is assignable
   readonly #callbacks: Callbacks<never, M> = {};
   readonly #subject: string;
   #isFrozen = false;
@@ -300,7 +295,7 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
     'true, false or { level, thresholdBytes, contextTakeover, windowBits }',
     (value) => isBoolean(value) || isObject(value),
   ),
-  allow: given<readonly SocketAllowance[]>('a list of { rule, reason }', Array.isArray),
+  allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
 };
 
 /** Checked options of a WebSocket route. */
@@ -330,7 +325,7 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
 export class DeclaredSocket {
   readonly subject: string;
   readonly options: SocketOptions;
-  readonly deps: Readonly<Record<string, Dependency<unknown>>>;
+  readonly deps: Dependencies;
   readonly router: WebSocketRouter<never, never>;
   readonly guard: HandshakeGuard;
   readonly #handler: SocketHandler<never, never> | undefined;
@@ -341,39 +336,26 @@ export class DeclaredSocket {
     const handler = typeof rest.at(-1) === 'function' ? rest.at(-1) : undefined;
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
-    const { options, deps } = apart(this.subject, spec as object);
+    const [options, given] = apart(spec, SPEC);
     // the kinds of SPEC have the types of the options
     this.options = readOptions(this.subject, options, SPEC) as SocketOptions;
-    this.deps = deps;
+    this.deps = readDependencies(this.subject, given, RESERVED, 'an option of a WebSocket', SPEC);
     this.router = new WebSocketRouter(this.subject);
     this.#handler = handler as SocketHandler<never, never> | undefined;
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** Whether any handler was added. */
-  get isHandled(): boolean {
-    return this.#handler !== undefined || Object.keys(this.router.take()).length > 0;
+  /** Handlers that were added. After a read, none can be added. */
+  get handlers(): readonly ((...args: never[]) => unknown)[] {
+    return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
 
   /** Creates the opener of the route's sockets for one application. */
   compile(hub: SocketHub, services: Services, onUnhandled: SharedSocketDeps['onUnhandled']): SocketOpener {
-    const {
-      maxMessageBytes,
-      maxBufferedBytes,
-      slowConsumer,
-      heartbeatMs,
-      idleTimeoutMs,
-      closeTimeoutMs,
-      maxRooms,
-    } = this.options;
     return new SocketOpener(this.guard, {
-      maxMessageBytes,
-      maxBufferedBytes,
-      slowConsumer,
-      closeTimeoutMs,
-      maxRooms,
-      heartbeatMs: heartbeatMs || 0,
-      idleTimeoutMs: idleTimeoutMs || 0,
+      ...this.options,
+      heartbeatMs: this.options.heartbeatMs || 0,
+      idleTimeoutMs: this.options.idleTimeoutMs || 0,
       compression: this.guard.compression,
       listener: this.#listener(),
       clock: services.clock,
@@ -387,7 +369,7 @@ export class DeclaredSocket {
   #listener(): SocketListener<WebSocketConnection> {
     const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
-      // the overloads of websocket() guarantee the type
+      // the overloads of websocket() allow only this type
       ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined;
     if (handler !== undefined) {
       return {
@@ -399,7 +381,7 @@ export class DeclaredSocket {
         },
       };
     }
-    // the methods that set the handlers guarantee the types
+    // onOpen() and the other methods allow only these types
     const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>;
     return {
       decode,
@@ -417,23 +399,19 @@ export class DeclaredSocket {
  */
 export class SocketOpener {
   readonly #guard: HandshakeGuard;
-  readonly #deps: Omit<SharedSocketDeps, 'readers'>;
+  readonly #deps: SharedSocketDeps;
   #open: OpenSocket | undefined;
 
-  constructor(guard: HandshakeGuard, deps: Omit<SharedSocketDeps, 'readers'>) {
+  constructor(guard: HandshakeGuard, deps: SharedSocketDeps) {
     this.#guard = guard;
     this.#deps = deps;
   }
 
-  /** Called at each start, before the first handshake. */
+  /** Imports the code for open sockets. Called at each start, before the first handshake. */
   async load(): Promise<void> {
     if (this.#open !== undefined) return;
-    const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([
-      import('../http/websocket/websocket.ts'),
-      import('../http/websocket/frames.ts'),
-    ]);
-    const shared = { ...this.#deps, readers: new SpareReaders(this.#deps.maxMessageBytes) };
-    this.#open = (stream, deps) => new WebSocketConnection(stream, shared, deps);
+    const { WebSocketConnection } = await import('../http/websocket/websocket.ts');
+    this.#open = (stream, deps) => new WebSocketConnection(stream, this.#deps, deps);
   }
 
   /** Returns a 101 response, which opens the socket when it is sent. */
@@ -443,8 +421,8 @@ export class SocketOpener {
 }
 
 /**
- * Middleware around the dependencies of the route: checks the handshake first, so that they are not resolved
- * for an ordinary request.
+ * Middleware of a WebSocket route. It checks the handshake before the dependencies of the route are resolved,
+ * so that an ordinary request does not resolve them.
  */
 class HandshakeGuard implements Middleware {
   readonly compression: SharedSocketDeps['compression'];
@@ -468,9 +446,7 @@ class HandshakeGuard implements Middleware {
     this.origin.compile(view);
   }
 
-  /**
-   * Returns a response without a promise if possible: promises of many simultaneous handshakes cost memory.
-   */
+  /** Returns a promise only if it must wait, because promises of many simultaneous handshakes cost memory. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
     const deflate =
@@ -488,42 +464,15 @@ class HandshakeGuard implements Middleware {
 
   /** Returns the agreement that handle() has negotiated, and forgets it. */
   takeAgreement(req: HttpRequest): Agreement {
-    const agreement = this.#agreements.get(req)!; // handle() has stored the agreement
-    this.#agreements.delete(req); // deleted, because an open socket keeps its request in memory
+    const agreement = this.#agreements.get(req)!; // handle() has stored it for every request that it passes on
+    this.#agreements.delete(req); // deleted, because an open socket keeps its request, and so the entry, in memory
     return agreement;
   }
 }
 
-/** Separates options and dependencies of a spec. @throws SvcError `E_ROUTE_SPEC` */
-function apart(
-  subject: string,
-  spec: object,
-): { options: Record<string, unknown>; deps: Record<string, Dependency<unknown>> } {
-  const options: Record<string, unknown> = {};
-  const deps: Record<string, Dependency<unknown>> = {};
-  for (const [key, value] of Object.entries(spec) as [string, unknown][]) {
-    if (Object.hasOwn(SPEC, key)) options[key] = value;
-    else if (value === undefined) continue;
-    else if (RESERVED.has(key) || key === '__proto__')
-      throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
-    else if (Dependency.is(value)) deps[key] = value;
-    else {
-      const near = closest(key, Object.keys(SPEC));
-      throw new SvcError('E_ROUTE_SPEC', [
-        subject,
-        key,
-        near === undefined
-          ? `is ${shown(value)}, but must be Depends(…)`
-          : `is not an option of a WebSocket; did you mean "${near}"?`,
-      ]);
-    }
-  }
-  return { options, deps };
-}
-
 /**
- * Creates the decoder of messages. Its exceptions close the socket with 1003 or 1007, unless onError handles
- * them.
+ * Creates the decoder of messages. If it throws, the socket closes with 1003 or 1007, unless onError handles
+ * the exception.
  */
 function decoder(message: TypeSource | undefined, subject: string): (data: string | Buffer) => unknown {
   if (message === undefined) return (data) => data;

@@ -1,6 +1,6 @@
 /**
- * Compiles nodes to closures that read values of database columns. Engines return one value in several forms.
- * Each form is converted to the type of the field, then the rules of compile.ts apply.
+ * Compiles nodes to closures that read values of database columns. Engines return the same value in different
+ * forms. Each form is converted to the type of the field; then the rules of compile.ts apply.
  *
  * Accepted forms by type:
  *   bool      true, false, 0, 1                        int       number, bigint, text of a decimal without a fraction
@@ -8,8 +8,8 @@
  *   datetime  Date, ISO 8601; without a zone UTC       date      YYYY-MM-DD, or midnight in UTC
  *   uuid      text in any case, 16 bytes               list, record, class, union      JSON, parsed or as text; arrays
  *
- * A conversion that would lose a digit is refused. JSON inside a column uses the names on the wire. Its
- * values have the forms above as well, because SQL writes 1 for true into JSON.
+ * A conversion that would lose a digit is refused. JSON inside a column has the names of members that clients
+ * use (aliases). Its values may have the forms above, too, because SQL writes 1 for true into JSON.
  */
 import {
   absence,
@@ -19,6 +19,7 @@ import {
   Member,
   Members,
   nullableCheck,
+  oncePerPlan,
   Plain,
   recordCheck,
   unknownMembers,
@@ -34,12 +35,12 @@ import type { Check, Run } from './validation-run.ts';
 export function columnCheck(node: TypeNode, parsesText: boolean): Check {
   switch (node.kind) {
     case 'any':
-      // not checked, because the database driver produced it
+      // not checked, because the database driver has made the value
       return parsesText ? parsed((value) => value) : (value) => value;
     case 'bytes':
       return binary(partCheck(node));
     case 'nullable':
-      // JSON text may be `null`, so it is parsed before the check
+      // the text of the column may be the JSON text `null`, so it is parsed before the check for null
       return isStructure(node) ? parsed(partCheck(node)) : nullableCheck(columnCheck(node.inner, parsesText));
     case 'lazy':
       return deferred(() => columnCheck(node.resolve(), parsesText));
@@ -100,7 +101,7 @@ function converted(node: TypeNode, convert: (value: unknown) => unknown): Check 
   return (value, run) => check(convert(value), run);
 }
 
-/** Parses JSON text, for engines or columns without a JSON type. */
+/** Returns a check that first parses text as JSON, for engines and columns without a JSON type. */
 function parsed(check: Check): Check {
   return (value, run) => {
     if (typeof value !== 'string') return check(value, run);
@@ -125,13 +126,13 @@ function isInteger(value: unknown): boolean {
 
 const WHOLE = /^-?\d+(?:\.0*)?$/;
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-/** Number of digits up to which different decimals are different numbers. */
+/** Number of digits up to which two different decimals are always two different numbers. */
 const EXACT_DIGITS = 15;
 
 function integerOf(value: unknown): unknown {
   return typeof value === 'bigint' || (typeof value === 'string' && WHOLE.test(value))
     ? Number(value)
-    : value; // beyond 2^53 the result is not a safe integer, and is refused
+    : value; // a number beyond 2^53 is not a safe integer, so the check refuses it
 }
 
 /** Converts a decimal to a number. A decimal that no number equals stays text, and is refused. */
@@ -162,7 +163,7 @@ const [ZERO, DOT, COLON, SPACE, LETTER_T, LETTER_Z] = [0x30, 0x2e, 0x3a, 0x20, 0
 
 /**
  * Check of a date and time. Database sessions use UTC, so text without a zone is UTC. Digits beyond
- * milliseconds are cut.
+ * milliseconds are dropped.
  */
 const momentCheck: Check = (value, run) => {
   if (typeof value === 'string') {
@@ -200,17 +201,17 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDate = '-'; // initial value: no text begins with "-"
+let lastDate = '-'; // no date begins with "-"
 let lastDateMs = NaN;
 
 /**
- * Returns the start of the day with which a text begins. Caches the last day, because rows that are read
- * together often share it.
+ * Returns the start of the day with which a text begins. The last day is cached, because rows that are read
+ * together often have the same day.
  */
 function utcDayMs(text: string): number {
   if (text.startsWith(lastDate)) return lastDateMs;
   const date = text.slice(0, 10);
-  if (!isDate(date)) return NaN; // checked before, because Date.parse() accepts February 30 as a day in March
+  if (!isDate(date)) return NaN; // checked first, because Date.parse() reads February 30 as a day in March
   lastDate = date;
   return (lastDateMs = Date.parse(date));
 }
@@ -240,7 +241,7 @@ function uuidOf(value: unknown): unknown {
 
 /**
  * Returns the check of a literal. Database drivers return some numbers as bigint or text, and some booleans
- * as 0 and 1: these forms are accepted as well.
+ * as 0 and 1: these forms are accepted, too.
  */
 function choiceCheck(values: readonly Literal[]): Check {
   const check = literalCheck(values);
@@ -254,16 +255,11 @@ function choiceCheck(values: readonly Literal[]): Check {
   };
 }
 
-const OBJECT_CHECKS = new WeakMap<ObjectPlan, Check>();
-
 /**
- * Reads a JSON object by its names on the wire, including read-only members, because the database sets them.
+ * Check of a JSON object, which has the names that clients use. It reads read-only members, too, because the
+ * database sets them.
  */
-function objectCheck(plan: ObjectPlan): Check {
-  let check = OBJECT_CHECKS.get(plan);
-  if (check === undefined) OBJECT_CHECKS.set(plan, (check = compileObject(plan)));
-  return check;
-}
+const objectCheck = oncePerPlan(compileObject);
 
 function compileObject(plan: ObjectPlan): Check {
   const members = new Members(
@@ -291,7 +287,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   const byTag = new Map<unknown, Check>(
     variants.flatMap(({ plan, values }) => values.map((value) => [value, objectCheck(plan)] as const)),
   );
-  const message = literalMessage([...byTag.keys()] as Literal[]); // the values of tags are literals
+  const message = literalMessage([...byTag.keys()] as Literal[]); // a tag has only literal values
   const { tagWire } = variants[0]!; // a union has at least one variant
   return (value, run) => {
     if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
@@ -304,7 +300,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   };
 }
 
-/** Check of an optional member: NULL in the column makes it absent. */
+/** Returns the check of a column. NULL makes an optional member absent, unless its type allows null. */
 export function orAbsent(field: FieldPlan, check: Check): Check {
   if (!field.isOptional || takesNull(field.node)) return check;
   return (value, run) => (value === null ? undefined : check(value, run));
@@ -318,7 +314,7 @@ function takesNull(node: TypeNode): boolean {
   );
 }
 
-/** Returns the type inside `nullable` and `lazy`. */
+/** Returns the type inside `nullable` and `lazy`, and whether any of them is `nullable`. */
 export function within(node: TypeNode): { readonly node: TypeNode; readonly isNullable: boolean } {
   if (node.kind === 'nullable') return { node: within(node.inner).node, isNullable: true };
   return node.kind === 'lazy' ? within(node.resolve()) : { node, isNullable: false };

@@ -1,6 +1,6 @@
 /**
- * Compiles nodes to closures that validate JSON, without generating source text. Strict: "3" is not an int,
- * and `null` is refused unless the type allows it. text.ts handles text sources.
+ * Compiles nodes to closures that validate JSON, without generating source text. The closures do not convert
+ * types: "3" is not an int. They refuse `null` unless the type allows it. text.ts handles text sources.
  *
  * A closure call is megamorphic and takes about 12 ns per field (test/bench/parts.mjs --only=validation). So
  * each field has one closure, without options objects, try/catch or paths in between.
@@ -12,15 +12,14 @@ import {
   bytesCheck,
   countCheck,
   datetimeCheck,
-  floatCheck,
   formatCheck,
-  integerCheck,
   isInputObject,
   keyIssue,
   literalCheck,
   literalMessage,
   LONGEST,
   MAX_DEPTH,
+  numberCheck,
   Run,
   stringCheck,
   tooDeep,
@@ -43,27 +42,22 @@ export function runCheck<T>(
 ): Result<T> {
   const run = new Run(isForm, isPlainJson);
   const value = check(input, run);
-  // the value has the type that the check returns
+  // the caller passes the check of a type whose values are T
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
-const CHECKS = new WeakMap<ObjectPlan, Check>();
-/** Plans whose checks are being compiled, because schemas may contain themselves. */
-const COMPILING = new Set<ObjectPlan>();
+/** Returns a function that compiles the check of an object once. */
+export function oncePerPlan(compile: (plan: ObjectPlan) => Check): (plan: ObjectPlan) => Check {
+  const checks = new WeakMap<ObjectPlan, Check>();
+  return (plan) => {
+    let check = checks.get(plan);
+    if (check === undefined) checks.set(plan, (check = compile(plan)));
+    return check;
+  };
+}
 
 /** Returns the compiled check of a JSON object. */
-export function objectCheck(plan: ObjectPlan): Check {
-  let check = CHECKS.get(plan);
-  if (check !== undefined) return check;
-  COMPILING.add(plan);
-  try {
-    check = compileObject(plan);
-  } finally {
-    COMPILING.delete(plan);
-  }
-  CHECKS.set(plan, check);
-  return check;
-}
+export const objectCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileObject);
 
 /** Returns the compiled check of any type in JSON. */
 export function jsonCheck(node: TypeNode): Check {
@@ -71,9 +65,9 @@ export function jsonCheck(node: TypeNode): Check {
     case 'str':
       return stringCheck(node.constraints);
     case 'int':
-      return integerCheck(node.constraints);
+      return numberCheck(node.constraints, true);
     case 'float':
-      return floatCheck(node.constraints);
+      return numberCheck(node.constraints, false);
     case 'bool':
       return boolCheck();
     case 'any':
@@ -102,7 +96,7 @@ export function jsonCheck(node: TypeNode): Check {
     case 'lazy':
       return deferred(() => jsonCheck(node.resolve()));
     case 'object':
-      return nestedCheck(node.plan());
+      return deferred(() => objectCheck(node.plan()));
     case 'union':
       return unionCheck(node);
   }
@@ -130,7 +124,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     run.depth++;
     let mark = run.count,
       isGood = true;
-    // a copy by spread is faster than new Array(n), and leaves no holes
+    // a spread, because it is faster than new Array(n), and makes an array without holes
     const items: unknown[] = run.isDry ? value : [...value];
     const { isPlainJson } = run;
     for (let i = 0; i < items.length; i++) {
@@ -181,13 +175,6 @@ function definedKeys(value: Input): string[] {
     : keys.filter((key) => value[key] !== undefined);
 }
 
-/**
- * Check of a nested schema. If that is still being compiled, its check is looked up when it is first used.
- */
-function nestedCheck(plan: ObjectPlan): Check {
-  return COMPILING.has(plan) ? deferred(() => objectCheck(plan)) : objectCheck(plan);
-}
-
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   return deferred(() => {
     const variants = node.variants();
@@ -229,7 +216,7 @@ function compileObject(plan: ObjectPlan): Check {
   const check: Check = (value, run) => {
     if (!isInputObject(value, run)) {
       if (schema === undefined || !(value instanceof schema)) return run.fail('type', 'must be an object');
-      // an instance inside of the input is valid already, and is kept
+      // an instance inside of the input was validated by its constructor, so it is returned unchanged
       return run.depth > 0 || plan.inputOf === undefined ? value : check(plan.inputOf(value), run);
     }
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
@@ -241,25 +228,13 @@ function compileObject(plan: ObjectPlan): Check {
     run.depth--;
     if (!isGood || extras === FAIL) return FAIL;
     if (run.isDry) return value;
-    return plan.rules === undefined
-      ? plan.build(values, value, extras)
-      : built(plan, values, value, extras, run);
+    const made = plan.build(values, value, extras);
+    return plan.rules === undefined ? made : noteRules(plan, made, run);
   };
   return check;
 }
 
-/** Returns the value of an object whose members are valid; FAIL if its rules report an issue. */
-export function built(
-  plan: ObjectPlan,
-  values: unknown[],
-  input: unknown,
-  extras: Input | undefined,
-  run: Run,
-): unknown {
-  return noteRules(plan, plan.build(values, input, extras), run);
-}
-
-/** Returns the value; FAIL if a rule of its class reports an issue. */
+/** Returns the value, or FAIL if a rule of its class reports an issue. */
 export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   if (plan.rules === undefined) return value;
   const issues = plan.rules(value);
@@ -271,7 +246,7 @@ export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   return issues.length === 0 ? value : FAIL;
 }
 
-/** Values of a dry run, which are not kept. */
+/** List of values for dry runs, which keep no values. */
 const NO_VALUES: unknown[] = [];
 
 /** Compiled fields of an object. */
@@ -306,7 +281,7 @@ export class Members {
     let isMore = false;
     for (const key in object) {
       if (at === count) {
-        isMore = true; // the member is unknown, or a field that was looked up before
+        isMore = true; // `key` is an unknown member, or a field that was looked up before
         break;
       }
       if (key !== members[at]!.key) {
@@ -325,7 +300,7 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // set last, because the checks of nested objects set it as well
+    run.isMore = isMore; // set last, because the checks of nested objects set it, too
     return values;
   }
 
@@ -380,7 +355,7 @@ export class Member {
   }
 }
 
-/** Field of an input. A read-only field is skipped, as OpenAPI allows. */
+/** Compiles a field of an input. The value of a read-only field is ignored, as OpenAPI allows. */
 function memberOf(field: FieldPlan): Member {
   const absent = absence(field);
   return field.isReadOnly
@@ -390,10 +365,13 @@ function memberOf(field: FieldPlan): Member {
 
 /** Members of an object. */
 export type Input = Readonly<Record<string, unknown>>;
-/** Handles unknown members: returns those that are kept, undefined if there are none, or FAIL. */
+/** Returns the unknown members that are kept, undefined if there are none, or FAIL. */
 type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
-/** Refuses unknown members, or keeps those that are JSON and do not hide a member of the class. */
+/**
+ * Compiles the function for unknown members. It refuses them, or keeps those that are JSON values and do not
+ * hide a member of the class.
+ */
 export function unknownMembers(plan: ObjectPlan): UnknownMembers {
   const known = new Set(plan.fields.map((field) => field.wireName));
   return (input, run) => {
@@ -437,7 +415,7 @@ const MAX_CHOICES = 8;
  * properties are public and have one shape.
  */
 export class Plain {
-  /** Accepts nothing: every value goes to its check. */
+  /** Accepts no value, so that every value goes to its check. */
   static readonly nothing: Plain = new Plain({ kind: 'any', constraints: {} });
 
   readonly kind: number;
@@ -464,9 +442,9 @@ export class Plain {
     );
     this.low = constraints.ge ?? -Number.MAX_VALUE;
     this.high = constraints.le ?? Number.MAX_VALUE;
-    // a text longer than that is left to the check
+    // a text longer than `longest` goes to the check
     this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN;
-    // a copy, because reading a frozen array takes a call
+    // a copy, because V8 reads a frozen array more slowly
     this.choices = node.kind === 'literal' ? [...node.values] : [];
   }
 
@@ -485,7 +463,7 @@ export class Plain {
           typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value)
         );
       case 3:
-        // the comparisons are false for NaN, and for infinity
+        // the comparisons are false for NaN and infinite numbers
         return typeof value === 'number' && value >= this.low && value <= this.high;
       case 4:
         return value === true || value === false;

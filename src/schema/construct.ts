@@ -18,7 +18,7 @@ import { FieldType } from './types.ts';
 import type { FieldSource, SchemaClass } from './types.ts';
 import type { Declaration } from './nodes.ts';
 
-/** A call of `Field()` as recorded by the probe. */
+/** A call of `Field()` that a probe has recorded. */
 interface Call extends Declaration {
   readonly name: string;
   /** Whether the member existed before: a base class or a constructor has made it. */
@@ -73,7 +73,7 @@ function nextValue(frame: Frame, source: FieldSource): unknown {
   return values[index];
 }
 
-/** Whether an initializer has thrown: then the member before the next call is missing. */
+/** Whether an initializer has thrown: then the member that precedes the next call is missing. */
 function isBroken({ of, cursor }: Frame, instance: object): boolean {
   const after = of.learnt.calls[cursor]?.after;
   return after !== undefined && !Object.hasOwn(instance, after);
@@ -88,7 +88,10 @@ function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | und
   throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, problem]);
 }
 
-/** Tokens such as `list(str)` are new objects in each call, so their kinds are compared. */
+/**
+ * Whether two sources are of one kind. Tokens such as `list(str)` are new objects in each call, so only their
+ * kinds can be compared.
+ */
 function isSameKind(source: FieldSource, expected: FieldSource): boolean {
   if (source instanceof FieldType)
     return expected instanceof FieldType && source.shape.kind === expected.shape.kind;
@@ -132,7 +135,7 @@ export function construct(
   };
   current = frame;
   try {
-    const instance = new of.schema(data as never); // every schema class accepts validated data
+    const instance = new of.schema(data as never); // the constructor of a schema class accepts any data
     if (frame.isTaken && frame.cursor !== values.length) {
       throw new SvcError('E_SCHEMA_FIELD_CALLS', [
         of.name,
@@ -164,7 +167,7 @@ export function enter(instance: object, schema: SchemaClass, data: unknown): 'ta
   return probing !== undefined && current === undefined ? probing.enter(instance, schema) : undefined;
 }
 
-/** Opens the frame of an instance made by `new`. */
+/** Opens the frame of an instance that `new` constructs. */
 export function enterDirectly(
   of: Constructed,
   instance: object,
@@ -201,8 +204,9 @@ export function apart<T>(run: () => T): T {
 }
 
 /**
- * Learns the fields of a class by constructing it. Computed initializers get stand-ins for the values of
- * fields: first objects that support every operation; if that fails, samples of the right type.
+ * Learns the fields of a class by constructing it. Initializers that compute with other fields get stand-ins
+ * for their values: first an object that supports every operation; if an initializer throws with it, samples
+ * of the right types.
  *
  * @throws SvcError `E_SCHEMA_PROBE` when both fail, or when a call does not belong to a member
  */
@@ -213,7 +217,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
       const probe = new Probe(schema, standIn);
       probing = probe;
       try {
-        new schema(ABSORBING as never); // the stand-in is accepted as argument of any constructor
+        new schema(ABSORBING as never); // a constructor may use its argument, and the stand-in supports every operation
         return probe.result();
       } catch (error) {
         if (error instanceof SvcError) throw error;

@@ -21,15 +21,15 @@ interface Format {
    * not at all.
    */
   readonly pattern: RegExp;
-  /** Whether the pattern is the whole test. */
+  /** Set if a text has the format exactly when it matches the pattern. */
   readonly isWhole?: true;
-  /** Faster equivalent pattern for texts up to a length. */
+  /** Equivalent pattern that is faster, for texts up to a length. */
   readonly short?: { readonly pattern: RegExp; readonly maxLength: number };
   test(text: string): boolean;
 }
 
 const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
-// the character classes do not overlap, so there is only one way to match: the time is linear
+// the character classes do not overlap, so a text matches in at most one way, in linear time
 const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*';
 const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
 /** Faster pattern for a text in which no part can be too long. */
@@ -45,7 +45,8 @@ const TIME = /^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-
 const DATE_SHAPE = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
 const TIME_SHAPE = '[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})';
 /**
- * First and last day on which a time may be in another year in UTC, because of its offset or a leap second.
+ * The first and the last day of all years. A time on these days may have a year in UTC that is not 0000 to
+ * 9999, because of its offset or a leap second.
  */
 const EDGE = '0000-01-01.*[+](?!00:00$)|9999-12-31.*(?::60|-(?!00:00$))';
 /** Pattern of a `datetime` for documents. */
@@ -61,7 +62,7 @@ const IPV6_SHAPE = /^(?=.*:)[0-9A-Fa-f:.]{2,45}$/;
  * brackets only around an IP literal.
  */
 const URI = uriPattern();
-/** Finds the IP literal of a URI, and whether it has a future version. */
+/** Matches the IP literal of a URI; the first group is `v` for a future version (RFC 3986 §3.2.2). */
 const IP_LITERAL = /^[^:]*:\/\/[^/?#[]*\[(v?)([^\]]*)\]/i;
 
 function emailPattern(before: string, label: string): RegExp {
@@ -86,7 +87,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
     isWhole: true,
     short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH },
     test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text),
-  }, // maximum length without < > (RFC 5321 §4.5.3.1.3)
+  }, // RFC 5321 §4.5.3.1.3 allows 256 characters with < and >
   uuid: { words: 'a UUID', maxLength: 36, pattern: UUID, isWhole: true, test: (text) => UUID.test(text) },
   date: {
     words: 'a date such as 2026-01-31',
@@ -192,7 +193,7 @@ export function momentMs(text: string): number {
   return AT_EDGE.test(text) ? NaN : (epochMs(text) ?? NaN);
 }
 
-/** Returns the time, or NaN when its year does not have four digits. */
+/** Returns the time, or NaN if its year in UTC is not 0000 to 9999. */
 export function checkedMs(ms: number): number {
   return ms >= FIRST_MS && ms <= LAST_MS ? ms : NaN;
 }
@@ -233,7 +234,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
   if (OUTSIDE_BASE64.test(padding === 0 ? text : text.slice(0, -padding))) return undefined;
   const decoded = Buffer.from(text, 'base64');
-  // a copy, so that the result does not share memory with Node's pool
+  // a copy, because `decoded` may share memory with Node's pool
   return new Uint8Array(decoded.buffer.slice(decoded.byteOffset, decoded.byteOffset + decoded.length));
 }
 
@@ -245,8 +246,8 @@ export function toBase64(bytes: Uint8Array): string {
 const HIGH_SURROGATE = /[\ud800-\udbff]/;
 
 /**
- * Returns the number of Unicode code points. The pattern fails at once on text without two-byte characters,
- * the usual case.
+ * Returns the number of Unicode code points. The search for a surrogate ends at once for the usual text
+ * without two-byte characters.
  */
 function codePoints(text: string): number {
   if (!HIGH_SURROGATE.test(text)) return text.length;
@@ -260,12 +261,15 @@ function codePoints(text: string): number {
   return count;
 }
 
-/** Whether the text has at least `least` code points. Counts only when `.length` does not decide it. */
+/**
+ * Whether the text has at least `least` code points. Counts them only if `.length` does not decide the
+ * result.
+ */
 export function hasAtLeast(text: string, least: number): boolean {
   return text.length >= least && (text.length >= least * 2 || codePoints(text) >= least);
 }
 
-/** Whether the text has at most `most` code points. Counts only when `.length` does not decide it. */
+/** Whether the text has at most `most` code points. Counts them only if `.length` does not decide the result. */
 export function hasAtMost(text: string, most: number): boolean {
   return text.length <= most || (text.length <= most * 2 && codePoints(text) <= most);
 }
@@ -279,7 +283,7 @@ export function isMultiple(value: number, factor: number): boolean {
   if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0;
   const [digits, exponent] = decimal(value),
     [factorDigits, factorExponent] = decimal(factor);
-  const shift = exponent - factorExponent; // at most 632: exponents of numbers are -324 ... 308
+  const shift = exponent - factorExponent; // at most 632: the exponents of numbers are -324 to 308
   return shift >= 0
     ? (digits * 10n ** BigInt(shift)) % factorDigits === 0n
     : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;

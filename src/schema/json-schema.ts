@@ -2,8 +2,8 @@
  * Converts schemas to JSON Schema 2020-12, for OpenAPI 3.1 and MCP.
  *
  * A published schema accepts everything that the validators accept. Where JSON Schema can express a rule, it
- * accepts nothing else. It is weaker for RegExp flags `i m s v`, lone surrogates, depth, and rules across
- * fields.
+ * accepts nothing else. It accepts more than the validators in four cases: patterns with the flags `i m s v`,
+ * lone surrogates, deep nesting, and rules across fields.
  *
  * Members by direction:
  *   input    optional if they have a default; `writeOnly` if secret; read-only ones are omitted, because
@@ -11,13 +11,13 @@
  *   output   required if they have a default, because the serializer fills it in; secret ones are omitted
  */
 import { defined } from '../base/options.ts';
-import { examplesOf, plansOf, plansWithin } from './nodes.ts';
+import { examplesOf, innerOf, plansOf, plansWithin } from './nodes.ts';
 import { serializerOf } from './output.ts';
 import { BASE64_PATTERN, FORMATS, MOMENT_PATTERN } from './formats.ts';
 import type { About, FieldPlan, ObjectPlan, TypeNode, Variant, Constraints } from './nodes.ts';
 import type { Literal } from './types.ts';
 
-/** Direction of values: input or output. */
+/** Whether a schema describes input or output. */
 type Direction = 'input' | 'output';
 
 /** Options for writing documents. */
@@ -43,15 +43,18 @@ interface Component {
 export class JsonSchemas {
   readonly #prefix: string;
   readonly #isOpenApi: boolean;
-  /** Definitions by plan or recursive type, then by direction. Equal directions share a definition. */
+  /**
+   * Definitions by plan or recursive type, then by direction. Both directions have one definition if they do
+   * not differ.
+   */
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
   /**
-   * Plans of union members in which the tag is required, by the tag's field. In the member's own plan the tag
-   * is optional.
+   * Plans of union members by the field of the tag. The tag is required in them, although it has a default in
+   * the member's own plan.
    */
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
-  /** Definitions that got another name because theirs was taken. Set by components(). */
+  /** Definitions that components() has given another name, because the wanted name was in use. */
   readonly renamed: Map<ObjectPlan | TypeNode, { readonly wanted: string; readonly name: string }> =
     new Map();
   #components: Readonly<Record<string, JsonSchema>> | undefined;
@@ -61,7 +64,7 @@ export class JsonSchemas {
     this.#isOpenApi = isOpenApi;
   }
 
-  /** Definitions in the order of first use. */
+  /** Plans and recursive types with a definition, in the order of first use. */
   get named(): ReadonlyMap<ObjectPlan | TypeNode, unknown> {
     return this.#found;
   }
@@ -77,10 +80,7 @@ export class JsonSchemas {
   /** Returns the schema of a field, with its description. */
   field(field: FieldPlan, direction: Direction): JsonSchema {
     const about = field.isSecret ? withoutExamples(field.about) : field.about;
-    const schema = Object.assign(
-      this.type(field.node, direction),
-      isEmpty(about) ? undefined : described(field.node, about),
-    );
+    const schema = Object.assign(this.type(field.node, direction), described(field.node, about));
     if (field.hasDefault && typeof field.default !== 'function' && !field.isSecret)
       schema['default'] = field.default;
     if (field.isSecret) schema['writeOnly'] = true;
@@ -138,7 +138,7 @@ export class JsonSchemas {
       byDirection.get(direction) ?? (other === undefined || [...within()].some(differs) ? undefined : other);
     if (component === undefined) {
       component = { base: name.replace(/[^A-Za-z0-9._-]/g, '_'), direction, refs: [], schema: {} };
-      // added before its content exists, because it may refer to itself
+      // added before its schema is made, because that may refer to the definition
       byDirection.set(direction, component);
       component.schema = make();
     }
@@ -208,7 +208,7 @@ export class JsonSchemas {
         return {
           type: 'array',
           prefixItems: node.members.map((member) => this.type(member, direction)),
-          items: {}, // omitted if empty, because linters expect members in it
+          items: {}, // linters expect `items` in the schema of an array
           minItems: node.members.length,
           maxItems: node.members.length,
         };
@@ -293,7 +293,7 @@ function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Directi
     : { additionalProperties: false };
 }
 
-/** Whether a class has different schemas in the two directions. */
+/** Whether the schema of a class for input differs from that for output. */
 function differs(plan: ObjectPlan): boolean {
   return plan.fields.some(
     (field) => field.isSecret || field.isReadOnly || field.isRequired !== isAlwaysSent(field),
@@ -313,7 +313,9 @@ function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Se
   });
 }
 
-/** Whether a type accepts every JSON value. Then other members of a union need no schema. */
+/**
+ * Whether a type accepts every JSON value. A union with such a member needs no schema for its other members.
+ */
 function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
   if (node.kind === 'any') return true;
   if (seen.has(node) || node.kind === 'list' || node.kind === 'record' || node.kind === 'tuple') return false;
@@ -326,7 +328,7 @@ function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   const distinct = new Map(
     schemas.map((schema) => {
       const text = JSON.stringify(schema);
-      // schemas with references are not compared, because references have no text before components()
+      // schemas with references are not compared, because components() sets the text of the references later
       return [text.includes('"$ref":""') ? schema : text, schema] as const;
     }),
   );
@@ -334,28 +336,9 @@ function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   return others.length === 0 ? only! : { anyOf: [only, ...others] };
 }
 
-/** Returns the types inside a type, except schema classes. */
-function innerOf(node: TypeNode): readonly TypeNode[] {
-  switch (node.kind) {
-    case 'list':
-    case 'record':
-      return [node.item];
-    case 'nullable':
-      return [node.inner];
-    case 'choice':
-    case 'tuple':
-      return node.members;
-    case 'lazy':
-      return [node.resolve()];
-    default:
-      return [];
-  }
-}
-
 function described(node: TypeNode, about: About): JsonSchema {
-  const serializer = serializerOf(node);
   const examples = examplesOf(about).flatMap((example) => {
-    const written = serializer.toValue(example);
+    const written = serializerOf(node).toValue(example);
     return written.ok ? [written.value] : [];
   });
   return defined({
@@ -368,10 +351,6 @@ function described(node: TypeNode, about: About): JsonSchema {
 
 function withoutExamples({ example: _, examples: __, ...about }: About): About {
   return about;
-}
-
-function isEmpty(about: About): boolean {
-  return Object.values(about).every((value) => value === undefined);
 }
 
 /*
@@ -447,10 +426,10 @@ function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
   const either = [
     minLength === undefined || minLength % 3 === 1 || minLength === 0
       ? undefined
-      : longerOr(least! + 1, minLength % 3 === 0 ? '[^=]$' : '[^=]=?$'),
+      : patternOr({ minLength: least! + 1 }, minLength % 3 === 0 ? '[^=]$' : '[^=]=?$'),
     maxLength === undefined || maxLength % 3 === 0
       ? undefined
-      : shorterOr(most! - 4, maxLength % 3 === 1 ? '==$' : '=$'),
+      : patternOr({ maxLength: most! - 4 }, maxLength % 3 === 1 ? '==$' : '=$'),
   ].filter((rule) => rule !== undefined);
   return defined({
     type: 'string',
@@ -463,26 +442,17 @@ function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
   });
 }
 
-function longerOr(minLength: number, pattern: string): JsonSchema {
+function patternOr(length: JsonSchema, pattern: string): JsonSchema {
   return {
     anyOf: [
-      { type: 'string', minLength },
-      { type: 'string', pattern },
-    ],
-  };
-}
-
-function shorterOr(maxLength: number, pattern: string): JsonSchema {
-  return {
-    anyOf: [
-      { type: 'string', maxLength },
+      { type: 'string', ...length },
       { type: 'string', pattern },
     ],
   };
 }
 
 /**
- * Returns the keywords of a file. They can name one media type but not a choice. Sizes are in octets (OpenAPI
+ * Returns the keywords of a file. They can name one media type, but not several. Sizes are in octets (OpenAPI
  * 3.1.1 §4.8.14.3).
  */
 function fileSchema({ contentTypes = [], minLength, maxLength }: Constraints): JsonSchema {
@@ -508,7 +478,7 @@ const BEYOND_TYPE = ['const', 'enum', 'oneOf', 'anyOf', 'allOf'];
  * `anyOf`, because null would not satisfy them.
  */
 function orNull(schema: JsonSchema): JsonSchema {
-  if (Object.keys(schema).length === 0) return schema; // a schema without keywords accepts null already
+  if (Object.keys(schema).length === 0) return schema; // a schema without keywords also accepts null
   if (typeof schema['type'] !== 'string' || BEYOND_TYPE.some((keyword) => keyword in schema))
     return { anyOf: [schema, { type: 'null' }] };
   schema['type'] = [schema['type'], 'null'];

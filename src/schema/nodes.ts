@@ -6,7 +6,7 @@
  * schema class contains a function that returns its plan, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
+import { bool, defined, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
 import { FieldType, isSchemaClass } from './types.ts';
 import type {
@@ -100,7 +100,7 @@ export interface FieldPlan {
   readonly default: unknown;
   readonly isSecret: boolean;
   readonly isReadOnly: boolean;
-  /** Whether a query, header or form may repeat the name, which gives a list. */
+  /** Whether the type is a list, so that a query, header or form may repeat the name. */
   readonly isList: boolean;
   readonly about: About;
 }
@@ -115,11 +115,11 @@ export interface RuleIssue {
 /** An object type: the fields of a schema class or a plain shape, in the order of declaration. */
 export interface ObjectPlan {
   readonly name: string;
-  /** Class of the schema; undefined for a shape that {@link fieldsOf} compiled. */
+  /** Class of the schema; undefined for an object of fields. */
   readonly schema: SchemaClass | undefined;
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra;
-  /** Names that an unknown member must not have, because the class uses them. */
+  /** Names of members of the class, which an unknown member must not have. */
   readonly reserved: ReadonlySet<string>;
   /**
    * Returns the members of an instance as input, so that an instance given as whole input is validated again.
@@ -131,8 +131,8 @@ export interface ObjectPlan {
    */
   readonly rules?: ((value: unknown) => readonly RuleIssue[]) | undefined;
   /**
-   * Makes the value from validated members in the order of `fields`. Exceptions of the class's initializers
-   * are passed on.
+   * Makes the value from validated members in the order of `fields`. An exception of an initializer of the
+   * class is thrown to the caller.
    */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }
@@ -254,7 +254,7 @@ export function readField(
   const constraintKinds = BY_KIND[constrainedKind(shape, owner)] ?? {};
   const read = readOptions(`the field ${owner}`, options, { ...ABOUT, ...PRESENCE, ...constraintKinds });
   if (startsWithDefault && read.default !== undefined)
-    throw wrong(owner, 'it starts with a default and has another one as option "default"');
+    throw wrong(owner, 'its first argument is a default, and the option "default" is another one');
   const fallback = startsWithDefault ? source : read.default;
   if (fallback !== undefined && read.optional === true)
     throw wrong(owner, 'it is optional and has a default: a member with a default may be absent already');
@@ -300,11 +300,21 @@ export function fieldFault(name: string, owner: string, problem: string): SvcErr
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return typeof value === 'string'
-    ? String
-    : typeof value === 'boolean'
-      ? Boolean
-      : new FieldType({ kind: Number.isInteger(value) ? 'int' : 'float' });
+  return withoutDefault(value) as TypeSource; // a type stands for each default
+}
+
+/** Returns the type of a field that is declared by its default. */
+export function withoutDefault(source: FieldSource): FieldSource {
+  switch (typeof source) {
+    case 'string':
+      return String;
+    case 'boolean':
+      return Boolean;
+    case 'number':
+      return new FieldType({ kind: Number.isInteger(source) ? 'int' : 'float' });
+    default:
+      return source;
+  }
 }
 
 type SourceShape =
@@ -327,7 +337,7 @@ function shapeOf(source: unknown, owner: string): SourceShape {
   );
 }
 
-/** Returns the kind to which the options apply: that of the type inside `nullable` or `lazy`. */
+/** Returns the kind of the type to which the options apply: the type inside `nullable` or `lazy`. */
 function constrainedKind(shape: SourceShape, owner: string): string {
   if (shape.kind === 'nullable') return constrainedKind(shapeOf(shape.inner, owner), owner);
   if (shape.kind === 'lazy') {
@@ -335,7 +345,7 @@ function constrainedKind(shape: SourceShape, owner: string): string {
     try {
       target = shape.get();
     } catch {
-      return 'object'; // the type is declared later; it is usually a class, which accepts no constraints
+      return 'object'; // the type is declared later, so it is usually a class, which accepts no constraints
     }
     return constrainedKind(shapeOf(target, owner), owner);
   }
@@ -345,7 +355,7 @@ function constrainedKind(shape: SourceShape, owner: string): string {
 type Read = Readonly<Record<string, unknown>>;
 
 function constraintsOf(read: Read, owner: string): Constraints {
-  // TEXTS has validated the values
+  // TEXTS allows only the names of formats
   const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined;
   if (read['email'] === true && (read['format'] ?? 'email') !== 'email')
     throw wrong(owner, `it has email: true and another format, "${format}"`);
@@ -356,10 +366,8 @@ function constraintsOf(read: Read, owner: string): Constraints {
     found[name] = read[name];
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
-  ); // FILES has validated the values
-  const constraints = Object.freeze(
-    Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints,
-  );
+  ); // FILES allows only lists of texts
+  const constraints: Constraints = Object.freeze(defined(found));
   const {
     minLength = 0,
     maxLength = Infinity,
@@ -369,7 +377,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
     lt = Infinity,
   } = constraints;
   if (minLength > maxLength || Math.max(ge, gt) > Math.min(le, lt))
-    throw wrong(owner, 'its least value is above its greatest: nothing could satisfy both');
+    throw wrong(owner, 'its lower bound is above its upper bound, so no value could satisfy both');
   return constraints;
 }
 
@@ -394,10 +402,8 @@ export function examplesOf({ example, examples = [] }: About): readonly unknown[
 }
 
 function aboutOf(read: Read): About {
-  const entries = ['title', 'description', 'example', 'examples', 'deprecated']
-    .filter((name) => read[name] !== undefined)
-    .map((name) => [name, read[name]] as const);
-  return Object.freeze(Object.fromEntries(entries) as About);
+  const { title, description, example, examples, deprecated } = read;
+  return Object.freeze(defined({ title, description, example, examples, deprecated }) as About);
 }
 
 function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
@@ -450,8 +456,8 @@ function membersOf(
 const LAZY_NODES = new WeakMap<object, TypeNode>();
 
 /**
- * Returns one node per token, so that a type that contains itself becomes a cycle and does not recurse
- * without end.
+ * Returns the same node for the same token. So a type that contains itself becomes a cycle of nodes, and does
+ * not recurse without end.
  */
 function lazyNode(
   shape: Extract<SourceShape, { kind: 'lazy' }>,
@@ -495,7 +501,10 @@ function literalsOf(values: readonly Literal[], owner: string): readonly Literal
   return Object.freeze([...new Set(values)]);
 }
 
-/** Finds the variants of a union on first use, because their classes may be declared later. */
+/**
+ * Returns the function that finds the variants of a union. It is called on first use, because the classes of
+ * the variants may be declared later.
+ */
 function unionOf(
   tag: string,
   members: readonly SchemaClass[],
@@ -512,10 +521,13 @@ function unionOf(
       const plan = resolve(member);
       const field = plan.fields.find((candidate) => candidate.name === tag);
       if (field?.node.kind !== 'literal')
-        throw wrong(owner, `${plan.name} has no literal field "${tag}", by which the union would know it`);
+        throw wrong(owner, `${plan.name} has no literal field "${tag}", which the union needs as its tag`);
       for (const value of field.node.values) {
         if (taken.has(value))
-          throw wrong(owner, `two schemas of its union have the same "${tag}": ${JSON.stringify(value)}`);
+          throw wrong(
+            owner,
+            `two schemas of its union have the same value of the tag "${tag}": ${JSON.stringify(value)}`,
+          );
         taken.add(value);
       }
       return { plan, tagWire: field.wireName, values: field.node.values };
@@ -539,6 +551,24 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
+/** Returns the types inside a type, except schema classes. */
+export function innerOf(node: TypeNode): readonly TypeNode[] {
+  switch (node.kind) {
+    case 'list':
+    case 'record':
+      return [node.item];
+    case 'nullable':
+      return [node.inner];
+    case 'choice':
+    case 'tuple':
+      return node.members;
+    case 'lazy':
+      return [node.resolve()];
+    default:
+      return [];
+  }
+}
+
 /** Returns every object plan that a type leads to, including itself, each once and in order. */
 export function plansWithin(
   node: TypeNode,
@@ -547,13 +577,9 @@ export function plansWithin(
 ): Set<ObjectPlan> {
   if (seen.has(node)) return found;
   seen.add(node);
-  if (node.kind === 'list' || node.kind === 'record') plansWithin(node.item, found, seen);
-  else if (node.kind === 'nullable') plansWithin(node.inner, found, seen);
-  else if (node.kind === 'choice' || node.kind === 'tuple')
-    for (const member of node.members) plansWithin(member, found, seen);
-  else if (node.kind === 'lazy') plansWithin(node.resolve(), found, seen);
-  else if (node.kind === 'object') plansOf(node.plan(), found, seen);
-  else if (node.kind === 'union') for (const variant of node.variants()) plansOf(variant.plan, found, seen);
+  if (node.kind === 'object') plansOf(node.plan(), found, seen);
+  if (node.kind === 'union') for (const variant of node.variants()) plansOf(variant.plan, found, seen);
+  for (const inner of innerOf(node)) plansWithin(inner, found, seen);
   return found;
 }
 

@@ -3,7 +3,7 @@
  * its schema.
  *
  * Rules:
- *   only declared members, written under their aliases; methods, getters and other members are left out
+ *   only declared members are written, under their aliases; methods, getters and other members are left out
  *   a `secret` member that is present is an issue: the response is a 500, and the secret is not sent
  *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (in an integer field a number if it is safe)
  *   an absent member has its default
@@ -16,10 +16,10 @@ import {
   anyCheck,
   bytesCheck,
   datetimeCheck,
-  integerCheck,
   nameProblem,
   literalMessage,
   MAX_DEPTH,
+  numberCheck,
   tooDeep,
 } from './validation-run.ts';
 import { toBase64 } from './formats.ts';
@@ -33,6 +33,7 @@ import {
   Member,
   Members,
   nullableCheck,
+  oncePerPlan,
   Plain,
   recordCheck,
   runCheck,
@@ -63,13 +64,11 @@ export function serializerOf(node: TypeNode): Serializer {
   });
 }
 
-const CHECKS = new WeakMap<ObjectPlan, Check>();
-
 /** Returns the compiled check of a type in a reply. The check returns the value in JSON, or FAIL. */
 export function outputCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'int':
-      return integerOutput(integerCheck(node.constraints));
+      return integerOutput(numberCheck(node.constraints, true));
     case 'any':
       return anyOutput;
     case 'datetime':
@@ -122,12 +121,12 @@ function choiceOutput(members: readonly TypeNode[]): Check {
   };
 }
 
-/** Refuses a promise, which would otherwise look like an object without members. */
+/** Returns a check that refuses a promise, which would otherwise be written as an object without members. */
 function noPromise(check: Check): Check {
   return (value, run) => (isThenable(value) ? run.fail('type', FORGOTTEN_AWAIT) : check(value, run));
 }
 
-/** Checks a value of a class, and converts it. */
+/** Returns a check that requires a value of a class, and converts the value to text. */
 function thatIs(
   isKind: (value: unknown) => boolean,
   message: string,
@@ -142,8 +141,8 @@ function thatIs(
 }
 
 /**
- * Check of an integer. Databases return large integers as bigint; those that a number can hold become
- * numbers.
+ * Check of an integer. Databases return large integers as bigint. A bigint that a number can hold becomes a
+ * number.
  */
 function integerOutput(check: Check): Check {
   return (value, run) =>
@@ -181,7 +180,7 @@ function partsOutput(value: object, run: Run): unknown {
     const written = nameProblem(key, run) ?? anyOutput(part, run);
     if (written === FAIL) mark = run.place(mark, Array.isArray(value) ? Number(key) : key);
     else if (key !== '__proto__') (out as Record<string, unknown>)[key] = written;
-    // an assignment would set the prototype
+    // defined, because an assignment to `__proto__` would set the prototype
     else Object.defineProperty(out, key, { value: written, enumerable: true });
   }
   run.depth--;
@@ -208,11 +207,7 @@ function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
 }
 
 /** Compiled output of an object plan. */
-function objectOutput(plan: ObjectPlan): Check {
-  let check = CHECKS.get(plan);
-  if (check === undefined) CHECKS.set(plan, (check = compileOutput(plan)));
-  return check;
-}
+const objectOutput = oncePerPlan(compileOutput);
 
 function compileOutput(plan: ObjectPlan): Check {
   const members = new Members(
@@ -237,7 +232,7 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    const out: Record<string, unknown> = {}; // an object without the absent members
+    const out: Record<string, unknown> = {}; // has no member for an absent value
     if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);
@@ -251,7 +246,10 @@ function compileOutput(plan: ObjectPlan): Check {
 
 const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
 
-/** Value of an absent member: its default, written like any other value. An absent secret member is valid. */
+/**
+ * Returns the function that makes the value of an absent member: its default in the form of the reply. An
+ * absent secret member is valid.
+ */
 function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   if (field.isSecret) return () => undefined;
   if (field.isReadOnly && field.isOptional)
@@ -262,7 +260,9 @@ function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   return (run) => check(make(run), run);
 }
 
-/** Returns unknown members that `extra: 'allow'` keeps. */
+/**
+ * Adds the unknown members that `extra: 'allow'` keeps to `out`. Returns false if one of them is not valid.
+ */
 function extraOutput(
   plan: ObjectPlan,
   value: Readonly<Record<string, unknown>>,

@@ -2,13 +2,13 @@
  * Parser of regular expressions: converts the source of a RegExp to a tree, whose nodes and character sets
  * are declared here.
  *
- * JavaScript has accepted the source, so the parser need not find every syntax error. If an exact set of
- * characters would be too expensive, a larger one is used: \p{...} and \q{...} are all characters, \b matches
- * the empty text.
+ * JavaScript has accepted the source before, so the parser need not find every syntax error. If an exact set
+ * of characters would be too expensive, a larger one is used: \p{...} and \q{...} are all characters, \b
+ * matches the empty text.
  *
  * A character set is a bit set over ASCII, with one bit for all other characters. A bounded repetition counts
- * as unbounded if it has at least MANY rounds. It also counts as unbounded if a text can be split into its
- * rounds in many ways: (a{1,9}){1,9}.
+ * as unbounded if it has at least MANY rounds. It also counts as unbounded if a text can be divided among its
+ * rounds in many ways, as for (a{1,9}){1,9}.
  */
 
 /** Number of rounds from which on a repetition counts as unbounded. */
@@ -60,6 +60,17 @@ export type Tree =
   | { readonly kind: 'sequence' | 'choice'; readonly parts: readonly Tree[] }
   | { readonly kind: 'repeat'; readonly part: Tree; readonly least: number; readonly most: number };
 
+/** Code points of the escapes that stand for one control character. */
+const CONTROLS: Readonly<Record<string, number | undefined>> = {
+  n: 10,
+  r: 13,
+  t: 9,
+  v: 11,
+  f: 12,
+  b: 8,
+  0: 0,
+};
+
 /** Matches the empty text. */
 const EMPTY: Tree = { kind: 'empty' };
 /** Matches no text. */
@@ -85,8 +96,8 @@ function canBeEmpty(tree: Tree): boolean {
 }
 
 /**
- * Returns whether a text of several rounds can be split into them in many ways: the lengths of rounds differ,
- * and there are many.
+ * Returns whether a text can be divided among the rounds of a repetition in many ways, because rounds may
+ * have different lengths, and there may be many.
  */
 export function hasManySplits(part: Tree, rounds: number): boolean {
   const [least, most] = extent(part);
@@ -94,8 +105,8 @@ export function hasManySplits(part: Tree, rounds: number): boolean {
 }
 
 /**
- * Returns the minimum and maximum number of characters that a tree consumes. For an endless loop, the maximum
- * is that of one round more than the minimum: the automaton finds its hazards.
+ * Returns the minimum and maximum number of characters that a tree consumes. For a loop without a maximum,
+ * one round more than its minimum is counted, because the automaton finds the hazards of such loops.
  */
 function extent(tree: Tree): readonly [least: number, most: number] {
   if (tree.kind === 'chars') return [1, 1];
@@ -126,7 +137,8 @@ export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
   /**
-   * Trees of the look-behinds. Each ends with NEVER, because the pattern tries it again at every position.
+   * Trees of the look-behinds. Each ends with NEVER, because the matcher tries it again at every position, as
+   * if it failed.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;
@@ -236,25 +248,9 @@ class Parser {
         return negated(SPACES & ~OTHER);
       case 'p':
       case 'P':
-        this.#skip(/^\{[^}]*\}/);
-        return ALL; // a superset: this may report a hazard too many, but misses none
       case 'q':
         this.#skip(/^\{[^}]*\}/);
-        return ALL;
-      case 'n':
-        return setOf('\n');
-      case 'r':
-        return setOf('\r');
-      case 't':
-        return setOf('\t');
-      case 'v':
-        return setOf('\v');
-      case 'f':
-        return setOf('\f');
-      case 'b':
-        return setOf('\b');
-      case '0':
-        return setOf('\0');
+        return ALL; // a larger set, which may report a hazard that does not exist, but misses none
       case 'c':
         this.#next();
         return rangeSet(0, 31);
@@ -265,8 +261,10 @@ class Parser {
           /[uv]/.test(this.#flags) ? /^(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{4}))/ : /^([0-9a-fA-F]{4})/,
           char,
         );
-      default:
-        return this.#cased(setOf(char));
+      default: {
+        const code = CONTROLS[char];
+        return code === undefined ? this.#cased(setOf(char)) : rangeSet(code, code);
+      }
     }
   }
 
@@ -303,9 +301,8 @@ class Parser {
     const start = this.#at;
     const set = this.#escaped(letter);
     if ('dDwWsSpPqc'.includes(letter)) return { set, code: undefined };
-    const simple = { n: 10, r: 13, t: 9, v: 11, f: 12, b: 8, 0: 0 }[letter];
     const hex = this.#source.slice(start, this.#at).replace(/[{}]/g, '');
-    return { set, code: simple ?? (hex === '' ? letter.codePointAt(0) : parseInt(hex, 16)) };
+    return { set, code: CONTROLS[letter] ?? (hex === '' ? letter.codePointAt(0) : parseInt(hex, 16)) };
   }
 
   #cased(set: CharSet): CharSet {

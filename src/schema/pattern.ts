@@ -2,7 +2,7 @@
  * Finds patterns that can backtrack exponentially or polynomially, before a request uses them.
  *
  * Steps:
- *   pattern -> tree (pattern-parser.ts) -> Thompson automaton (here) -> does one text match one loop in two ways?
+ *   pattern -> tree (pattern-parser.ts) -> Thompson automaton (here) -> search for texts that match a loop in two ways
  *
  * A backtracking matcher tries every way in which a text can match. It is slow if one of these loops exists:
  *   state p, text w:  two different paths p -w-> p                        exponential: (a+)+  (a|a)*  (\w|\d)*
@@ -34,7 +34,9 @@ class PatternAutomaton {
   readonly #final: number;
   /** Consuming states that may follow each consuming state. */
   readonly #following = new Map<number, readonly number[]>();
-  /** Pairs of states, as `from * 4096 + to`, that are connected by two ways of free moves. */
+  /**
+   * Pairs of states, as `from * 4096 + to`, for which two sequences of free moves lead from one to the other.
+   */
   readonly #doubled = new Set<number>();
   /** States after which the pattern may be complete. */
   readonly #complete = new Set<number>();
@@ -130,7 +132,7 @@ class PatternAutomaton {
       if (before.includes(at) || ++steps > 4_000) return;
       if (at === this.#final) this.#complete.add(id);
       if (this.#states[at]!.set !== 0n) ways.set(at, (ways.get(at) ?? 0) + 1);
-      const bodyEnd = this.#bodies.get(at) ?? at; // in a new round, states of the body may be entered again
+      const bodyEnd = this.#bodies.get(at) ?? at; // a new round of the loop may enter the states of its body again
       const path = [...before.filter((state) => state < at || state >= bodyEnd), at];
       for (const target of this.#states[at]!.free) walk(target, path);
     };
@@ -231,7 +233,7 @@ class PatternAutomaton {
     const seen = new Set<number>();
     const stack: [number, number, number][] = [[p, p, q]];
     for (let item = stack.pop(); item !== undefined; item = stack.pop()) {
-      if (seen.size > 60_000) return true; // too many pairs to finish: reported as a hazard
+      if (seen.size > 60_000) return true; // the search would take too long, so the pattern is reported as a hazard
       for (const x of this.#following.get(item[0])!) {
         for (const y of this.#following.get(item[1])!) {
           if (!this.#overlap(x, y)) continue;
@@ -285,7 +287,7 @@ export interface PatternFinding {
 /** Maximum length of a tested text for a pattern that is exponential, or may be. */
 const LEAST_TESTED = 16;
 const MOST_TESTED = 500;
-/** Maximum number of ways to match that are tried for one text; each takes about 10 ns. */
+/** Maximum number of ways in which one text may be matched; a matcher takes about 10 ns for each. */
 const MOST_WAYS = 1_000_000;
 
 /** Returns a sentence about the hazard of a pattern; undefined if it is safe. */
@@ -341,14 +343,20 @@ function hazard(
   return { degree, message: `the pattern ${what}`, maxTestedLength };
 }
 
-/** Returns the greatest length of a text that can be cut in `exponent` places in at most MOST_WAYS ways. */
+/**
+ * Returns the greatest length of a text that `exponent` loops can divide among themselves in at most
+ * MOST_WAYS ways.
+ */
 function mostTested(exponent: number): number {
   let length = MOST_TESTED;
   while (length > 1 && waysToCut(length, exponent) > MOST_WAYS) length--;
   return length;
 }
 
-/** Returns the number of multisets of `places` places: C(length + places, places). */
+/**
+ * Returns the number of ways to divide a text at `places` places: the binomial coefficient C(length + places,
+ * places).
+ */
 function waysToCut(length: number, places: number): number {
   let ways = 1;
   for (let place = 1; place <= places; place++) ways *= (length + place) / place;

@@ -20,7 +20,7 @@ import type { Declaration, FieldPlan, ObjectPlan, TypeNode, RuleIssue } from './
 import type { Serializer } from './output.ts';
 import type { Check, Result } from './validation-run.ts';
 import type { TextInput } from './text.ts';
-import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
+import type { Extra, Infer, ScalarKind, SchemaClass, TypeSource } from './types.ts';
 
 const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
@@ -63,7 +63,7 @@ export interface CompiledType<T = unknown> {
  * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
  */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
-  // the cast is safe: instances of the class have the type T
+  // the instances of the class have the type T
   return classPlan(schema) as unknown as SchemaPlan<T>;
 }
 
@@ -135,9 +135,7 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
   );
 }
 
-/**
- * Returns the issues of examples by field name. Documents must not show values that requests may not have.
- */
+/** Returns the issues of examples by field name, because documents must not show invalid values. */
 export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
   return fields.flatMap((field) => {
     return examplesOf(field.about).flatMap((example) => {
@@ -195,12 +193,15 @@ class Plan implements SchemaPlan<object>, Constructed {
   readonly extra: Extra;
   readonly hazards: readonly FieldFinding[];
   /**
-   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, as they
-   * have unless a class declares a field again.
+   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, which
+   * is so unless a class declares an inherited field again.
    */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
-  /** Whether an instance is needed to know if an input is valid, because the class has rules of its own. */
+  /**
+   * Whether this class, or one that it contains, has rules, so that an input can only be validated by making
+   * an instance.
+   */
   #hasRules: boolean | undefined;
   readonly rules: ObjectPlan['rules'];
   #check: Check | undefined;
@@ -256,7 +257,7 @@ class Plan implements SchemaPlan<object>, Constructed {
       (input, run) => noteRules(this, construct(this, values, input, extras), run),
       data,
       undefined,
-    ); // an instance is made only for the rules, because `new` makes its own
+    ); // this instance is only for the rules, because `new` makes another one
     return checked.ok ? result : checked;
   }
 
@@ -286,7 +287,7 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    // own members of an instance are its fields, and unknown members that were kept
+    // the own members of an instance are its fields and the unknown members that were kept
     const members = instance as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
@@ -325,13 +326,8 @@ class ShapePlan implements SchemaPlan<object> {
   readonly hazards: readonly FieldFinding[];
 
   constructor(shape: object, owner: string) {
-    const declared = new Map<string, Declaration>();
-    for (const [name, marker] of Object.entries(shape)) {
-      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
-      declared.set(name, marker);
-    }
     this.name = owner;
-    this.fields = readFields(owner, declared);
+    this.fields = readFields(owner, shapeFields(owner, shape));
     this.hazards = findingsOf(this.fields);
   }
 
@@ -350,44 +346,40 @@ class ShapePlan implements SchemaPlan<object> {
   }
 }
 
-/** Returns a sample value for a declaration, used by computed initializers during the probe. */
+/**
+ * Returns the declarations of an object of fields.
+ * @throws SvcError `E_SCHEMA_FIELD` for a member that is not made by Field()
+ */
+export function shapeFields(owner: string, shape: object): ReadonlyMap<string, Declaration> {
+  return new Map(
+    Object.entries(shape).map(([name, marker]) => {
+      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
+      return [name, marker] as const;
+    }),
+  );
+}
+
+/**
+ * Returns a sample value for a declaration. During a probe, initializers that use other fields get such
+ * samples.
+ */
 function sampleOf({ source, options }: Declaration): unknown {
-  const given = options as
-    | {
-        readonly default?: unknown;
-        readonly example?: unknown;
-        readonly format?: unknown;
-        readonly email?: unknown;
-      }
-    | undefined;
-  const fallback = given?.example ?? given?.default;
+  const given = (options ?? {}) as Readonly<Record<string, unknown>>;
+  const fallback = given['example'] ?? given['default'];
   if (fallback !== undefined)
     return typeof fallback === 'function' ? apart(fallback as () => unknown) : fallback;
   if (typeof source === 'string' || typeof source === 'number' || typeof source === 'boolean') return source;
-  if (given?.email === true || given?.format === 'email') return 'someone@example.com';
+  if (given['email'] === true || given['format'] === 'email') return 'someone@example.com';
   return sampleOfType(source);
 }
 
 function sampleOfType(source: TypeSource): unknown {
-  if (source === Number) return 1;
-  if (source === Boolean) return true;
-  if (source === Date) return new Date(0);
-  if (!(source instanceof FieldType)) return source === String ? 'text' : {};
+  if (source === Number) return SAMPLES.float;
+  if (source === Boolean) return SAMPLES.bool;
+  if (source === Date) return SAMPLES.datetime;
+  if (!(source instanceof FieldType)) return source === String ? SAMPLES.str : {};
   const { shape } = source;
   switch (shape.kind) {
-    case 'int':
-    case 'float':
-      return 1;
-    case 'bool':
-      return true;
-    case 'datetime':
-      return new Date(0);
-    case 'date':
-      return '2000-01-01';
-    case 'uuid':
-      return '00000000-0000-4000-8000-000000000000';
-    case 'bytes':
-      return new Uint8Array();
     case 'list':
       return [];
     case 'nullable':
@@ -398,12 +390,27 @@ function sampleOfType(source: TypeSource): unknown {
       return shape.members.map(sampleOfType);
     case 'literal':
       return shape.values[0];
-    case 'str':
-      return 'text';
-    default:
+    case 'record':
+    case 'union':
+    case 'lazy':
       return {};
+    default:
+      return SAMPLES[shape.kind];
   }
 }
+
+const SAMPLES: Readonly<Record<ScalarKind, unknown>> = {
+  str: 'text',
+  int: 1,
+  float: 1,
+  bool: true,
+  datetime: new Date(0),
+  date: '2000-01-01',
+  uuid: '00000000-0000-4000-8000-000000000000',
+  bytes: new Uint8Array(),
+  file: {},
+  any: {},
+};
 
 /*
  * Rules across fields. `static check(self)` of a schema class gets an instance whose fields are valid. It

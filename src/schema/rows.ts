@@ -15,7 +15,7 @@ import type { Check, Run } from './validation-run.ts';
 interface RowNaming {
   /** Whether the column `created_at` is read into the member `createdAt`. */
   readonly snakeCase: boolean;
-  /** Whether text in an `any` field is JSON, because the engine has no JSON type. */
+  /** Whether text in a column of an `any` field is parsed as JSON, because the engine has no JSON type. */
   readonly parsesText: boolean;
 }
 
@@ -25,7 +25,7 @@ export interface RowReading {
   readonly missing: readonly string[];
   /** Columns that are not members, when the class forbids unknown members. */
   readonly unknown: readonly string[];
-  /** Returns the instance for a row, or FAIL. Paths of issues begin with the column. */
+  /** Returns the instance for a row, or FAIL. The paths of its issues begin with the name of the column. */
   readonly check: Check;
 }
 
@@ -41,7 +41,7 @@ export function rowReading(plan: ObjectPlan, columns: readonly string[], naming:
     missing: reader.missing,
     unknown: plan.extra === 'forbid' ? rest : [],
     check: (value, run) => {
-      const row = value as Row; // the caller passes only rows
+      const row = value as Row; // the caller passes only rows of a result
       const values = readMembers(members, row, run);
       if (values === FAIL) return FAIL;
       const extras =

@@ -18,10 +18,10 @@
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
 import { apart, called, enter, enterDirectly } from './construct.ts';
-import { FieldMarker, fieldFault } from './nodes.ts';
-import { classPlan, planOf } from './plan.ts';
+import { fieldFault, withoutDefault } from './nodes.ts';
+import { classPlan, planOf, shapeFields } from './plan.ts';
 import { Run } from './validation-run.ts';
-import { FAIL, isSchemaClass, FieldType } from './types.ts';
+import { FAIL, isSchemaClass } from './types.ts';
 import type { InspectOptions } from 'node:util';
 import type { Issue } from '../base/errors.ts';
 import type { Declaration } from './nodes.ts';
@@ -92,9 +92,9 @@ export class ValidationError extends BadRequest {
 }
 
 /**
- * Declares one field. The first argument is either a type: then the field is required, unless `default` or
- * `optional: true` is set. Or it is a default, which also gives the type: text, an integer (`int`), a
- * fraction (`float`), true or false.
+ * Declares one field. The first argument is a type or a default. With a type, the field is required, unless
+ * `default` or `optional: true` is set. A default also gives the type: text, an integer (`int`), a fraction
+ * (`float`), true or false.
  *
  * Its TypeScript type is that of the values in instances. In a class, it returns such a value; elsewhere it
  * returns a marker, which {@link fieldsOf} reads. Options are read when the schema is compiled, which throws
@@ -112,7 +112,7 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  // the cast is safe: the value is validated, or is a marker that stands for a value
+  // the value is validated, or a marker that stands for a validated value
   return called(source as FieldSource, options) as Infer<S>;
 }
 
@@ -204,12 +204,12 @@ export class Schema {
   ): DerivedClass<Omit<T, keyof S | keyof Schema> & { -readonly [K in keyof S]: S[K] }> {
     const base = this as unknown as SchemaClass;
     // the cast is safe: the return type describes the result
-    return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape), called) as never;
+    return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape)) as never;
   }
 
   /**
-   * Returns the members in their form on the wire, without secrets. It does not check them; a route with
-   * `response` does.
+   * Returns the members in their form on the wire, without secrets. It does not validate the members; a route
+   * with `response` does.
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
@@ -249,7 +249,7 @@ export function intersection<
   const fields = joinedFields(name, classes.map(declarationsOf));
   const extra = classes.some((schema) => classPlan(schema).extra === 'forbid') ? 'forbid' : 'ignore';
   // the cast is safe: the return type describes the result
-  return classOfFields(Schema as unknown as SchemaClass, name, fields, called, extra) as never;
+  return classOfFields(Schema as unknown as SchemaClass, name, fields, extra) as never;
 }
 type Joined<M extends readonly unknown[]> = M extends readonly [new (data: never) => infer T, ...infer Rest]
   ? Pick<T, FieldNames<T> & keyof T> & Joined<Rest>
@@ -268,7 +268,7 @@ function derived<T>(
   const { name, extra } = classPlan(schema);
   const fields = change(declarationsOf(schema), name);
   // the cast is safe: the caller's return type describes the result
-  return classOfFields(Schema as unknown as SchemaClass, name + suffix, fields, called, extra) as never;
+  return classOfFields(Schema as unknown as SchemaClass, name + suffix, fields, extra) as never;
 }
 
 const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
@@ -304,21 +304,15 @@ function classOf(instance: Schema): SchemaClass | undefined {
 
 type Declarations = ReadonlyMap<string, Declaration>;
 
-/** Returns a class with these fields in addition to those of `base`. */
-function classOfFields(
-  base: SchemaClass,
-  name: string,
-  fields: Declarations,
-  field: (source: FieldSource, options: object | undefined) => unknown,
-  extra?: unknown,
-): SchemaClass {
+/** Returns a subclass of `base` with these fields in addition to inherited ones. */
+function classOfFields(base: SchemaClass, name: string, fields: Declarations, extra?: unknown): SchemaClass {
   // the constructors of schema classes accept members
   const Base = base as unknown as new (data: never) => object;
   const Derived = class extends Base {
     constructor(data: never) {
       super(data);
       const members = this as Record<string, unknown>;
-      for (const [member, { source, options }] of fields) members[member] = field(source, options);
+      for (const [member, { source, options }] of fields) members[member] = called(source, options);
     }
   };
   Object.defineProperty(Derived, 'name', { value: name, configurable: true });
@@ -340,20 +334,6 @@ function partialOf(fields: Declarations): Declarations {
   );
 }
 
-/** Returns the type of a field that is declared by its default. */
-function withoutDefault(source: FieldSource): FieldSource {
-  switch (typeof source) {
-    case 'string':
-      return String;
-    case 'boolean':
-      return Boolean;
-    case 'number':
-      return new FieldType({ kind: Number.isInteger(source) ? 'int' : 'float' });
-    default:
-      return source;
-  }
-}
-
 /** Returns the named fields, or all others. @throws SvcError `E_SCHEMA_FIELD` for a name that no field has */
 function chosenOf(
   owner: string,
@@ -365,19 +345,6 @@ function chosenOf(
     if (!fields.has(name))
       throw fieldFault(name, owner, `there is no such field: ${[...fields.keys()].join(', ')}`);
   return new Map([...fields].filter(([name]) => names.includes(name) === isKept));
-}
-
-/**
- * Returns the fields of a shape.
- * @throws SvcError `E_SCHEMA_FIELD` for a member that is not made by Field()
- */
-function shapeFields(owner: string, shape: object): Declarations {
-  return new Map(
-    Object.entries(shape).map(([name, marker]) => {
-      if (!(marker instanceof FieldMarker)) throw fieldFault(name, owner, 'its value is not made by Field()');
-      return [name, marker] as const;
-    }),
-  );
 }
 
 /**

@@ -1,15 +1,24 @@
 /**
- * Compiles nodes to closures that validate text sources: query, headers, cookies, path, forms. Text is
- * converted to the type, and repeated names make lists. Then the rules of compile.ts apply.
+ * Compiles nodes to closures that validate text sources: query, headers, cookies and forms. Text is converted
+ * to the type of its field; the values of a repeated name become a list. Then the rules of compile.ts apply.
  *
  * Empty text counts as absent for an optional member that is not a string: `?page=` means no page.
  */
 import type { FileLike, Literal } from './types.ts';
+import { innerOf } from './nodes.ts';
 import type { ObjectPlan, TypeNode } from './nodes.ts';
 import { anyCheck, countCheck, literalMessage, choiceCheck } from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Check } from './validation-run.ts';
-import { absence, built, deferred, jsonCheck, listCheck, unknownMembers } from './compile.ts';
+import {
+  absence,
+  deferred,
+  jsonCheck,
+  listCheck,
+  noteRules,
+  oncePerPlan,
+  unknownMembers,
+} from './compile.ts';
 import type { Input } from './compile.ts';
 
 /**
@@ -25,14 +34,8 @@ interface TextMap {
   files?(name: string): readonly FileLike[];
 }
 
-const CHECKS = new WeakMap<ObjectPlan, Check>();
-
 /** Compiled check of a text source. */
-export function textCheck(plan: ObjectPlan): Check {
-  let check = CHECKS.get(plan);
-  if (check === undefined) CHECKS.set(plan, (check = compileText(plan)));
-  return check;
-}
+export const textCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileText);
 
 const INTEGER = /^-?(?:0|[1-9]\d{0,15})$/;
 const DECIMAL = /^-?(?:0|[1-9]\d{0,308})(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?$/;
@@ -68,7 +71,7 @@ function compileText(plan: ObjectPlan): Check {
       values.push(out);
     }
     const extras = unknown?.(isMap ? recordOf(source) : source, run);
-    return isGood && extras !== FAIL ? built(plan, values, input, extras, run) : FAIL;
+    return isGood && extras !== FAIL ? noteRules(plan, plan.build(values, input, extras), run) : FAIL;
   };
 }
 
@@ -92,7 +95,7 @@ function recordOf(source: TextMap): Input {
     const raw = fromMap(source, name);
     found.push([name, typeof raw === 'object' && !Array.isArray(raw) ? undefined : raw]);
   }
-  return Object.fromEntries(found); // fromEntries() defines own members, even for a name such as __proto__
+  return Object.fromEntries(found); // fromEntries() makes an own member even of the name __proto__
 }
 
 /** Whether empty text counts as absent for a member: true unless it is a string. */
@@ -108,13 +111,10 @@ function takesEmpty(node: TypeNode): boolean {
     case 'literal':
       return node.values.includes('');
     case 'list':
-      return takesEmpty(node.item);
     case 'nullable':
-      return takesEmpty(node.inner);
     case 'choice':
-      return node.members.some(takesEmpty);
     case 'lazy':
-      return takesEmpty(node.resolve());
+      return innerOf(node).some(takesEmpty);
     default:
       return false;
   }
@@ -235,17 +235,18 @@ export function fileLimit(node: TypeNode): number | undefined {
     case 'file':
       return node.constraints.maxLength ?? Infinity;
     case 'list':
-      return fileLimit(node.item);
     case 'nullable':
-      return fileLimit(node.inner);
     case 'lazy':
-      return fileLimit(node.resolve());
+      return fileLimit(innerOf(node)[0]!);
     default:
       return undefined;
   }
 }
 
-/** Returns why a text source cannot hold a type, or undefined; used when routes are compiled. */
+/**
+ * Returns the reason why a text source cannot hold a type, or undefined if it can. Called when routes are
+ * compiled.
+ */
 export function textIssue(node: TypeNode, isForm: boolean): string | undefined {
   switch (node.kind) {
     case 'object':
@@ -269,18 +270,13 @@ export function textIssue(node: TypeNode, isForm: boolean): string | undefined {
         ? 'a list of lists cannot be sent as text'
         : textIssue(node.item, isForm);
     case 'nullable':
-      return textIssue(node.inner, isForm);
     case 'lazy':
-      return textIssue(node.resolve(), isForm);
+      return textIssue(innerOf(node)[0]!, isForm);
     default:
       return undefined;
   }
 }
 
 function itemKind(node: TypeNode): TypeNode['kind'] {
-  return node.kind === 'nullable'
-    ? itemKind(node.inner)
-    : node.kind === 'lazy'
-      ? itemKind(node.resolve())
-      : node.kind;
+  return node.kind === 'nullable' || node.kind === 'lazy' ? itemKind(innerOf(node)[0]!) : node.kind;
 }

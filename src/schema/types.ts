@@ -95,7 +95,7 @@ export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'inte
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
   : S;
 
-/** Structure of a token. */
+/** The kind of a token, and the types and options inside of it. */
 type Shape =
   | { readonly kind: ScalarKind }
   | { readonly kind: 'list' | 'record'; readonly item: TypeSource; readonly options: object | undefined }
@@ -342,7 +342,7 @@ type Loose<T, W = IsWritable<T>> = {
       : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true
         ? never
         : K;
-}[Fields<T>]; // names of optional members and getters
+}[Fields<T>]; // the names of optional members and getters
 /**
  * Type of a value that a handler may return for a schema: its fields without methods; optional ones and
  * getters may be absent. `unknown` stays `unknown`.

@@ -5,7 +5,7 @@
  *   check(value, run) -> the converted value, or FAIL with an issue noted in `run`
  *
  * A check reports an issue without a path. Each enclosing check adds its key to the paths of the new issues.
- * So a path costs nothing while the input is valid. The path is reversed at the end.
+ * So no path is made while the input is valid.
  */
 import { FAIL } from './types.ts';
 import {
@@ -42,7 +42,7 @@ interface Draft {
   readonly message: string;
   path: Path | undefined;
 }
-/** A path with the outermost key first; each new key goes in front. */
+/** Path of an issue, as a linked list. The first key is the outermost one. */
 interface Path {
   readonly key: string | number;
   readonly within: Path | undefined;
@@ -55,12 +55,13 @@ export class Run {
   /** Number of issues reported. */
   count = 0;
   /**
-   * True after more than {@link MAX_ISSUES} issues, or after the first one of a dry run, so that loops stop.
+   * True after more than {@link MAX_ISSUES} issues, or after the first issue of a dry run, so that loops
+   * stop.
    */
   isFull = false;
   /** Whether the object read last may have unknown members. */
   isMore = false;
-  /** Number of alternatives tried. */
+  /** Number of alternatives of unions that were tried. */
   trials = 0;
   readonly isForm: boolean;
   /**
@@ -85,7 +86,8 @@ export class Run {
     }
     const draft: Draft = { code, message, path: undefined };
     if (this.#issues === undefined)
-      // an array literal, because most inputs have one issue, and push() would reserve memory for seventeen
+      // an array literal, because most invalid inputs have one issue, and push() on an empty array reserves
+      // memory for seventeen
       this.#issues = [draft];
     else this.#issues.push(draft);
     this.count++;
@@ -108,7 +110,8 @@ export class Run {
   }
 
   /**
-   * Puts `key` in front of the paths of all issues from number `mark` on. Returns the mark for the next part.
+   * Puts `key` in front of the paths of all issues from number `mark` on. Returns the number of issues, which
+   * is the mark for the next key.
    */
   place(mark: number, key: string | number): number {
     if (mark === this.count) return mark;
@@ -151,7 +154,7 @@ function locationOf(path: Path | undefined, at: string | undefined): (string | n
   return items;
 }
 
-/** Returns a member name of the input in a form that a path may show. */
+/** Returns a member name of the input as an issue shows it: cut to 128 UTF-16 units, and well-formed. */
 function clipped(key: string): string {
   return key.length <= MAX_KEY_LENGTH && key.isWellFormed()
     ? key
@@ -178,7 +181,7 @@ export function stringCheck(constraints: Constraints): Check {
   const tooShort = `must have at least ${counted(minLength, 'character')}`,
     tooLong = `must have at most ${counted(maxLength, 'character')}`;
   const rest = stringRest(constraints);
-  // all formats are ASCII, so a text with a format cannot contain lone surrogates
+  // every format allows only ASCII, so a text with a format has no lone surrogates
   const needsLook = constraints.format === undefined;
   return (value, run) => {
     if (typeof value !== 'string') return run.fail('type', 'must be a string');
@@ -208,27 +211,13 @@ function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
   };
 }
 
-/** Check of an integer of ±(2^53 - 1) within its bounds. */
-export function integerCheck(constraints: Constraints): Check {
+/** Check of a finite number, or of an integer of ±(2^53 - 1), within its bounds. */
+export function numberCheck(constraints: Constraints, isInt: boolean): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
   return (value, run) => {
-    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return numberIssue(value, true, run);
-    if (value < ge) return run.fail('ge', `must be at least ${ge}`);
-    if (value > le) return run.fail('le', `must be at most ${le}`);
-    return rest === undefined ? value : (rest(value, run) ?? value);
-  };
-}
-
-/**
- * Check of a finite number within its bounds. It repeats the code of {@link integerCheck}, because V8 does
- * not inline a test from a variable.
- */
-export function floatCheck(constraints: Constraints): Check {
-  const { ge = -Infinity, le = Infinity } = constraints;
-  const rest = numberRest(constraints);
-  return (value, run) => {
-    if (typeof value !== 'number' || !Number.isFinite(value)) return numberIssue(value, false, run);
+    if (typeof value !== 'number' || !(isInt ? Number.isSafeInteger(value) : Number.isFinite(value)))
+      return numberIssue(value, isInt, run);
     if (value < ge) return run.fail('ge', `must be at least ${ge}`);
     if (value > le) return run.fail('le', `must be at most ${le}`);
     return rest === undefined ? value : (rest(value, run) ?? value);
@@ -316,7 +305,10 @@ export function literalCheck(values: readonly Literal[]): Check {
   return (value, run) => (set.has(value) ? value : run.fail('enum', message));
 }
 
-/** Returns the values of a literal as text for messages; never the submitted value. */
+/**
+ * Returns the message for a value that is not one of the literals. It lists the literals, and never the
+ * submitted value.
+ */
 export function literalMessage(values: readonly Literal[]): string {
   const shown = values
     .slice(0, 20)
@@ -350,7 +342,7 @@ export function isInputObject(value: unknown, run: Run): value is Record<string,
     : isPlainObject(value);
 }
 
-/** Whether the prototype is the Object.prototype of another realm, such as a vm context. */
+/** Whether a prototype is the Object.prototype of another realm, such as a vm context. */
 function isForeignPrototype(prototype: unknown): boolean {
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, 'isPrototypeOf');
 }

@@ -54,26 +54,24 @@ export class CookieJar {
     if (name === '') return;
     const attributes = new Map(
       rest.map((part) => {
-        const at = part.indexOf('=');
-        return at === -1
-          ? [part.trim().toLowerCase(), '']
-          : [part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim()];
+        const [attribute = '', ...text] = part.split('=');
+        return [attribute.trim().toLowerCase(), text.join('=').trim()];
       }),
     );
-    const domain = attributes.get('domain')?.replace(/^\./, '').toLowerCase();
-    if (domain !== undefined && domain !== '' && !domainMatches(url.hostname, domain)) return;
+    const domain = attributes.get('domain')?.replace(/^\./, '').toLowerCase() ?? '';
+    if (domain !== '' && !domainMatches(url.hostname, domain)) return;
     const isSecure = attributes.has('secure');
     if (isSecure && !isTrustworthy(url)) return;
     const path = attributes.get('path');
     // both prefixes require a secure origin (RFC 6265bis §4.1.3)
     if (/^__(?:Secure|Host)-/i.test(name) && !isSecure) return;
-    if (/^__Host-/i.test(name) && (path !== '/' || (domain !== undefined && domain !== ''))) return;
+    if (/^__Host-/i.test(name) && (path !== '/' || domain !== '')) return;
     this.#keep({
       name,
       value: pair!.slice(equals + 1).trim(),
       isSecure,
-      domain: domain === undefined || domain === '' ? url.hostname : domain,
-      isHostOnly: domain === undefined || domain === '',
+      domain: domain === '' ? url.hostname : domain,
+      isHostOnly: domain === '',
       path: path?.startsWith('/') === true ? path : defaultPath(url.pathname),
       expiresMs: this.#expiry(attributes),
     });

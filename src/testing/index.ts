@@ -9,6 +9,8 @@
  */
 /// <reference types="node" preserve="true" />
 import '../base/need-node.ts';
+import { randomBytes } from 'node:crypto';
+import { buffer } from 'node:stream/consumers';
 import { http } from '../base/node-http.ts';
 import { CookieJar } from './cookie-jar.ts';
 import { systemClock } from '../base/clock.ts';
@@ -128,28 +130,25 @@ export class TestClient implements AsyncDisposable {
    * environment
    */
   constructor(app: Svc, options: TestClientOptions = {}) {
-    const { clock, env, baseUrl, headers, listen, raiseErrors, overrides } = readOptions(
-      'TestClient',
-      options,
-      {
-        clock: given<Clock>('a clock', isObject),
-        env: given<Env>('"production", "development" or "test"', isEnv),
-        baseUrl: text('http://localhost'),
-        headers: given<Readonly<Record<string, string>>>('an object', isObject),
-        listen: bool(false),
-        raiseErrors: bool(true),
-        overrides: given<NonNullable<TestClientOptions['overrides']>>(
-          'a list of [source, replacement]',
-          Array.isArray,
-        ),
-      },
-    );
+    const read = readOptions('TestClient', options, {
+      clock: given<Clock>('a clock', isObject),
+      env: given<Env>('"production", "development" or "test"', isEnv),
+      baseUrl: text('http://localhost'),
+      headers: given<Readonly<Record<string, string>>>('an object', isObject),
+      listen: bool(false),
+      raiseErrors: bool(true),
+      overrides: given<NonNullable<TestClientOptions['overrides']>>(
+        'a list of [source, replacement]',
+        Array.isArray,
+      ),
+    });
+    const { clock, env } = read;
     this.#app = app;
-    this.#headers = { ...headers };
-    this.#listens = listen;
-    this.#raises = raiseErrors;
-    this.#overrides = new Map(overrides);
-    this.#baseUrl = baseUrl;
+    this.#headers = { ...read.headers };
+    this.#listens = read.listen;
+    this.#raises = read.raiseErrors;
+    this.#overrides = new Map(read.overrides);
+    this.#baseUrl = read.baseUrl;
     this.cookies = new CookieJar(() => app.clock.nowMs());
     const hasOwnEnv = app.config.get('env') !== undefined;
     app.withEnvironment({ clock, env: env ?? (hasOwnEnv || app.env === 'test' ? undefined : 'test') });
@@ -196,11 +195,7 @@ export class TestClient implements AsyncDisposable {
         url.searchParams.append(name, String(value));
     }
     const { body, type } = bodyOf(request);
-    const headers = new Headers(type === undefined ? {} : { 'content-type': type });
-    for (const fields of [this.#headers, request.headers ?? {}])
-      for (const [name, value] of Object.entries(fields)) headers.set(name, value);
-    const cookie = this.cookies.headerFor(url);
-    if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
+    const headers = this.#fieldsFor(url, type === undefined ? {} : { 'content-type': type }, request.headers);
     const web = new Request(url, {
       method,
       headers,
@@ -221,31 +216,25 @@ export class TestClient implements AsyncDisposable {
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
     if (this.#closing !== undefined) throw new Error('The test client is closed');
-    const {
-      headers: own,
-      protocols,
-      compression,
-    } = readOptions('websocket()', options, {
+    const read = readOptions('websocket()', options, {
       headers: given<Readonly<Record<string, string>>>('an object', isObject),
       protocols: given<readonly string[]>('a list of strings', Array.isArray),
       compression: bool(false),
     });
+    const { headers: own, protocols, compression } = read;
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
-    const headers = new Headers({
+    const handshake: Record<string, string> = {
       origin: url.origin,
       connection: 'Upgrade',
       upgrade: 'websocket',
       'sec-websocket-version': '13',
-      'sec-websocket-key': Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString('base64'),
-      ...(protocols === undefined ? {} : { 'sec-websocket-protocol': protocols.join(', ') }),
-      ...(compression ? { 'sec-websocket-extensions': 'permessage-deflate; client_max_window_bits' } : {}),
-    });
-    for (const fields of [this.#headers, own ?? {}])
-      for (const [name, value] of Object.entries(fields)) headers.set(name, value);
+      'sec-websocket-key': randomBytes(16).toString('base64'),
+    };
+    if (protocols !== undefined) handshake['sec-websocket-protocol'] = protocols.join(', ');
+    if (compression) handshake['sec-websocket-extensions'] = 'permessage-deflate; client_max_window_bits';
+    const headers = this.#fieldsFor(url, handshake, own);
     if (headers.get('origin') === '') headers.delete('origin');
-    const cookie = this.cookies.headerFor(url);
-    if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
     const answer = this.#listens
       ? await openSocket(url, headers, this.#takeError)
       : await this.#openInMemory(served, new Request(url, { headers }));
@@ -258,14 +247,26 @@ export class TestClient implements AsyncDisposable {
     throw new WebSocketRefused(answer);
   }
 
+  /** Header fields of a request: `base`, overridden by those of the client, then by those of the request. */
+  #fieldsFor(
+    url: URL,
+    base: Readonly<Record<string, string>>,
+    own: Readonly<Record<string, string>> = {},
+  ): Headers {
+    const headers = new Headers(base);
+    for (const fields of [this.#headers, own])
+      for (const [name, value] of Object.entries(fields)) headers.set(name, value);
+    const cookie = this.cookies.headerFor(url);
+    if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
+    return headers;
+  }
+
   async #openInMemory(served: ServedApplication, request: Request): Promise<Response | TestWebSocket> {
     const opened = await upgradeInMemory(served, request, '127.0.0.1');
     if (opened instanceof Response) return opened;
     const { socket, stream, over } = opened;
-    this.#sockets.set(
-      socket,
-      over.then(() => void this.#sockets.delete(socket)),
-    );
+    const ended = over.then(() => void this.#sockets.delete(socket));
+    this.#sockets.set(socket, ended);
     return new TestWebSocket(stream, opened.headers, undefined, this.#takeError);
   }
 
@@ -283,9 +284,7 @@ export class TestClient implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    await this.#ready?.catch(() => {
-      /* the caller of the request gets the error */
-    });
+    await this.#ready?.catch(ignore); // the caller of the request gets the error
     for (const socket of this.#sockets.keys()) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#lastWords();
     await this.#server?.close(CLOSE_DEADLINE_MS);
@@ -294,9 +293,7 @@ export class TestClient implements AsyncDisposable {
     await this.#leave?.();
     if (others === 0) await this.#app.shutdown();
     for (const socket of this.#opened) socket.rethrow();
-    const late = [...this.#failedAfter]
-      .filter((id) => this.#errors.has(id))
-      .map((id) => this.#errors.get(id));
+    const late = [...this.#failedAfter].flatMap((id) => (this.#errors.has(id) ? [this.#errors.get(id)] : []));
     if (late.length > 0) throw late.length === 1 ? late[0] : new AggregateError(late);
   }
 
@@ -357,16 +354,8 @@ function openSocket(url: URL, headers: Headers, takeError: ErrorSource): Promise
       resolve(new TestWebSocket(socket, headersOf(incoming.rawHeaders), head, takeError)),
     );
     outgoing.once('response', (incoming) => {
-      const chunks: Buffer[] = [];
-      incoming.on('data', (chunk: Buffer) => chunks.push(chunk)).once('error', reject);
-      incoming.once('end', () =>
-        resolve(
-          new Response(Buffer.concat(chunks), {
-            status: incoming.statusCode!,
-            headers: headersOf(incoming.rawHeaders),
-          }),
-        ),
-      );
+      const init = { status: incoming.statusCode!, headers: headersOf(incoming.rawHeaders) };
+      buffer(incoming).then((body) => resolve(new Response(body, init)), reject);
     });
     outgoing.end();
   });

@@ -51,11 +51,6 @@ interface HandlerError {
   readonly error: unknown;
 }
 
-interface Waiter {
-  resolve(message: string | Uint8Array): void;
-  reject(error: unknown): void;
-}
-
 /** Client side of a WebSocket. */
 export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncDisposable {
   /** Header fields of the response. */
@@ -72,7 +67,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   readonly #reader: FrameReader;
   readonly #deflater: MessageDeflater | undefined;
   readonly #messages: (string | Uint8Array)[] = [];
-  readonly #waiters: Waiter[] = [];
+  readonly #waiters: PromiseWithResolvers<string | Uint8Array>[] = [];
   #close: WebSocketClose | undefined;
   #hasSaidClose = false;
 
@@ -133,11 +128,8 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   send(data: string | Uint8Array): void {
     const bytes = Buffer.from(data as string);
     const deflated = this.#deflater?.deflate(bytes);
-    this.#write(
-      typeof data === 'string' ? OPCODE.text : OPCODE.binary,
-      deflated ?? bytes,
-      deflated !== undefined,
-    );
+    const opcode = typeof data === 'string' ? OPCODE.text : OPCODE.binary;
+    this.#write(opcode, deflated ?? bytes, deflated !== undefined);
   }
 
   /** Sends a value as JSON text. */
@@ -158,9 +150,9 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     const message = this.#messages.shift();
     if (message !== undefined) return Promise.resolve(message);
     if (this.#close !== undefined) return Promise.reject(this.#raise(this.#close));
-    return new Promise((resolve, reject) => {
-      this.#waiters.push({ resolve, reject });
-    });
+    const waiter = Promise.withResolvers<string | Uint8Array>();
+    this.#waiters.push(waiter);
+    return waiter.promise;
   }
 
   /** Returns the next message, parsed as JSON. */

@@ -1,6 +1,4 @@
-/**
- * `app.requestListener()` under servers of others, and `app.fetch` without `this`.
- */
+/** `app.requestListener()` under servers of other frameworks, and `app.fetch` without `this`. */
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createServer, request as requestHttp } from 'node:http';

@@ -1,5 +1,6 @@
 /**
- * How much code a warm request runs, by precise coverage of V8. The list in src/app/README.md is the reading guide.
+ * Number of files and functions of src that a warm request runs, measured by the precise coverage of V8. The
+ * list in src/app/README.md is the reading guide.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -14,7 +15,10 @@ import { ROOT } from '../support/build.ts';
 
 const SOURCES = pathToFileURL(join(ROOT, 'src/')).href;
 const WARM_UP = 200;
-/** The least of some samples counts: once a second a request renews the date, and timers may run beside it. */
+/**
+ * The lowest of several samples counts, because once a second a request renews the date, and timers may run
+ * meanwhile.
+ */
 const SAMPLES = 8;
 
 class Person extends Schema {
@@ -22,7 +26,7 @@ class Person extends Schema {
   age = Field(int, { ge: 0 });
 }
 
-/** The files of src that a call runs, with how many functions of each. */
+/** Returns the files of src that a call runs, with the number of functions of each. */
 async function pathOf(send: () => Promise<void>): Promise<ReadonlyMap<string, number>> {
   const session = new Session();
   session.connect();
@@ -30,7 +34,7 @@ async function pathOf(send: () => Promise<void>): Promise<ReadonlyMap<string, nu
   await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
   let least: Map<string, number> | undefined;
   for (let sample = 0; sample < SAMPLES; sample++) {
-    await session.post('Profiler.takePreciseCoverage'); // sets the counts back
+    await session.post('Profiler.takePreciseCoverage'); // resets the counts
     await send();
     await new Promise(setImmediate);
     const { result } = await session.post('Profiler.takePreciseCoverage');
@@ -42,14 +46,14 @@ async function pathOf(send: () => Promise<void>): Promise<ReadonlyMap<string, nu
     if (least === undefined || total(files) < total(least)) least = files;
   }
   session.disconnect();
-  return least!; // SAMPLES is not 0
+  return least!; // defined, because SAMPLES is not 0
 }
 
 function total(files: ReadonlyMap<string, number>): number {
   return [...files.values()].reduce((sum, count) => sum + count, 0);
 }
 
-/** The files of the guide: those of a GET, and those of a POST besides. */
+/** Returns the files that the reading guide lists: those of a GET, and those of a POST. */
 function guide(): { readonly get: readonly string[]; readonly post: readonly string[] } {
   const text = readFileSync(join(ROOT, 'src/app/README.md'), 'utf8');
   const [get = [], others = []] = text

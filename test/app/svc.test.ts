@@ -489,7 +489,10 @@ test('Svc.run() handles signals while it runs, and removes its signal handlers a
   assert.equal(count(), before);
 });
 
-/** A process of its own that serves `/slow`, which answers when asked for `/go`; signals come after the request has. */
+/**
+ * Starts a process that serves `/slow`, whose response waits for a request for `/go`. Signals are sent after
+ * the request for `/slow` has arrived.
+ */
 const SERVES_SLOWLY = `
   import { Svc } from ${JSON.stringify(new URL('../../src/app/svc.ts', import.meta.url).href)};
   const go = Promise.withResolvers();
@@ -555,7 +558,7 @@ for (const [when, hasPort] of [
       for (let turns = 0; turns < 20; turns++)
         await new Promise((resolve) => {
           setImmediate(resolve);
-        }); // a start that went on would listen meanwhile
+        }); // a start that continued would listen meanwhile
       steps.push('shut down');
     });
     logger.info = new Proxy(logger.info, {
@@ -604,7 +607,7 @@ test('two applications share no state, even when both include the same router', 
 });
 
 test('a signal ends the process with status 1 when the application does not shut down in time', async (t) => {
-  const { endOnSignals } = await import('../../src/operations/operations.ts');
+  const { endOnSignals } = await import('../../src/operations/signals.ts');
   const { ManualClock } = await import('../../src/testing/index.ts');
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
@@ -649,7 +652,7 @@ for (const [what, hangs] of [
     app.get('/', { db: Depends(connection) }, async ({ signal }) => {
       begun.resolve();
       await (hangs ? new Promise(() => undefined) : once(signal, 'abort'));
-      for (let turns = 0; turns < 10; turns++) await new Promise((resolve) => setImmediate(resolve)); // a rollback
+      for (let turns = 0; turns < 10; turns++) await new Promise((resolve) => setImmediate(resolve)); // a rollback, for example
       steps.push('handler ends');
     });
     const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 0 });

@@ -84,11 +84,6 @@ test('variableOf() returns one variable for every spelling of a key', () => {
   assert.deepEqual([config.get('pageSize', 0), config.get('base_url', '')], [20, 'x']);
 });
 
-test('variableOf() returns the same names after it has met more keys than it caches', () => {
-  for (let index = 0; index < 1_100; index++) variableOf(`key${index}Of`);
-  assert.equal(variableOf('key1099Of'), 'SVC_KEY1099_OF');
-});
-
 test('Config parses numbers as finite decimals only', () => {
   for (const [text, value] of [
     ['20', 20],
@@ -124,7 +119,7 @@ test('Config parses numbers as finite decimals only', () => {
   }
 });
 
-test('Config parses booleans by their words in any case only', () => {
+test('Config parses true, false, 1, 0, yes, no, on and off as booleans, in any case, and refuses other text', () => {
   for (const [value, words] of [
     [true, ['true', '1', 'yes', 'on', 'TRUE', 'Yes', ' on ']],
     [false, ['false', '0', 'no', 'off', 'Off']],
@@ -244,7 +239,7 @@ test('Config.loadDict() is refused after freeze()', () => {
   assert.equal(config.get('a', 0), 0);
 });
 
-test('Config.reads() lists each read key with its type, completed by later reads', () => {
+test('Config.reads() lists each read key with its type and default, which a later read may add', () => {
   const config = new Config({ environment: { SVC_PAGE_SIZE: '5' } });
   config.get('pageSize');
   config.get('page_size', 20);

@@ -43,7 +43,7 @@ test('placeOf() returns <unknown> 0:0 when no frame belongs to the program', () 
   });
 });
 
-/** Functions that programs call, and their callers. */
+/** Functions of the package that a program calls, and functions of the program that call them. */
 function declare(): ReturnType<typeof declaredHere> {
   return declaredHere(declare);
 }

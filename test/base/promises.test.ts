@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
-import { ignore, within } from '../../src/base/promises.ts';
+import { currentContext, ignore, within } from '../../src/base/promises.ts';
 
 test('within() settles like its promise, and leaves no timer', async () => {
   const clock = new ManualClock();
@@ -23,4 +24,19 @@ test('within() settles with the result of onLate after the time limit, also with
   await clock.advance(10);
   await assert.rejects(failed, /no answer/);
   assert.equal(clock.pending, 0);
+});
+
+test('currentContext() calls functions in the AsyncLocalStorage of the call that created it', () => {
+  const store = new AsyncLocalStorage<string>();
+  const run = store.run('captured', currentContext);
+  const found = (suffix: string): string => `${store.getStore() ?? 'none'}${suffix}`;
+  store.run('other', () => {
+    assert.equal(run(found, '!'), 'captured!');
+    assert.equal(found(''), 'other');
+    const fail = (): never => {
+      throw new Error('failed');
+    };
+    assert.throws(() => run(fail), /failed/);
+    assert.equal(found(''), 'other');
+  });
 });

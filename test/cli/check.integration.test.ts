@@ -16,7 +16,10 @@ import type { Ended, RunOptions } from '../support/run.ts';
 before(build);
 
 const APP = "import { Svc } from 'svc';\nexport const app = new Svc();\n";
-/** SVC404 speaks of the Node that runs the tests; the applications here are too small for SVC211 and SVC302. */
+/**
+ * Rules that the tests skip: SVC404 depends on the Node.js that runs the tests, and the applications here are
+ * too small for SVC211 and SVC302.
+ */
 const SKIP = ['--skip', 'SVC404,SVC211,SVC302'];
 
 interface Document {
@@ -33,7 +36,7 @@ interface Document {
   readonly suppressed: readonly unknown[];
 }
 
-/** Checks these files, of which app.ts is the application. */
+/** Runs `svc check` in a folder with these files; app.ts exports the application. */
 async function check(
   t: TestContext,
   files: Readonly<Record<string, string>>,
@@ -472,7 +475,7 @@ test('svc check runs in a read-only folder, and writes nothing', async (t) => {
   const before = seen();
   const { status } = await svc(['check', 'app.ts'], { cwd, env: { TMPDIR: join(cwd, 'tmp') } });
   const after = seen();
-  for (const folder of ['', 'tmp']) chmodSync(join(cwd, folder), 0o755); // so that the folder can be removed
+  for (const folder of ['', 'tmp']) chmodSync(join(cwd, folder), 0o755); // makes the folder writable, so that it can be removed
   assert.deepEqual([status, after], [0, before]);
 });
 
@@ -485,7 +488,7 @@ test('svc check runs no startup hook and opens no shared dependency', async (t) 
   assert.equal(stderr, '');
 });
 
-test('svc check ends with status 4 and the stack for an error of its own', async (t) => {
+test('svc check prints the stack of a bug of svc, and ends with status 4', async (t) => {
   const { status, stdout, stderr } = await svc(['check', 'app.ts'], {
     cwd: project(t, { 'app.ts': `${APP}app.check = () => { throw new Error('our fault'); };` }),
   });
@@ -574,9 +577,9 @@ test('svc check skips a source file that is not JavaScript, and reads the others
   assert.deepEqual([status, document.findings], [0, []]);
 });
 
-// ── known findings, and what was looked at ──
+// ── known findings, and the extent of a check ──
 
-test('svc check --known records the present findings, then reports only new ones, and removes fixed ones from the file', async (t) => {
+test('svc check --known writes the present findings to a file, later reports only other findings, and removes fixed ones from the file', async (t) => {
   const page = (path: string, name: string): string =>
     `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
   const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;
@@ -593,6 +596,8 @@ test('svc check --known records the present findings, then reports only new ones
   const more = await known();
   assert.deepEqual([brief(more), more.suppressed.length], [[['SVC608', 'app.ts:5']], 1]);
   assert.equal(listed(), 1);
+  await svc(['check', 'app.ts', '--only', 'SVC1*', '--known', 'known.json'], { cwd });
+  assert.equal(listed(), 1); // a run of other rules keeps the known findings
   writeFileSync(join(cwd, 'app.ts'), head + page('/a', 'a'));
   assert.deepEqual(brief(await known()), [['SVC608', 'app.ts:3']]);
   assert.equal(listed(), 0);
@@ -734,7 +739,7 @@ test('svc check --help lists every option and exit status', async () => {
   for (const code of ['0', '1', '2', '3', '4', '124']) assert.match(stdout, new RegExp(`\\b${code} `));
 });
 
-/** The command on a terminal of its own. */
+/** Runs the command on a pseudo-terminal. */
 function onTerminal(cwd: string, args: string, env: Readonly<Record<string, string>> = {}): Promise<Ended> {
   return run('script', ['-qec', `"${process.execPath}" "${BIN}" ${args}`, '/dev/null'], {
     cwd,

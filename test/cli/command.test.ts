@@ -1,6 +1,4 @@
-/**
- * Shared parts of commands with an application: the wait while it is loaded and started.
- */
+/** settling(): the time limit for loading and starting an application. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settling } from '../../src/cli/command.ts';

@@ -1,5 +1,6 @@
 /**
- * Commands and the disk: `svc check` and `svc routes` write nothing, other commands keep compiled code for the next start.
+ * Files that commands write: `svc check` and `svc routes` write none, other commands store compiled code for
+ * the next start.
  */
 import assert from 'node:assert/strict';
 import { lstatSync, readdirSync } from 'node:fs';
@@ -18,7 +19,7 @@ const FILES = {
   'home/.keep': '',
 };
 
-/** A project whose temporary folder and home, where Node and npm keep caches, lie inside of it. */
+/** A project that contains its temporary folder and its home folder, in which Node.js and npm keep caches. */
 function inside(t: TestContext): RunOptions & { readonly cwd: string } {
   const cwd = project(t, FILES);
   const env = {
@@ -32,7 +33,9 @@ function inside(t: TestContext): RunOptions & { readonly cwd: string } {
   return { cwd, env };
 }
 
-/** Every entry below a folder, links not followed, with its size and the time of its last change. */
+/**
+ * Returns every entry below a folder with its size and the time of its last change. Does not follow links.
+ */
 function entriesOf(path: string): string[] {
   return readdirSync(path, { withFileTypes: true }).flatMap((entry) => {
     const at = join(path, entry.name);

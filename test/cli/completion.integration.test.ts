@@ -1,6 +1,4 @@
-/**
- * Completion scripts: all commands and options are in them, and the shells that are here take them.
- */
+/** Completion scripts: they have all commands and options, and the installed shells accept them. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

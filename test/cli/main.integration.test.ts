@@ -18,7 +18,7 @@ before(build);
 
 const APP = "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'hello');\n";
 
-/** Runs `svc run` over these files, of which app.ts is the application, to its end. */
+/** Runs `svc run` in a folder with these files, and waits for its end; app.ts exports the application. */
 function runOver(
   t: TestContext,
   files: Readonly<Record<string, string>>,
@@ -455,7 +455,8 @@ test('svc run does not read .env without --env-file', async (t) => {
 });
 
 test('svc run --env-file refuses a missing file', async (t) => {
-  // Node itself reads an option of this name anywhere on its command line, before our code runs: its words, and its status 9
+  // Node.js itself reads the option --env-file anywhere on its command line before svc runs, so the message
+  // and the status 9 are its own
   const byNode = await runOver(t, { 'app.ts': APP }, ['app.ts', '--env-file', 'nope.env']);
   assert.ok(byNode.status === 9 || byNode.status === 2, `status ${byNode.status}`);
   assert.match(byNode.stderr, /^[^\n]*nope\.env[^\n]*\n/);
@@ -466,21 +467,24 @@ test('svc run --env-file refuses a missing file', async (t) => {
   assert.match(bySvc.stderr, /^svc: .*--env-file nope\.env cannot be read: ENOENT\n/);
 });
 
-/** An application that says when a request has reached its handler, and answers when its body is complete. */
+/**
+ * An application that prints a line when a request has reached its handler, and responds when the body is
+ * complete.
+ */
 const ECHO = `import { Svc } from 'svc';
 export const app = new Svc();
 app.post('/', { public: true }, async ({ req }) => { console.log('reading'); return await req.text(); });
 app.onShutdown(() => { console.log('shut down'); });
 `;
 
-/** Sends all of a request but its last byte; resolves when the handler waits for that. */
+/** Sends a request except its last byte. Resolves when the handler waits for that byte. */
 async function halfRequest(t: TestContext, server: Running, url: URL): Promise<Socket> {
   const socket = connect(Number(url.port), url.hostname);
   t.after(() => {
     socket.destroy();
   });
   socket.on('error', () => {
-    /* the server may end at once */
+    /* an error of this request is expected, because the server may end at once */
   });
   socket.write('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\na');
   await server.printed(/^reading$/m);
@@ -524,7 +528,7 @@ test('svc run ends at once on a second signal, with status 128 plus the signal n
   assert.doesNotMatch(stdout, /shut down/);
 });
 
-/** A project with a copy of the package of its own. */
+/** A project that contains its own copy of the package. */
 function projectWithOwnCopy(t: TestContext, change: (copy: string) => void): string {
   const cwd = folder(t, { 'package.json': '{"type":"module"}', 'app.ts': APP });
   const copy = join(cwd, 'node_modules/svc');
@@ -615,7 +619,7 @@ test('the message of need-node.cjs is one line with the needed version, the foun
   assert.doesNotMatch(line, /\n/);
 });
 
-/** The first Node on PATH that is too old, with its version. */
+/** Returns the first Node.js on PATH that is too old, with its version. */
 async function oldNode(): Promise<{ path: string; version: string } | undefined> {
   for (const directory of new Set((process.env['PATH'] ?? '').split(delimiter))) {
     const path = join(directory, 'node');

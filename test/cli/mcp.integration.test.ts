@@ -29,7 +29,7 @@ interface Session {
   readonly ended: Ended;
 }
 
-/** Sends messages, closes the input, and waits for the end. */
+/** Sends messages to `svc mcp`, closes its input, and waits for its end. */
 async function session(
   t: TestContext,
   messages: readonly object[],
@@ -218,11 +218,11 @@ app.get('/beside', async () => ({ status: await new Promise((resolve) => spawn(p
     reported = 0;
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
-    if (stdout.split('\n').length > 5) child.stdin.end(); // two calls, and a message while each child ran
+    if (stdout.split('\n').length > 5) child.stdin.end(); // two calls, and for each a message that arrived while its child process ran
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
-    for (const _ of text.matchAll(/CHILD/g)) send({ id: `while ${++reported}`, method: 'ping' }); // a client that waits for the child does not read
+    for (const _ of text.matchAll(/CHILD/g)) send({ id: `while ${++reported}`, method: 'ping' }); // written without a wait, because the client does not read while the child process runs
   });
   send(...calls('get_synchronous', 'get_beside'));
   const status = await new Promise((resolve) => child.on('close', resolve));

@@ -13,7 +13,10 @@ import type { Ended, RunOptions } from '../support/run.ts';
 
 before(build);
 
-/** Two plugins with databases, another that contributes, and a start-up hook that must not run. */
+/**
+ * An application with two database plugins, a plugin that contributes migrations, and a startup hook that
+ * must not run.
+ */
 const APP = `
 import { Svc } from 'svc';
 import { Migrator, openDatabase } from 'svc/db';
@@ -285,7 +288,7 @@ test('svc check --live reports pending, changed and unfinished migrations, and a
       .map((name) => `SVC402 database database: ${name} has not been applied`)
       .sort((left, right) => order(left) - order(right)),
   );
-  assert.equal((await svc(['check', 'app.ts', '--skip', 'SVC404'], { cwd })).status, 0); // without --live nothing is asked
+  assert.equal((await svc(['check', 'app.ts', '--skip', 'SVC404'], { cwd })).status, 0); // without --live, no database is queried
   await svc(['migrate', 'up', 'app.ts'], { cwd });
   assert.deepEqual(await live(), []);
   write(cwd, { 'migrations/0002_owner.up.sql': 'select 1;' });

@@ -1,5 +1,6 @@
 /**
- * `svc new`, run as its users run it, and the project that it writes: tested, type-checked, installed offline, served.
+ * `svc new`, run as its users run it. The project that it writes is tested, type-checked, installed offline
+ * and served.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -62,7 +63,10 @@ function svcNew(cwd: string, args: readonly string[], bin = BIN): Promise<Ended>
 const shared = folder({ after });
 let linked: Promise<Ended> | undefined;
 
-/** The folder of a project that `svc new shop --link` has made, once for all that ask; the test owns its copy. */
+/**
+ * Returns a copy of a project that `svc new shop --link` has created. The project is created once for all
+ * tests of this file; the test may change its copy.
+ */
 async function madeLinked(t: TestContext): Promise<string> {
   const { status, stderr } = await (linked ??= svcNew(shared, ['shop', '--link']));
   assert.equal(status, 0, stderr);
@@ -71,7 +75,7 @@ async function madeLinked(t: TestContext): Promise<string> {
   return path;
 }
 
-/** The folder of a project that has been made; the test owns it. */
+/** Creates a project, and returns its folder, which the test may change. */
 async function made(t: TestContext, args: readonly string[], bin = BIN): Promise<string> {
   const cwd = folder(t);
   const { status, stderr } = await svcNew(cwd, ['shop', ...args], bin);
@@ -79,7 +83,7 @@ async function made(t: TestContext, args: readonly string[], bin = BIN): Promise
   return join(cwd, 'shop');
 }
 
-/** npm as on a machine without a network, and without anything that it has seen before. */
+/** Environment in which npm has no network and an empty cache. */
 function npm(t: TestContext, args: readonly string[], cwd: string): Promise<Ended> {
   return run('npm', args, {
     cwd,
@@ -129,7 +133,10 @@ async function serving(
   return { server, visitor: new Visitor(url!) };
 }
 
-/** Serves the project with a database that is not there yet, logs in, writes a note on the page and one through the JSON interface, and ends it with SIGTERM. */
+/**
+ * Serves the project with a database that does not exist yet, logs in, writes one note on the page and one by
+ * the JSON API, and ends the server with SIGTERM.
+ */
 async function serves(t: TestContext, path: string): Promise<void> {
   const { server, visitor } = await serving(t, path);
   await visitor.logIn();
@@ -183,7 +190,7 @@ test('svc check reports nothing for a new project, not even a warning', async (t
       process.execPath,
       [BIN, 'check', 'src/app.ts', '--max-warnings', '0', '--skip', 'SVC404', '--env-file', '.env', ...args],
       { cwd: path },
-    ); // that one is about the Node that runs the test
+    ); // SVC404 is about the Node.js that runs the test
     assert.equal(status, 0, stdout + stderr);
   }
 });
@@ -595,7 +602,7 @@ for (const [called, name] of [
   ['Küche 2', 'kuche-2'],
   ['Ku\u0308che', 'kuche'],
 ] as const) {
-  // as it is typed, and as some file systems have it
+  // with a composed character, as it is typed, and with a combining one, as some file systems store it
   test(`svc new names the package of the folder ${JSON.stringify(called)} ${name}`, async (t) => {
     const cwd = folder(t);
     const { status, stderr } = await svcNew(cwd, [called, '--link']);
@@ -636,7 +643,7 @@ test('svc new refuses a path that is, or leads through, a file (E_NEW_FOLDER)', 
 });
 
 test(
-  'svc new reports a failure halfway with its reason, and removes what it had created (E_NEW_FOLDER)',
+  'svc new that fails after it has created files prints the reason, and removes the files (E_NEW_FOLDER)',
   { skip: process.platform === 'win32' && 'no ulimit' },
   async (t) => {
     const cwd = folder(t);
@@ -647,7 +654,7 @@ test(
         'sh',
         ['-c', 'ulimit -f 32; exec "$@"', 'sh', process.execPath, BIN, 'new', name, '--vendor'],
         { cwd, env: { NODE_DISABLE_COMPILE_CACHE: '1', NODE_V8_COVERAGE: '' } },
-      ); // half a report of the coverage would spoil all of it
+      ); // without coverage, because an incomplete report would make the whole coverage unreadable
       assert.deepEqual([status, stdout], [1, ''], stderr);
       assert.match(
         stderr,
@@ -664,7 +671,7 @@ test(
   'svc new refuses a folder whose file system takes no entries (E_NEW_FOLDER)',
   { skip: process.platform !== 'linux' && 'needs /proc' },
   async (t) => {
-    const { status, stderr } = await svcNew(folder(t), ['/proc/shop']); // mkdirSync({ recursive }) never returns here
+    const { status, stderr } = await svcNew(folder(t), ['/proc/shop']); // mkdirSync({ recursive: true }) never returns for such a folder
     assert.equal(status, 1, stderr);
     assert.match(stderr, /Cannot create a project in "\/proc\/shop": [^\n]*\(ENOENT\)/);
   },
@@ -782,7 +789,7 @@ test('npm start of this repository creates a starter project once, in a git-igno
     assert.match(step, /^(?:node|cd) [\w./ -]+$/, 'a command that every shell reads');
     return step.split(' ').slice(1);
   });
-  const repository = join(await made(t, ['--vendor']), 'vendor/svc'); // a copy: the folder of this one may be in use
+  const repository = join(await made(t, ['--vendor']), 'vendor/svc'); // a copy, because this repository's own folder may be in use
   let asItWas: string[] | undefined;
   for (let time = 1; time <= 2; time++) {
     const { status, stderr } = await run(process.execPath, makes!, { cwd: repository });

@@ -991,6 +991,31 @@ export function databaseContract(
     },
   );
 
+  contract(
+    'statements of a transaction run in the order of the calls, scripts and limits among them',
+    async (db) => {
+      await add(db, 'a');
+      const append =
+        db.dialect === 'mysql' || db.dialect === 'mariadb'
+          ? (letter: string): string =>
+              `update item set label = concat(label, '${letter}') where label like 'a%'`
+          : (letter: string): string => `update item set label = label || '${letter}' where label like 'a%'`;
+      const known = append('k');
+      for (let times = 0; times < 3; times++) await db.execute(known); // prepared by now
+      await db.transaction((tx) =>
+        Promise.all([
+          tx.script(append('1')),
+          tx.execute(known),
+          tx.execute(append('2')),
+          tx.execute(known, [], { timeoutMs: 60_000 }),
+          tx.script(append('3')),
+          tx.execute(known),
+        ]),
+      );
+      assert.deepEqual(await items(db), ['akkk1k2k3k']);
+    },
+  );
+
   contract('interleaved transactions write every row in its own transaction', async (db) => {
     const { key, tellsKeys } = wordsOf(db);
     await db.script(

@@ -413,7 +413,7 @@ test('a body of several megabytes that is slow to mask takes no longer to log th
   for (const part of ['-eyJ', 'eyJaaaaaaaa.', 'a.', 'a-', 'a://x:', '?code=', 'Bearer\t']) {
     const text = part.repeat(Math.ceil(7_168 / part.length));
     const body = Array.from({ length: 10 }, () => Array.from({ length: 99 }, () => text));
-    logged(body); // lets the engine compile the expressions first
+    logged(body); // compiles the regular expressions before the measurement
     const startedMs = cpuMs();
     const line = JSON.stringify(logged(body));
     assert.ok(cpuMs() - startedMs < 100, part);
@@ -503,7 +503,7 @@ class FakeDevice implements LogDevice {
   written = '';
   writes = 0;
   pauses = 0;
-  /** A device with room for this many bytes; further writes give EAGAIN. */
+  /** A device that accepts this many bytes; further writes fail with EAGAIN. */
   room = Infinity;
   fault: string | undefined;
   readonly waiting: (() => void)[] = [];
@@ -696,7 +696,7 @@ test('LineQueue.flush() writes the queue before it returns, after the write in p
   assert.equal(device.pauses, 1);
 });
 
-test('LineQueue.flush() waits at most half a second for room', () => {
+test('LineQueue.flush() waits at most half a second for room in a full pipe', () => {
   const device = new FakeDevice();
   device.room = 0;
   const { queue } = queueOn(device);
@@ -726,7 +726,7 @@ test('LineQueue.exit() writes everything, and every later line at once', async (
   assert.equal(device.pauses, pauses);
 });
 
-test('LineQueue.exit() gives up at once without a reader', () => {
+test('LineQueue.exit() stops writing at once when the pipe has no reader', () => {
   const device = new FakeDevice();
   const { queue } = queueOn(device);
   device.room = 0;
@@ -736,7 +736,7 @@ test('LineQueue.exit() gives up at once without a reader', () => {
   assert.equal(device.pauses, 100);
 });
 
-test('LineQueue drops a line for a full disk at exit, and returns', () => {
+test('LineQueue.exit() drops lines that a full disk refuses, and returns', () => {
   const device = new FakeDevice();
   const { queue } = queueOn(device);
   device.fault = 'ENOSPC';
@@ -745,7 +745,7 @@ test('LineQueue drops a line for a full disk at exit, and returns', () => {
   assert.equal(device.writes, 1);
 });
 
-// ── a real process ──
+// ── the log of a real process ──
 
 const CHILD = fileURLToPath(new URL('../support/log-child.ts', import.meta.url));
 
@@ -834,7 +834,7 @@ test('flush() saves the lines of a process that kills itself', async () => {
 });
 
 test(
-  'a process whose standard error is never read continues, and ends soon',
+  'a process whose standard error is a pipe that is never read continues, and ends soon',
   { timeout: 10_000 },
   async () => {
     for (const how of ['flood', 'trickle']) {

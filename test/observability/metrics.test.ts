@@ -106,7 +106,7 @@ for (const [why, declare] of Object.entries<(metrics: MetricsRegistry) => unknow
 }
 
 for (const count of [1, 2, 3, 4, 5]) {
-  test(`a counter with ${count} labels keeps its label sets apart, the first ones and later ones`, () => {
+  test(`a counter with ${count} labels counts each of many label sets separately`, () => {
     const { metrics } = setUp();
     const labels = Array.from({ length: count }, (_, index) => `l${index}`);
     const counter = metrics.counter('svc_c', '', labels);

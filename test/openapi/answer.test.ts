@@ -85,7 +85,7 @@ test('a route of the application at /openapi.json is a finding while the documen
       [
         'SVC102',
         'GET /openapi.json',
-        'Give the route another path, or do without the document: enableDocs: false',
+        'Give the route another path, or switch the document off with enableDocs: false',
       ],
     ],
   );

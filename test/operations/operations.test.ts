@@ -1,4 +1,4 @@
-/** Operations: liveness, readiness, metrics and who may read them. */
+/** Operations endpoints: liveness, readiness, metrics, and access to metrics. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc, createLogger } from '../../src/index.ts';
@@ -82,7 +82,7 @@ test('/readyz answers 503 while a probe fails, and writes the reason to the log 
   );
 });
 
-test('/readyz gives up on a probe after 2 s and aborts its signal', async () => {
+test('/readyz reports a probe as down after 2 s, and aborts the signal of the probe', async () => {
   const clock = new ManualClock();
   const entered = Promise.withResolvers<AbortSignal>();
   const { app } = application(

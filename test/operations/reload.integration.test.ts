@@ -127,7 +127,7 @@ test('svc run --reload reports an application that ends by itself, and starts it
   assert.equal((await ask(url)).body, 'well');
 });
 
-test('svc run --reload reads the file of variables again when it is saved', async (t) => {
+test('svc run --reload --env-file reads the file again when it is saved', async (t) => {
   const { server, url, cwd } = await serve(t, { ...FILES, 'my.env': 'FROM_FILE=first\nSVC_ENV=test\n' }, [
     '--env-file',
     'my.env',
@@ -138,7 +138,7 @@ test('svc run --reload reads the file of variables again when it is saved', asyn
   assert.equal((await ask(url)).body, 'one 1 development second');
 });
 
-test('svc run --reload kills a child that does not end', async (t) => {
+test('svc run --reload kills a child that does not exit in time', async (t) => {
   const { server, url, cwd } = await serve(t, {
     'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'old');\napp.onShutdown(() => new Promise(() => {}));`,
   });

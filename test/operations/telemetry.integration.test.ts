@@ -1,6 +1,6 @@
 /**
- * The recipe of the manual for OpenTelemetry, with the packages that it names: spans and metrics have the route, and are exported before
- * the process ends.
+ * The recipe for OpenTelemetry in the manual, with the packages that it names: spans and metrics have the
+ * route, and are exported before the process ends.
  */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
@@ -32,14 +32,14 @@ app.register(telemetry());
 app.get('/books/{id:int}', ({ params }) => ({ id: params.id }));
 `;
 
-/** The block of the manual that begins with this comment. */
+/** Returns the code block of the manual that begins with this comment. */
 function recipe(): string {
   const block = /```js\n(\/\/ src\/telemetry\.js\n[^]*?)```/.exec(manual('src/operations/README.md'));
   assert.ok(block, 'the manual has the recipe');
   return block[1]!;
 }
 
-/** A collector of OpenTelemetry: what it was sent, by path. */
+/** A collector of OpenTelemetry, and the bodies that it has received, by path. */
 async function collector(t: Scope): Promise<{ url: string; received: Map<string, string> }> {
   const received = new Map<string, string>();
   const server = createServer((req, res) => {

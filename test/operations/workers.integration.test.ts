@@ -1,6 +1,6 @@
 /**
- * Several processes of one application: with real processes, and the rules for starting them with a manual
- * clock.
+ * Workers: tests with real processes, and tests of the rules for starting workers with simulated processes
+ * and a manual clock.
  */
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
@@ -99,7 +99,7 @@ test('a single-file bundle runs workers and reloads itself, and reports that SQL
     'package.json': '{"type":"module"}',
   });
   cpSync(join(ROOT, 'package.json'), join(cwd, 'copy/package.json'));
-  // a bundle has no dist/base/package-root.js
+  // so that the program cannot find the package: a bundle has no dist/base/package-root.js
   cpSync(join(ROOT, 'dist'), join(cwd, 'copy/bundled'), { recursive: true });
   for (const file of ['operations/supervised-preload.js', 'db/sqlite/reader-process.js'])
     rmSync(join(cwd, 'copy/bundled', file));
@@ -261,7 +261,7 @@ test('svc run --workers reports once that the port is in use, and exits with sta
   assert.equal(stderr.match(/Cannot listen on .*: the address is in use/g)?.length, 1, stderr);
 });
 
-test('svc run --workers gives up with status 1 when every process dies soon after it serves', async (t) => {
+test('svc run --workers exits with status 1 when every process dies soon after it starts to serve', async (t) => {
   const { status, stderr } = await run(
     process.execPath,
     [BIN, 'run', 'app.ts', '--port', '0', '--workers', '1'],
@@ -323,7 +323,7 @@ await app.run({ port: 0, workers: 2 });
   assert.match(stdout, /^shut down$/m);
 });
 
-/** A worker process whose parent is the test. Its program has `app`, and runs it. */
+/** Starts a worker process whose parent is the test. Its program may use `app`, and runs it. */
 function forkWorker(
   t: TestContext,
   program: string,
@@ -350,7 +350,7 @@ function forkWorker(
   return { child, link, said };
 }
 
-test('a worker that gets SIGTERM while it starts requests no connections', async (t) => {
+test('a worker that gets SIGTERM during its start exits, and does not ask for connections', async (t) => {
   const { link, said } = forkWorker(
     t,
     `
@@ -404,7 +404,7 @@ process.send = (message, handle, options, done) => { // a channel that is slow t
       answer += text;
     })
     .on('error', () => {
-      /* the connection was cut */
+      /* the connection was closed before the response */
     });
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   assert.deepEqual(await link.ended, { status: 0, signal: null });
@@ -714,7 +714,7 @@ test('WorkerMetrics keeps the counts of ended workers, and omits workers that do
   assert.doesNotMatch(rest, /^svc_now/m);
 });
 
-test('WorkerMetrics adds up label sets beyond 1,000 of exited workers', async () => {
+test('WorkerMetrics keeps 1,000 label sets of exited workers, and counts the rest as "other"', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 0 });

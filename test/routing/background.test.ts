@@ -8,7 +8,7 @@ import { served } from '../support/served.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { Context, HttpRequest } from '../../src/index.ts';
 
-/** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
+/** Returns an application, its log, and a client that gets unhandled errors as a 500. */
 function setUp(
   declare: (app: Svc) => void,
 ): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {
@@ -19,7 +19,7 @@ function setUp(
   return { app, client, events, [Symbol.asyncDispose]: () => client.close() };
 }
 
-/** The value of a metric without labels. */
+/** Returns the value of a metric without labels. */
 function metric(app: Svc, name: string): number {
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(app.metrics.render())?.[1]);
 }
@@ -225,7 +225,7 @@ test('BackgroundTasks refuse tasks beyond 10,000 waiting ones, and accept others
       return 'x';
     }),
   );
-  await it.client.get('/0'); // it has started
+  await it.client.get('/0'); // the task has started
   const held = Array.from({ length: 10 }, () => it.client.get('/1000'));
   while (metric(it.app, 'svc_background_waiting') < 10_000)
     await new Promise((resolve) => setImmediate(resolve));
@@ -254,7 +254,7 @@ test('Svc.shutdown() waits for background tasks', async () => {
     return 'x';
   });
   const running = await app.run({ port: 0, handleSignals: false });
-  assert.equal(await (await fetch(running.url)).text(), 'x'); // the answer does not wait for it
+  assert.equal(await (await fetch(running.url)).text(), 'x'); // the response does not wait for the task
   await started.promise;
   const closing = running.close().then(() => steps.push('closed'));
   gate.resolve();
@@ -280,7 +280,7 @@ for (const [what, body, read] of [
       client.send(`POST / HTTP/1.1\r\nHost: a\r\n${body}`);
       assert.equal((await client.answer()).text(), 'done');
     }
-    await server[Symbol.asyncDispose](); // waits for the tasks
+    await server[Symbol.asyncDispose](); // shutdown() waits for the tasks
     const failures = events.filter(({ event }) => event === 'background_task_failed');
     assert.deepEqual(
       failures.map(({ error }) => (error as { code?: unknown }).code),

@@ -13,7 +13,7 @@ import type { Finding } from '../../src/base/findings.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
 const handler = (): string => 'x';
-/** The line that called it. */
+/** Returns the line of its caller. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 function findingsOf(app: Svc): readonly Finding[] {
   try {
@@ -22,7 +22,7 @@ function findingsOf(app: Svc): readonly Finding[] {
     assert.equal((error as SvcError).code, 'E_COMPILE');
     return (error as SvcError).findings.filter(
       (finding) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(finding.rule),
-    ); // the Node that runs the tests
+    ); // SVC404 depends on the Node.js that runs the tests
   }
   return [];
 }
@@ -95,7 +95,7 @@ test('compileAll() throws all findings at once, and does not freeze the applicat
     'mine/rule',
   ]);
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE', message: /SVC101 GET \/a/ });
-  app.get('/b', handler); // still open
+  app.get('/b', handler); // declarations are still possible
 });
 
 for (const [what, error, message] of [
@@ -260,7 +260,7 @@ test('a 405 from an exception handler has Allow (RFC 9110 §15.5.6), unless the 
     const app = make().get('/a', handler).post('/b', handler).exceptionHandler(MethodNotAllowed, reply);
     const answer = await ask(app, '/a', 'PUT');
     assert.deepEqual([answer.status, answer.headers.get('allow')], [status, allow]);
-    if (reply() === kept) assert.equal((await ask(app, '/b', 'PUT')).headers.get('allow'), 'POST, OPTIONS'); // it is one answer each time
+    if (reply() === kept) assert.equal((await ask(app, '/b', 'PUT')).headers.get('allow'), 'POST, OPTIONS'); // each call makes one response
   }
 });
 

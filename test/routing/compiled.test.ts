@@ -33,7 +33,7 @@ import { served } from '../support/served.ts';
 import type { HttpRequest, SvcOptions } from '../../src/index.ts';
 import type { TestRequest } from '../../src/testing/index.ts';
 
-/** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
+/** Returns an application, its log, and a client that gets unhandled errors as a 500. */
 function setUp(
   declare: (app: Svc) => void,
   settings: SvcOptions = {},
@@ -293,7 +293,7 @@ test("maxBodyBytes of a route limits every way to read its body, replaces the ap
   assert.deepEqual(await sizes('/usual', body, 50, 51), [200, 413]);
 });
 
-test('body and form in one route spec are a finding', () => {
+test('compileAll() reports a route spec with both body and form', () => {
   const app = new Svc().post('/both', { body: User, form: { a: Field('') } }, () => 1);
   assert.throws(
     () => app.compileAll(),
@@ -511,7 +511,7 @@ test('a handler of a route without inputs gets params, req, signal and state, an
   });
 });
 
-test('inputs are parsed anew for each request', async () => {
+test('each request gets new objects for its inputs', async () => {
   await using it = setUp((app) => app.get('/', { query: { n: Field(0) } }, ({ query }) => ({ n: query.n })));
   assert.deepEqual(
     await Promise.all(
@@ -541,7 +541,7 @@ test('spec.response drops undeclared members, fills in defaults, omits methods a
       '/plain',
       { response: Account },
       () => ({ id: 1, name: 'Ada', extra: 'x', run: () => 1, since: new Date(0) }) as never,
-    ); // the type asks for what has a default
+    ); // the type requires members that have a default
     app.get(
       '/instance',
       { response: Account },
@@ -725,7 +725,7 @@ test('the log of a reply that does not fit its response schema lists the first t
   assert.doesNotMatch(line, /10 must be/);
 });
 
-// ── routes as they are known ──
+// ── properties of a compiled route ──
 
 test('a compiled route lists the security requirements of its dependencies, routers and spec', () => {
   const app = new Svc();

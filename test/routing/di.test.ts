@@ -27,7 +27,7 @@ import type { Context, DependencySource, Finding, Issue, SvcOptions } from '../.
 import type { TestClientOptions } from '../../src/testing/index.ts';
 import type { TestContext } from 'node:test';
 
-/** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
+/** Returns an application, its log, and a client that gets unhandled errors as a 500. */
 function setUp(
   declare: (app: Svc) => void,
   options: TestClientOptions = {},
@@ -48,7 +48,10 @@ async function json(client: TestClient, path: string, headers?: Record<string, s
   return response.json();
 }
 
-/** Events of a generator, in words. */
+/**
+ * Returns a function that makes generator dependencies, and the list in which they record their events as
+ * words.
+ */
 function recorder(): {
   readonly steps: string[];
   dependency(name: string): (context: Context) => Generator<string, void>;
@@ -94,7 +97,7 @@ function findings(app: Svc): readonly Finding[] {
     if (error instanceof SvcError && error.findings !== undefined)
       return error.findings.filter(
         ({ rule }) => !['SVC404', 'SVC113', 'SVC201', 'SVC211', 'SVC302'].includes(rule),
-      ); // the Node that runs the tests, and parts that it omits
+      ); // rules that depend on the Node.js that runs the tests, or on parts that the test omits
     throw error;
   }
   return [];
@@ -104,7 +107,7 @@ function logged(events: readonly Record<string, unknown>[], event: string): Reco
   return events.filter((line) => line['event'] === event);
 }
 
-/** The message of the error in a line of the log. */
+/** Returns a log event as text, which contains the message of its error. */
 function messageOf(line: Record<string, unknown> | undefined): string {
   return JSON.stringify(line);
 }
@@ -173,7 +176,7 @@ test('Depends() refuses unknown options and scopes', () => {
   assert.throws(() => Depends(() => 1, { scope: 'session' } as never), { code: 'E_OPTION_RANGE' });
 });
 
-test('The result of provide() cannot be called directly', () => {
+test('the result of provide() throws when it is called directly', () => {
   assert.throws(
     () =>
       provide({}, function paging() {
@@ -395,7 +398,7 @@ test('independent async dependencies run concurrently, and one that needs them w
     b.resolve('b');
     a.resolve('a');
     return b.promise;
-  }; // the first ends because this one has begun
+  }; // the first dependency settles because this one has begun
   const third = provide(
     { first: Depends(first), second: Depends(second) },
     ({ first: left, second: right }) => {
@@ -613,7 +616,7 @@ test('a 401 of a router comes before a 400, and before the body is read', async 
     start(controller) {
       bodies.push(controller);
     },
-  }); // never gives a byte
+  }); // never yields a byte
   const response = await it.client.post('/x?n=no', { body, headers: { 'content-type': 'application/json' } });
   assert.equal(response.status, 401);
 });
@@ -884,7 +887,7 @@ test('a reply that does not fit its response schema rolls back transactions of s
   assert.deepEqual(steps, ['tx opens', 'db opens', 'tx got SvcError', 'db got SvcError']);
 });
 
-test('refused input is thrown into the generators that are open', async () => {
+test('the ValidationError of refused input is thrown into the generators that have yielded', async () => {
   const { steps, dependency } = recorder();
   const router = new Router({ deps: { db: Depends(dependency('db')) } });
   router.get('/', { query: { n: Field(int) }, late: Depends(dependency('late')) }, () => 1);
@@ -968,7 +971,7 @@ test('a generator that yields again after an error is closed, and its mistake be
 
 // ── the client leaves ──
 
-/** The application on a socket, and one connection, until the test is over. */
+/** Serves the application, and opens one connection. Both end with the test. */
 async function onSocket(t: TestContext, app: Svc): Promise<{ server: HttpServer; client: RawClient }> {
   await app.startup();
   const server = new HttpServer(app.application());
@@ -1108,7 +1111,7 @@ test(
 );
 
 test(
-  'an unread source of a stream is closed when the client has left, or a clean-up of scope handler failed',
+  'the unread source of a streamed response is closed when the client has left, or a clean-up of scope handler failed',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();
@@ -1306,7 +1309,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
   },
   'one source with two scopes': {
     spec: { a: Depends(inner), b: Depends(inner, { scope: 'handler' }) },
-    message: /connection is asked for with the scopes request and handler/,
+    message: /connection is used with the scopes request and handler/,
   },
   'inputs in scope app': {
     spec: {
@@ -1491,7 +1494,7 @@ for (const [how, start] of [
   });
 }
 
-test('a failing clean-up of scope app during a failed start does not hide the cause, or prevent other clean-ups', async () => {
+test('when a start fails, a failing clean-up of scope app neither replaces its error nor prevents other clean-ups', async () => {
   const steps: string[] = [];
   const first = function* (): Generator<number, void> {
     try {
@@ -1557,7 +1560,7 @@ for (const part of ['req', 'signal', 'params'] as const) {
       ({ it }) => it,
     );
     if (part === 'params')
-      await app.startup(); // the context of a dependency has none
+      await app.startup(); // the context of a dependency of scope app has no request
     else await assert.rejects(app.startup(), { code: 'E_REQUEST_ABSENT' });
     await app.shutdown();
   });

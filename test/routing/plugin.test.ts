@@ -1,4 +1,4 @@
-/** Plugins: their order, what a Host lets them do, start and stop. */
+/** Plugins: their order, the functions of their Host, start and stop. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc, SvcError, createLogger, stateKey } from '../../src/index.ts';
@@ -21,7 +21,7 @@ function sorted(...plugins: Plugin[]): { names: string[]; findings: Finding[] } 
   return { names, findings };
 }
 
-/** An application whose log lines are kept. */
+/** Returns an application and its log events. */
 function application(): { app: Svc; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
   const logger = createLogger({
@@ -202,7 +202,7 @@ test('plugins start in order before the startup hooks, and stop in reverse order
   assert.deepEqual(log, ['start a', 'start b', 'hook', 'unhook', 'stop b', 'stop a']);
 });
 
-test('when a plugin fails to start, the plugins that had started are shut down in reverse, and no others', async () => {
+test('when a plugin fails to start, only the plugins that had started are shut down, in reverse order', async () => {
   const { app } = application();
   const log: string[] = [];
   for (const name of ['a', 'b'])

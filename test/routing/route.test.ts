@@ -4,16 +4,16 @@ import test from 'node:test';
 import { Router } from '../../src/routing/route.ts';
 import type { Finding } from '../../src/base/findings.ts';
 
-/** The whole paths of a router, and what does not fit together. */
+/** Returns the whole paths of a router, and the findings about them. */
 function flattened(router: Router): { routes: string[]; findings: Finding[] } {
   const findings: Finding[] = [];
   const flat = router.flatten((finding) => findings.push(finding));
   return { findings, routes: flat.map((route) => `${route.methods.join(',')} ${route.template.template}`) };
 }
-/** The line that called it. */
+/** Returns the line of its caller. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 const handler = (): string => 'x';
-/** For what the compiler would refuse. */
+/** Removes the types of a router, for arguments that TypeScript refuses. */
 const loose = (router: Router): Record<'get' | 'post' | 'route', (...rest: unknown[]) => Router> =>
   router as never;
 
@@ -183,7 +183,7 @@ test('Router.urlFor() builds the URL of a named route, from any router', () => {
   assert.throws(() => outer.urlFor('item', { id: 1, page: 2 }), { code: 'E_URL_PARAM' });
 });
 
-test('Router.freeze() ends registration in every included router, also in a cycle', () => {
+test('Router.freeze() forbids declarations in every included router, also if routers include each other', () => {
   const a = new Router();
   const b = new Router();
   a.includeRouter(b);

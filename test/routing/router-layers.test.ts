@@ -15,12 +15,12 @@ function clientOf(app: Svc): TestClient {
   return new TestClient(app, { raiseErrors: false });
 }
 
-/** The expectation of an SvcError for `assert.throws()`. */
+/** Returns the expectation of an SvcError for `assert.throws()`. */
 function fault(code: string, message: RegExp = /./): { code: string; message: RegExp } {
   return { code, message };
 }
 
-/** A layer that writes its name into a list, before and after the layers inside. */
+/** Returns middleware that adds its name to a list, before and after the inner layers. */
 function traced(steps: string[], name: string): MiddlewareFunction {
   return async (_req, next) => {
     steps.push(name);

@@ -42,7 +42,7 @@ interface Line {
   readonly [key: string]: unknown;
 }
 
-/** An application that keeps its log to itself. */
+/** Returns an application and its log events. */
 function make(options: SvcOptions = {}): { readonly app: Svc; readonly lines: () => Line[] } {
   const lines: string[] = [];
   const app = new Svc({
@@ -58,7 +58,7 @@ function clientOf(t: TestContext, app: Svc, options: TestClientOptions = {}): Te
   return client;
 }
 
-/** The answer of a handshake that is refused. */
+/** Returns the response to a refused handshake. */
 async function refusal(client: TestClient, path: string, options?: TestWebSocketOptions): Promise<Response> {
   const error = await client.websocket(path, options).then(
     () => assert.fail('it was opened'),
@@ -91,7 +91,7 @@ async function shake(
   return { raw, answer: await raw.answer() };
 }
 
-/** A connection to the application, which runs until the test is over. */
+/** Serves the application until the test is over, and opens a connection. */
 async function rawClient(t: TestContext, app: Svc): Promise<RawClient> {
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   const raw = await RawClient.open(server.port);
@@ -467,7 +467,7 @@ for (const listen of [false, true])
       assert.deepEqual(events, ['enter', 'commit', 'open connection transaction', 'close 1000', 'leave']);
     });
 
-    test('a WebSocket that ends early throws the reason into its dependencies', async (t) => {
+    test('a WebSocket that a lost connection or an error ends throws the reason into its generator dependencies', async (t) => {
       const { app } = make();
       const thrown: unknown[] = [];
       const ends = [1, 2, 3].map(() => Promise.withResolvers<void>());
@@ -756,7 +756,7 @@ for (const listen of [false, true])
       assert.equal(app.rooms.size, 0);
     });
 
-    test('a WebSocket leaves its rooms and cleans up its dependencies although onClose throws, and other sockets close as well', async (t) => {
+    test('a WebSocket leaves its rooms and cleans up its dependencies although onClose throws, and other sockets still close', async (t) => {
       const { app, lines } = make();
       const steps: string[] = [];
       const left = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -943,7 +943,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
 });
 
 test(
-  'a short waiting WebSocket message does not keep the memory of the packet in which it arrived',
+  'a short WebSocket message that waits for its handler does not keep the packet in which it arrived in memory',
   LIMITED,
   async (t) => {
     const { app } = make();
@@ -961,7 +961,7 @@ test(
         ...Array.from({ length: 100 }, () => frame({ opcode: 9, payload: 'p'.repeat(125) })),
       ]),
     );
-    await until(() => raw.unread >= 100 * 127); // the pongs: all is read
+    await until(() => raw.unread >= 100 * 127); // the pongs show that all frames are read
     gate.resolve();
     const message = await got.promise;
     assert.deepEqual([...message], [7]);
@@ -1026,7 +1026,7 @@ test('a stopping server lets WebSockets run until its deadline, and then closes 
   );
   assert.equal((await raw.answer()).status, 101);
   const startedMs = performance.now();
-  await server.close(); // the client answers nothing
+  await server.close(); // the client sends no pong
   assert.ok(performance.now() - startedMs >= 900);
   const said = await raw.ended();
   assert.deepEqual(
@@ -1051,7 +1051,7 @@ test('a WebSocket handshake at a stopping server is answered with 503', LIMITED,
     await server.close();
   });
   busy.get('/slow');
-  late.send('GET /x HTTP/1.1\r\n'); // a connection with a request under way is not idle
+  late.send('GET /x HTTP/1.1\r\n'); // a connection with a request in flight is not idle
   await until(() => app.operations.inFlight() > 0);
   const closing = server.close();
   await turn();
@@ -1068,7 +1068,7 @@ test('a WebSocket handshake at a stopping server is answered with 503', LIMITED,
 });
 
 test(
-  'the heartbeat of a WebSocket pings an inactive client, and closes the socket without a reply',
+  'the heartbeat of a WebSocket pings an inactive client, and closes the socket if no pong arrives',
   LIMITED,
   async (t) => {
     const { app } = make();
@@ -1197,12 +1197,12 @@ test('a WebSocket throws for invalid messages and close codes of the program', L
   ]);
 });
 
-/** Whatever is under way in memory has come. */
+/** Resolves when everything that is in flight in memory has arrived. */
 async function turn(): Promise<void> {
   for (let count = 0; count < 3; count++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** The bytes of a handshake at `path`. */
+/** Returns the bytes of a handshake at `path`. */
 function bytesOf(path: string): string {
   return `GET ${path} HTTP/1.1\r\n${Object.entries(HANDSHAKE)
     .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -1285,7 +1285,7 @@ test(
       .send(Buffer.concat([Buffer.from(bytesOf('/x'), 'latin1'), frame({ payload: 'last words' })]))
       .socket.end();
     await until(() => app.operations.inFlight() === 2);
-    await new Promise((resolve) => setTimeout(resolve, 50)); // both ends have come
+    await new Promise((resolve) => setTimeout(resolve, 50)); // both handlers have ended
     gate.resolve();
     assert.equal((await silent.answer()).status, 101, 'it is open for its peer to read');
     assert.equal((await silent.ended()).length, 0);
@@ -1293,6 +1293,6 @@ test(
     await talking.ended();
     await until(() => left === 2);
     assert.deepEqual(received, ['open', 'last words', 1006]);
-    await server.close(); // nothing is left to wait for
+    await server.close(); // no timer is left
   },
 );

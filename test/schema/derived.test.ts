@@ -115,7 +115,7 @@ test('intersection() makes a class with the fields of several schemas, which mus
   assert.throws(() => intersection(User, User.pick('nick')), { code: 'E_SCHEMA_FIELD' });
 });
 
-test('derived classes derive again, and nest in others', () => {
+test('a class made by partial(), pick() or extend() can be derived again, and be the type of a field', () => {
   class Nick extends User.pick('nick', 'name').partial() {}
   const holder = fieldsOf({ nick: Field(list(Nick)) });
   assert.equal(holder.parseJson({ nick: [{}, { nick: 'a' }] }).ok, true);

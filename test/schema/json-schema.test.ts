@@ -176,7 +176,7 @@ test('JsonSchemas publishes e-mail addresses with their format and with the patt
   assert.equal(both['pattern'], undefined);
 });
 
-test('JsonSchemas distinguishes input from output', () => {
+test('JsonSchemas publishes different schemas for input and output of a class with defaults, secret or readOnly members', () => {
   class Account extends Schema {
     id = Field(int, { readOnly: true, description: 'Given by us' });
     name = Field(str);
@@ -224,7 +224,7 @@ test('JsonSchemas distinguishes input from output', () => {
   assert.deepEqual(Object.keys(only.components()), ['Account']);
 });
 
-test('JsonSchemas shares a definition between equal directions, and numbers name collisions in order', () => {
+test('JsonSchemas shares a definition if input and output are equal, and numbers definitions of the same name in order', () => {
   const make = (): typeof Schema =>
     class User extends Schema {
       home = Field(Address, { description: 'Where', optional: true });
@@ -506,7 +506,7 @@ test('a published datetime excludes days on which the year in UTC may differ', (
   }
 });
 
-test('read-only members are not described in input, which skips them', (t) => {
+test('JsonSchemas omits read-only members from input schemas, because input ignores them', (t) => {
   class Ticket extends Schema {
     static extra = 'forbid';
     id = Field(int, { readOnly: true });

@@ -2,7 +2,7 @@
  * Creates frames for tests, and reads them with the frame reader.
  */
 import { OPCODE } from '../../src/http/websocket/codes.ts';
-import { FrameReader, SpareReaders } from '../../src/http/websocket/frames.ts';
+import { FrameReader } from '../../src/http/websocket/frames.ts';
 import type { FrameSink } from '../../src/http/websocket/frames.ts';
 import type { FrameEvent } from './ws-reference.ts';
 
@@ -62,31 +62,6 @@ export function read(chunks: readonly Uint8Array[], options: Partial<FrameReader
   );
   for (const chunk of chunks) reader.push(Buffer.from(chunk));
   return reported;
-}
-
-/**
- * Returns the events of two sockets that get chunks alternately. Each has a pooled reader only while it needs
- * one.
- */
-export function readInTurn(
-  chunks: readonly Uint8Array[],
-  readers: SpareReaders,
-): readonly [FrameEvent[], FrameEvent[]] {
-  const both: [FrameEvent[], FrameEvent[]] = [[], []];
-  const sockets = both.map((reported): { readonly sink: FrameSink; reader: FrameReader | undefined } => ({
-    sink: sinkInto(reported),
-    reader: undefined,
-  }));
-  for (const chunk of chunks) {
-    for (const socket of sockets) {
-      const reader = (socket.reader ??= readers.take(socket.sink, false));
-      reader.push(Buffer.from(chunk));
-      if (!reader.isAtRest) continue;
-      socket.reader = undefined;
-      readers.give(reader);
-    }
-  }
-  return both;
 }
 
 function sinkInto(reported: FrameEvent[]): FrameSink {

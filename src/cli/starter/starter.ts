@@ -47,9 +47,10 @@ const INSTALL: Readonly<Record<PackageSource, string>> = {
   link: '',
 };
 const NOTES: Readonly<Record<PackageSource, string>> = {
-  vendor: 'The package `svc` lies in `vendor/svc`: commit it, and nothing needs a network.',
+  vendor:
+    'The package `svc` is in `vendor/svc`: commit that folder, so that an installation needs no network.',
   registry: 'The package `svc` comes from your registry.',
-  link: 'It uses the copy of `svc` that made it, through a link. Before it goes elsewhere, name the package instead:\n`npm install svc@<version>`. The image needs that, too.',
+  link: 'This project uses the copy of `svc` that created it, through a link. Before you move or publish the project, or build its image, install the package:\n`npm install svc@<version>`.',
 };
 
 /** Returns every file of a new project, package.json last. */

@@ -7,10 +7,9 @@
  *   seeds/20_notes.sql               each file in a transaction of its own
  *   seeds/20_notes.postgres.sql      in place of 20_notes.sql on PostgreSQL, as for migrations
  */
-import { readdirSync } from 'node:fs';
 import { SvcError } from '../../base/errors.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
-import { preferredFiles, readScript, type Script } from './source.ts';
+import { namesIn, preferredFiles, readScript, type Script } from './source.ts';
 import type { Env } from '../../base/config.ts';
 import type { Database } from '../database.ts';
 import type { Dialect } from '../driver.ts';
@@ -98,19 +97,10 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
 function listSeeds(
   directory: string,
 ): readonly { readonly file: string; readonly name: string; readonly dialect: Dialect | undefined }[] {
-  let entries: string[];
-  try {
-    entries = readdirSync(directory)
-      .filter((entry) => !entry.startsWith('.'))
-      .sort();
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    const problem =
-      code === 'ENOENT'
-        ? 'the folder does not exist'
-        : `the folder cannot be read (${code ?? String(error)})`;
-    throw new SvcError('E_SEED', [`"${directory}": ${problem}`], { cause: error });
-  }
+  const entries = namesIn(
+    directory,
+    (problem, cause) => new SvcError('E_SEED', [`"${directory}": ${problem}`], { cause }),
+  );
   return entries.map((file) => {
     const [, name, dialect] = FILE.exec(file) ?? [];
     if (name === undefined)

@@ -240,25 +240,11 @@ function fileFor(
  * misspelt one would be skipped silently.
  */
 function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
-  let entries: string[];
-  try {
-    entries = readdirSync(directory)
-      .filter((entry) => !entry.startsWith('.'))
-      .sort();
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (mayBeAbsent && code === 'ENOENT') return [];
-    throw new SvcError(
-      'E_MIGRATION_FILES',
-      [
-        directory,
-        code === 'ENOENT'
-          ? 'the folder does not exist'
-          : `the folder cannot be read (${code ?? String(error)})`,
-      ],
-      { cause: error },
-    );
-  }
+  const entries = namesIn(
+    directory,
+    (problem, cause) => new SvcError('E_MIGRATION_FILES', [directory, problem], { cause }),
+    mayBeAbsent,
+  );
   return entries.map((file) => {
     const match = FILE.exec(file);
     if (match === null)
@@ -275,6 +261,24 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
       direction: direction as 'up' | 'down',
     }; // the pattern accepts only valid parts
   });
+}
+
+/** Returns the names in a folder in order, without hidden files. */
+export function namesIn(
+  directory: string,
+  refusal: (problem: string, cause: unknown) => SvcError,
+  mayBeAbsent: boolean = false,
+): readonly string[] {
+  try {
+    return readdirSync(directory)
+      .filter((entry) => !entry.startsWith('.'))
+      .sort();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOENT') throw refusal(`the folder cannot be read (${code ?? String(error)})`, error);
+    if (!mayBeAbsent) throw refusal('the folder does not exist', error);
+    return [];
+  }
 }
 
 /** Makes the error for a problem with a file. */

@@ -9,6 +9,7 @@
  * creates its own certificate if it has none. Such a certificate is accepted if the server proves in the
  * login that it knows the password's hash.
  */
+import { limitIn } from '../limits.ts';
 import { converse } from '../wire/conversation.ts';
 import { MySqlConnection } from './connection.ts';
 import { MySqlConversation } from './conversation.ts';
@@ -148,15 +149,11 @@ async function openLink(
       opening.fail(opening.refusal(`the server is ${kind}, not a MySQL or MariaDB server`)),
     );
     const { capabilities, isMariaDb } = await login.greet(() => opening.bytes());
-    const { socket, address } = opening;
+    const { socket } = opening;
     const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
     if (options !== undefined && !isOffered && tls.mode !== 'prefer')
       throw opening.refusal('the server does not offer TLS, which the address requires (sslmode)');
-    if (options === undefined || !isOffered)
-      return opening.finished({
-        link: { socket, incoming: opening.streamed(), tls: undefined, address },
-        isUnproved: false,
-      });
+    if (options === undefined || !isOffered) return { link: opening.finished(), isUnproved: false };
     if (socket.readableLength > 0)
       throw opening.refusal(
         'the server sent data before encryption, which indicates an attacker between client and server',
@@ -169,10 +166,7 @@ async function openLink(
     const problem = secure.authorizationError as Error | string | undefined;
     if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
       throw opening.refusal(`the TLS of the server is not accepted (${String(problem)})`);
-    return opening.finished({
-      link: { socket: secure, incoming: opening.streamed(), tls: secure, address },
-      isUnproved: mayProve && !secure.authorized,
-    });
+    return { link: opening.finished(secure), isUnproved: mayProve && !secure.authorized };
   } catch (error) {
     opening.abandon();
     throw error;
@@ -187,11 +181,7 @@ async function cancel(
   { connectionId }: Greeting,
 ): Promise<void> {
   const { clock } = options;
-  const limit: Limit = {
-    signal: undefined,
-    deadlineMs: clock.monotonicMs() + CANCEL_MS,
-    timeoutMs: CANCEL_MS,
-  };
+  const limit = limitIn(CANCEL_MS, clock);
   const { conversation } = await logIn(address, { ...options, database: undefined }, limit, name);
   try {
     conversation.writer.command(COMMAND.query);

@@ -3,7 +3,7 @@
  * a pool needs.
  */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
-import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
+import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
 import { limitReached } from '../limits.ts';
 import { UNTIMED, type BatchTiming } from '../slow-statements.ts';
@@ -12,12 +12,11 @@ import { insertRows, runMany } from './many.ts';
 import { MySqlRunner, type Cursor } from './runner.ts';
 import { COMMAND, STATUS } from './wire.ts';
 import { scriptStatements } from '../script.ts';
-import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
+import type { BeginOptions, Limit, Row, Table } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { MySqlConnectionOptions } from './url.ts';
-import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { Params } from '../values.ts';
 
 /** Rows that a stream fetches at once. */
@@ -26,88 +25,51 @@ const BATCH_ROWS = 256;
 const OVER =
   'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
 
-/** The MySQL and MariaDB connection. See {@link PooledConnection}. */
-export class MySqlConnection implements PooledConnection {
-  readonly #conversation: MySqlConversation;
-  readonly #runner: MySqlRunner;
+/** The MySQL and MariaDB connection. See {@link ServerConnection}. */
+export class MySqlConnection extends ServerConnection<Exchange, MySqlConversation, MySqlRunner> {
   readonly #options: MySqlConnectionOptions;
-  #isStale = false;
-  #isRetired = false;
-  #isReadOnly = false;
-  /** Whether the owner has begun a transaction that has not ended. */
-  #hasBegun = false;
 
   /** `pinsTypes`: whether a prepared statement accepts only one kind of values; see types.ts. */
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
-    this.#conversation = conversation;
+    super(new MySqlRunner(conversation, options, pinsTypes));
     this.#options = options;
-    this.#runner = new MySqlRunner(conversation, options, pinsTypes);
     conversation.onRefusal = (error) => this.#onRefusal(error);
   }
 
   /** Sets up the session, and reads the server's packet limit. */
   async setUp(limit: Limit | undefined): Promise<void> {
-    await this.#runner.flight(sessionTexts(this.#options), limit);
-    const { rows } = await this.#runner.query('select @@max_allowed_packet', limit, 'firstList');
+    await this.runner.flight(sessionTexts(this.#options), limit);
+    const { rows } = await this.runner.query('select @@max_allowed_packet', limit, 'firstList');
     // the query returns one row of one column
-    this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]);
+    this.runner.maxPacketBytes = Number((rows[0] as unknown[])[0]);
   }
 
   get isInTransaction(): boolean {
-    return this.#conversation.isInTransaction;
-  }
-  get isBroken(): boolean {
-    return this.#conversation.isEnded;
-  }
-  get isStale(): boolean {
-    return this.#isStale || this.#isRetired;
+    return this.conversation.isInTransaction;
   }
   get isIdle(): boolean {
     return (
-      this.#conversation.isQuiet &&
-      !this.#runner.isWriting &&
+      this.conversation.isQuiet &&
+      !this.runner.isWriting &&
       !this.isInTransaction &&
-      this.#conversation.hasAutocommit
+      this.conversation.hasAutocommit
     );
   }
 
-  get onLost(): ((error: Error) => void) | undefined {
-    return this.#conversation.onLost;
-  }
-  set onLost(listener: ((error: Error) => void) | undefined) {
-    this.#conversation.onLost = listener;
-  }
-
-  execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
-    return this.#run(sql, params, limit, 'none', result);
-  }
-
-  fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
-    return this.#run(sql, params, limit, 'first', firstRow);
-  }
-
-  fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
-    return this.#run(sql, params, limit, 'objects', allRows);
-  }
-
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
-    return this.#run(sql, params, limit, 'lists', (exchange) => ({
-      columns: this.#runner.columns(exchange),
+    return this.run(sql, params, limit, 'lists', (exchange) => ({
+      columns: this.runner.columns(exchange),
       rows: exchange.rows as unknown[][],
     }));
   }
 
   fetchSets(sql: string, params: Params, limit: Limit | undefined): Promise<Row[][]> {
-    return this.#run(sql, params, limit, 'sets', ({ sets }) => sets);
-  }
-
-  scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
-    return this.#run(sql, params, limit, 'firstList', firstValue);
+    return this.run(sql, params, limit, 'sets', ({ sets }) => sets);
   }
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     this.#checkTransaction(sql);
-    return this.#many(sql, () => runMany(this.#runner, sql, rows, limit), limit);
+    return this.#many(sql, () => runMany(this.runner, sql, rows, limit), limit);
   }
 
   async insertMany(
@@ -119,7 +81,7 @@ export class MySqlConnection implements PooledConnection {
     this.#checkTransaction('insert');
     return this.#many(
       `insert into ${table}`,
-      () => insertRows(this.#runner, table, columns, rows, limit),
+      () => insertRows(this.runner, table, columns, rows, limit),
       limit,
     );
   }
@@ -134,85 +96,60 @@ export class MySqlConnection implements PooledConnection {
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
     this.#checkTransaction(sql);
-    const timing = this.#runner.timing?.batches(sql) ?? UNTIMED;
+    const timing = this.runner.timing?.batches(sql) ?? UNTIMED;
     let cursor: Cursor | undefined;
     try {
-      cursor = await timing.wait(() => this.#runner.open(sql, params, limit));
+      cursor = await timing.wait(() => this.runner.open(sql, params, limit));
       // the server has sent all rows: this statement supports no cursor
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[];
       if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit, timing);
     } finally {
       timing.end();
-      if (cursor !== undefined && cursor.id !== 0) this.#runner.statements.closeHandles(cursor.id);
+      if (cursor !== undefined && cursor.id !== 0) this.runner.statements.closeHandles(cursor.id);
     }
   }
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, this.#options.dialect)) {
       this.#checkTransaction(text);
-      await this.#timed(text, () => this.#runner.query(text, limit));
+      await this.timed(text, () => this.runner.query(text, limit));
     }
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
     try {
-      await this.#runner.flight(beginTexts(this.#options.dialect, options), limit);
+      await this.runner.flight(beginTexts(this.#options.dialect, options), limit);
     } catch (error) {
       // the isolation level may be set already, and would apply to the next transaction
       if (options.isolation !== undefined) this.destroy();
       throw error;
     }
-    this.#isReadOnly = options.isReadOnly;
-    this.#hasBegun = true;
-  }
-
-  async commit(limit?: Limit): Promise<void> {
-    const wasOver = this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken;
-    const isSent = !this.isBroken;
-    this.#over();
-    if (wasOver) throw aborted('commit');
-    try {
-      await this.#runner.query('commit', limit);
-    } catch (error) {
-      throw isSent ? commitError(error, this.isBroken) : error;
-    }
+    this.isReadOnly = options.isReadOnly;
+    this.hasBegun = true;
   }
 
   async rollback(limit?: Limit): Promise<void> {
-    const isOpen = this.isInTransaction || !this.#conversation.isQuiet || this.#runner.isWriting;
-    this.#over();
+    const isOpen = this.isInTransaction || !this.conversation.isQuiet || this.runner.isWriting;
+    this.over();
     if (this.isBroken) return;
-    if (isOpen) await this.#runner.query('rollback', limit);
-    if (!this.#conversation.hasAutocommit) await this.#runner.query('set autocommit = 1', limit);
+    if (isOpen) await this.runner.query('rollback', limit);
+    if (!this.conversation.hasAutocommit) await this.runner.query('set autocommit = 1', limit);
   }
 
   async savepoint(name: string, limit?: Limit): Promise<void> {
     this.#checkTransaction('savepoint');
-    await this.#runner.query(`savepoint ${name}`, limit);
+    await this.runner.query(`savepoint ${name}`, limit);
   }
 
   async releaseSavepoint(name: string, limit?: Limit): Promise<void> {
     this.#checkTransaction('release savepoint');
-    await this.#runner.query(`release savepoint ${name}`, limit);
+    await this.runner.query(`release savepoint ${name}`, limit);
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
     // no request is pending, so the status of the transaction is current
     if (this.isBroken || !this.isInTransaction) return;
-    await this.#runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
-  }
-
-  async ping(limit: Limit | undefined): Promise<void> {
-    try {
-      await this.#runner.command(COMMAND.ping, 'ping', limit);
-    } catch (error) {
-      this.destroy();
-      throw error;
-    }
-  }
-
-  retire(): void {
-    this.#isRetired = true;
+    await this.runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
 
   /**
@@ -221,16 +158,33 @@ export class MySqlConnection implements PooledConnection {
    */
   async reset(): Promise<void> {
     await this.rollback();
-    await this.#runner.command(COMMAND.resetConnection, 'reset', undefined);
-    this.#runner.statements.reset();
+    await this.runner.command(COMMAND.resetConnection, 'reset', undefined);
+    this.runner.statements.reset();
     await this.setUp(undefined);
   }
 
-  close(): Promise<void> {
-    return this.#conversation.leave();
+  protected async sendCommit(limit: Limit | undefined): Promise<void> {
+    await this.runner.query('commit', limit);
   }
-  destroy(): void {
-    this.#conversation.destroy();
+
+  protected sendPing(limit: Limit | undefined): Promise<unknown> {
+    return this.runner.command(COMMAND.ping, 'ping', limit);
+  }
+
+  protected endedError(sql: string): TransactionAborted {
+    return new TransactionAborted(OVER, { sqlstate: '25P01', sql });
+  }
+
+  protected override run<T>(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+    wanted: RowsWanted,
+    answer: (exchange: Exchange) => T,
+  ): Promise<T> {
+    return this.hasEnded
+      ? Promise.reject(this.endedError(sql))
+      : this.runner.run(sql, params, limit, wanted, answer);
   }
 
   async *#chunks(
@@ -241,38 +195,19 @@ export class MySqlConnection implements PooledConnection {
     for (;;) {
       const reached = limitReached(limit, this.#options.clock, cursor.sql);
       if (reached !== undefined) throw reached;
-      const chunk = await timing.wait(() => this.#runner.fetch(cursor, BATCH_ROWS, limit));
+      const chunk = await timing.wait(() => this.runner.fetch(cursor, BATCH_ROWS, limit));
       if (chunk.rows.length > 0) yield chunk.rows as Row[];
       if (((chunk.status ?? 0) & STATUS.lastRowSent) !== 0) return;
     }
   }
 
-  #run<T>(
-    sql: string,
-    params: Params,
-    limit: Limit | undefined,
-    wanted: RowsWanted,
-    answer: (exchange: Exchange) => T,
-  ): Promise<T> {
-    try {
-      if (this.#hasBegun) this.#checkTransaction(sql);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    return this.#runner.run(sql, params, limit, wanted, answer);
-  }
-
   /** Runs work on many rows, and adds details to its error by {@link MySqlRunner.explained}. */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {
-      return await this.#timed(sql, work);
+      return await this.timed(sql, work);
     } catch (error) {
-      throw await this.#runner.explained(error, limit);
+      throw await this.runner.explained(error, limit);
     }
-  }
-
-  #timed<T>(sql: string, work: () => Promise<T>): Promise<T> {
-    return this.#runner.timing?.around(sql, work) ?? work();
   }
 
   /**
@@ -280,29 +215,16 @@ export class MySqlConnection implements PooledConnection {
    * committed separately.
    */
   #checkTransaction(sql: string): void {
-    if (this.#hasBegun && !this.isInTransaction && this.#conversation.isQuiet && !this.isBroken)
-      throw aborted(sql);
+    if (this.hasEnded) throw this.endedError(sql);
   }
 
   #onRefusal(error: DatabaseError): void {
-    if (this.#options.mustWrite && !this.#isReadOnly && isOfReadingServer(error)) this.#isStale = true;
-  }
-
-  #over(): void {
-    this.#hasBegun = this.#isReadOnly = false;
+    if (this.#options.mustWrite && !this.isReadOnly && isOfReadingServer(error)) this.isUnfit = true;
   }
 }
 
 function hasMore({ status }: Exchange): boolean {
   return ((status ?? 0) & STATUS.cursorExists) !== 0 && (status! & STATUS.lastRowSent) === 0;
-}
-
-function aborted(sql: string): TransactionAborted {
-  return new TransactionAborted(OVER, { sqlstate: '25P01', sql });
-}
-
-function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult {
-  return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId };
 }
 
 /*

@@ -93,7 +93,6 @@ export class Exchange extends ServerExchange<RowPlan> {
   readonly sets: Row[][] = [];
   #isFirstResult = true;
   #hasResult = false;
-  lastInsertId: number | bigint = 0;
   /** Description of a prepared statement. */
   statementId = 0;
   parameters = 0;

@@ -43,7 +43,7 @@ interface LoggedIn {
 const UTF8MB4 = 45;
 const OUR_MAX_PACKET = 0xff_ffff;
 /**
- * Two capabilities are never requested: localFiles lets a server read any file, and multiStatements allows
+ * Two capabilities are never requested: LOCAL_FILES lets a server read any file, and MULTI_STATEMENTS allows
  * several statements in one text.
  */
 const WANTED =

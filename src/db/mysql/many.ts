@@ -200,7 +200,7 @@ async function runEach(
 ): Promise<number> {
   const { conversation, pipelines } = runner;
   const placeholders = runner.placeholdersOf(sql);
-  await runner.turn();
+  while (runner.mustWait) await runner.turn();
   runner.check(sql, limit);
   const canBulk =
     hasBulk(conversation) &&

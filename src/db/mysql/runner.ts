@@ -12,8 +12,7 @@
  * and they are added to the error.
  */
 import { DataError, DatabaseError, UniqueViolation } from '../errors.ts';
-import { limitReached } from '../limits.ts';
-import { timingOf, type StatementTiming } from '../slow-statements.ts';
+import { ServerRunner } from '../wire/server-connection.ts';
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
@@ -59,24 +58,18 @@ export interface KnownStatement {
 }
 
 /** Runs the statements of one connection. */
-export class MySqlRunner {
-  readonly conversation: MySqlConversation;
+export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   readonly statements: PreparedStatements<KnownStatement, number>;
   /** `max_allowed_packet` of the server in bytes. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
-  /** Records the time of statements that run here. The connection records multi-request statements. */
-  readonly timing: StatementTiming | undefined;
   /** Whether a statement is limited to values of one kind: see types.ts. */
   readonly #pinsTypes: boolean;
-  /** Resolves when the request that is being written is complete. Later requests wait for it. */
-  #writing: Promise<void> | undefined;
 
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
-    this.conversation = conversation;
+    super(conversation, options);
     this.#pinsTypes = pinsTypes;
     this.#options = options;
-    this.timing = timingOf(options);
     this.statements = new PreparedStatements(options.statementCache, ({ id }) => id);
   }
 
@@ -87,14 +80,7 @@ export class MySqlRunner {
   get pipelines(): boolean {
     return this.#options.pipelines;
   }
-  get isWriting(): boolean {
-    return this.#writing !== undefined;
-  }
 
-  /**
-   * Runs one statement and returns the result of `answer` for its rows. Rejects with the server's error, or
-   * with an SvcError for a value that cannot be sent.
-   */
   run<T>(
     text: string,
     params: Params,
@@ -107,7 +93,7 @@ export class MySqlRunner {
       if (params.length !== placeholders) refuseCount(placeholders, params.length);
       const request: Request = { text, params, wanted, limit };
       const known =
-        limit === undefined && this.#writing === undefined && this.#options.pipelines
+        limit === undefined && this.writing === undefined && this.#options.pipelines
           ? this.#known(text, params)
           : undefined;
       return known?.id === undefined || hasLarge(params)
@@ -132,14 +118,14 @@ export class MySqlRunner {
 
   /** Runs SQL text unchanged, as one statement without values. */
   async query(text: string, limit: Limit | undefined, wanted: RowsWanted = 'none'): Promise<Exchange> {
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(text, limit);
     return this.conversation.finish(this.#writeQuery(text, wanted), limit);
   }
 
   /** Runs several texts in one round trip. The connection becomes unusable when one of them fails. */
   async flight(texts: readonly string[], limit: Limit | undefined): Promise<void> {
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(texts[0], limit);
     if (!this.#options.pipelines) {
       for (const text of texts) await this.conversation.finish(this.#writeQuery(text, 'none'), limit);
@@ -154,7 +140,7 @@ export class MySqlRunner {
 
   /** Runs a protocol command without arguments, such as COM_RESET_CONNECTION. */
   async command(code: number, name: string, limit: Limit | undefined): Promise<void> {
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(name, limit);
     const { writer } = this.conversation;
     writer.command(code);
@@ -170,7 +156,7 @@ export class MySqlRunner {
   async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
     const placeholders = this.placeholdersOf(text);
     if (params.length !== placeholders) refuseCount(placeholders, params.length);
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(text, limit);
     let id: number | undefined;
     const opened = await this.exclusively(async () => {
@@ -191,7 +177,7 @@ export class MySqlRunner {
 
   /** Fetches the next rows of a cursor. */
   async fetch({ id, sql, opened }: Cursor, rows: number, limit: Limit | undefined): Promise<Exchange> {
-    await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(sql, limit);
     const { writer } = this.conversation;
     writer.command(COMMAND.stmtFetch);
@@ -241,38 +227,18 @@ export class MySqlRunner {
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
-  /** Runs `work`, which writes one request in several parts, while other requests wait. */
-  async exclusively<T>(work: () => Promise<T>): Promise<T> {
-    const done = Promise.withResolvers<void>();
-    this.#writing = done.promise;
-    try {
-      return await work();
-    } finally {
-      this.#writing = undefined;
-      done.resolve();
-    }
+  /** Where requests cannot be pipelined, a request also waits for the pending reply. */
+  override get mustWait(): boolean {
+    return super.mustWait || (!this.#options.pipelines && !this.conversation.isQuiet);
   }
 
-  /**
-   * Waits until no request is being written. Where requests cannot be pipelined, also waits for the pending
-   * reply.
-   */
-  async turn(): Promise<void> {
-    while (this.#writing !== undefined || (!this.#options.pipelines && !this.conversation.isQuiet)) {
-      await (this.#writing ?? this.conversation.settledAll());
-    }
+  override turn(): Promise<void> {
+    return this.writing ?? this.conversation.settledAll();
   }
 
   /** Returns the columns of a result. */
   columns({ plan }: Exchange): readonly Column[] {
     return plan?.shownColumns() ?? [];
-  }
-
-  /** Throws when no request can be sent. @throws ConnectionLost, QueryCanceled, QueryTimeout */
-  check(text: string | undefined, limit: Limit | undefined): void {
-    this.conversation.check(text);
-    const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
-    if (reached !== undefined) throw reached;
   }
 
   /** Closes unneeded statements together with the next request. The server sends no reply. */
@@ -309,36 +275,18 @@ export class MySqlRunner {
   /** Runs a statement that the server has prepared: one write, one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
-    const startedMs = this.timing?.begin() ?? 0;
-    return this.#send(request, known, NO_CURSOR).answered((exchange, error) => {
-      if (error !== undefined) return this.#recovered(request, exchange, error, startedMs, answer);
-      this.timing?.end(startedMs, request.text);
-      return answer(exchange);
+    const { timing } = this;
+    const startedMs = timing?.begin() ?? 0;
+    const exchange = this.#send(request, known, NO_CURSOR);
+    return this.answered({ exchange, timing, startedMs }, answer, async (error) => {
+      await this.conversation.settled(exchange);
+      return this.#onceMore(request, error, true);
     });
   }
 
-  async #recovered<T>(
-    request: Request,
-    failed: Exchange,
-    error: unknown,
-    startedMs: number,
-    answer: (exchange: Exchange) => T,
-  ): Promise<T> {
-    try {
-      await this.conversation.settled(failed);
-      return answer(await this.#onceMore(request, error, true));
-    } finally {
-      this.timing?.end(startedMs, request.text);
-    }
-  }
-
-  async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
-    const startedMs = this.timing?.begin() ?? 0;
-    try {
-      return answer(await this.#withRetry(request));
-    } finally {
-      this.timing?.end(startedMs, request.text);
-    }
+  #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
+    const { timing } = this;
+    return this.timed(request.text, timing, timing?.begin() ?? 0, () => this.#withRetry(request), answer);
   }
 
   async #withRetry(request: Request): Promise<Exchange> {
@@ -361,7 +309,7 @@ export class MySqlRunner {
 
   async #attempt(request: Request): Promise<Exchange> {
     const { text, params, limit } = request;
-    if (this.#writing !== undefined || !this.#options.pipelines) await this.turn();
+    while (this.mustWait) await this.turn();
     this.check(text, limit);
     const known = this.#known(text, params);
     const exchange =

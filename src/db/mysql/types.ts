@@ -148,22 +148,10 @@ function builtInReader(column: WireColumn, options: MySqlValueOptions, isText: b
 /** Returns the name of a column's type. */
 export function typeName({ type, charset, length, extended, flags }: WireColumn): string {
   if (extended !== '') return extended;
-  const unsigned = (flags & UNSIGNED) !== 0 ? ' unsigned' : '';
+  const number = NUMBERS[type];
+  if (number !== undefined) return (flags & UNSIGNED) !== 0 ? `${number} unsigned` : number;
   const isBytes = charset === BINARY_CHARSET;
   switch (type) {
-    case TYPE.tiny:
-      return `tinyint${unsigned}`;
-    case TYPE.short:
-      return `smallint${unsigned}`;
-    case TYPE.int24:
-      return `mediumint${unsigned}`;
-    case TYPE.long:
-      return `int${unsigned}`;
-    case TYPE.longlong:
-      return `bigint${unsigned}`;
-    case TYPE.decimal:
-    case TYPE.newDecimal:
-      return `decimal${unsigned}`;
     case TYPE.varchar:
     case TYPE.varString:
       return isBytes ? 'varbinary' : 'varchar';
@@ -179,6 +167,16 @@ export function typeName({ type, charset, length, extended, flags }: WireColumn)
   }
 }
 
+/** Types that may be unsigned. */
+const NUMBERS: Readonly<Record<number, string>> = {
+  [TYPE.tiny]: 'tinyint',
+  [TYPE.short]: 'smallint',
+  [TYPE.int24]: 'mediumint',
+  [TYPE.long]: 'int',
+  [TYPE.longlong]: 'bigint',
+  [TYPE.decimal]: 'decimal',
+  [TYPE.newDecimal]: 'decimal',
+};
 const ENUM = 0x100;
 const SET = 0x800;
 const NAMES: Readonly<Record<number, string>> = {

@@ -18,21 +18,31 @@ import {
   type ServerUrl,
   type UrlRules,
 } from '../wire/server-url.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { Logger } from '../../observability/log.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 import type { OwnTypes } from '../own-types.ts';
-import type { ServerTls } from '../wire/server-url.ts';
+import type { TimingOptions } from '../slow-statements.ts';
+
+/** Settings of an address beyond those of every server. */
+interface MySqlSettings {
+  readonly plugins: readonly AuthPlugin[];
+  /** Path of a PEM file with the server's RSA key. Other keys are refused. */
+  readonly serverPublicKey: string | undefined;
+  /**
+   * Accepts any RSA key that the server sends, also over a network. An attacker in between can read the
+   * password then.
+   */
+  readonly allowsKeyRetrieval: boolean;
+  /** The `program_name` that the server shows. */
+  readonly applicationName: string;
+  /** Adds strict modes to the server's `sql_mode`, so that it refuses values that do not fit. */
+  readonly isStrict: boolean;
+  /** Whether a command may be sent before the previous reply. Proxies cannot handle that. */
+  readonly pipelines: boolean;
+}
 
 /** A parsed address. */
-export interface MySqlUrl extends ServerUrl {
+export interface MySqlUrl extends ServerUrl, MySqlSettings {
   readonly dialect: 'mysql' | 'mariadb';
-  readonly plugins: readonly AuthPlugin[];
-  readonly serverPublicKey: string | undefined;
-  readonly allowsKeyRetrieval: boolean;
-  readonly applicationName: string;
-  readonly isStrict: boolean;
-  readonly pipelines: boolean;
   readonly values: Omit<MySqlValueOptions, 'int8' | 'types'>;
 }
 
@@ -146,31 +156,13 @@ export interface MySqlValueOptions {
 }
 
 /** Options of a connection that are the same for each server. */
-export interface MySqlConnectionOptions {
-  readonly dialect: 'mysql' | 'mariadb';
-  readonly user: string;
-  readonly password: string | undefined;
-  /** Name of the database to use; undefined for none. */
-  readonly database: string | undefined;
-  readonly tls: ServerTls;
-  readonly plugins: readonly AuthPlugin[];
-  /** Path of a PEM file with the server's RSA key. Other keys are refused. */
-  readonly serverPublicKey: string | undefined;
-  /**
-   * Accepts any RSA key that the server sends, also over a network. An attacker in between can read the
-   * password then.
-   */
-  readonly allowsKeyRetrieval: boolean;
-  /** The `program_name` that the server shows. */
-  readonly applicationName: string;
-  /** Session variables that are set after the login. */
-  readonly parameters: Readonly<Record<string, string>>;
-  /** Adds strict modes to the server's `sql_mode`, so that it refuses values that do not fit. */
-  readonly isStrict: boolean;
+export interface MySqlConnectionOptions
+  extends
+    Pick<MySqlUrl, 'dialect' | 'user' | 'password' | 'database' | 'tls' | 'parameters'>,
+    MySqlSettings,
+    TimingOptions {
   /** Whether transactions are read-only by default. */
   readonly isReadOnly: boolean;
-  /** Whether a command may be sent before the previous reply. Proxies cannot handle that. */
-  readonly pipelines: boolean;
   /**
    * Whether the server must accept writes. A connection then becomes stale when its server reports that it is
    * read-only.
@@ -179,10 +171,4 @@ export interface MySqlConnectionOptions {
   /** Number of prepared statements to keep; 0 for none. */
   readonly statementCache: number;
   readonly values: MySqlValueOptions;
-  readonly clock: Clock;
-  readonly log: Logger | undefined;
-  /** Called with the duration of each statement in seconds. */
-  readonly onStatement?: ((seconds: number) => void) | undefined;
-  /** Statements that take longer are logged; 0 logs none. */
-  readonly slowStatementMs: number;
 }

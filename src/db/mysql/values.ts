@@ -139,11 +139,8 @@ function withoutZone(text: string): string {
 /** Writes a bigint. The range includes BIGINT UNSIGNED, which other databases do not have. */
 function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | string {
   if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);
-  const isWide = value >= 2n ** 63n;
-  const problem = isWide ? undefined : parameterIssue(value);
-  if (problem !== undefined) return problem;
   writer.int64(Number(value >> 32n), Number(value & 0xffff_ffffn));
-  return isWide ? TYPE.longlong + 0x100 : TYPE.longlong;
+  return value >= 2n ** 63n ? TYPE.longlong + 0x100 : TYPE.longlong;
 }
 
 function writeDecimal(writer: PacketWriter, value: bigint): ParameterType | string {

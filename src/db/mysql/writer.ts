@@ -62,14 +62,12 @@ export class PacketWriter extends ByteWriter {
 
   uint16(value: number): void {
     this.ensure(2);
-    this.bytes.writeUInt16LE(value, this.at); // throws if the number exceeds 16 bits
-    this.at += 2;
+    this.at = this.bytes.writeUInt16LE(value, this.at); // throws if the number exceeds 16 bits
   }
 
   uint32(value: number): void {
     this.ensure(4);
-    this.bytes.writeUInt32LE(value, this.at); // throws if the number exceeds 32 bits
-    this.at += 4;
+    this.at = this.bytes.writeUInt32LE(value, this.at); // throws if the number exceeds 32 bits
   }
 
   /** Writes 64 bits from two halves; the higher half may be signed or unsigned. */
@@ -89,8 +87,7 @@ export class PacketWriter extends ByteWriter {
 
   float64(value: number): void {
     this.ensure(8);
-    this.bytes.writeDoubleLE(value, this.at);
-    this.at += 8;
+    this.at = this.bytes.writeDoubleLE(value, this.at);
   }
 
   zeros(count: number): void {

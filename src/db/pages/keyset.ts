@@ -23,7 +23,8 @@ import { Field, Schema, list, nullable, str } from '../../schema/schema.ts';
 import { setColumn } from '../values.ts';
 import { sql, type Sql } from '../sql.ts';
 import { beyond, fromSource, orderBy, orderColumns, sourceColumn } from './order.ts';
-import { RowDecoder, hasSchema, limitsOf, type RowOptions } from '../rows.ts';
+import { RowDecoder, limitsOf, type RowOptions } from '../rows.ts';
+import { hasSchema, type Session } from '../session.ts';
 import { linkHeaders, pageSchemas } from './page.ts';
 import { Keyring, authSecrets, hmacSha256, type Secrets } from '../../crypto/keys.ts';
 import { services } from '../../http/state.ts';
@@ -31,7 +32,6 @@ import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 import type { Row } from '../driver.ts';
 import type { QueryOptions } from '../limits.ts';
-import type { Session } from '../session.ts';
 import type { OrderColumn, PageOrder, Position } from './order.ts';
 
 /** Options of keyset pagination. */
@@ -192,6 +192,10 @@ export class KeysetPages {
     const rows = await session.fetchAll(this.#statement(session, query, cursor, size + 1), limitsOf(options));
     const hasMore = rows.length > size;
     const positions = rows.map((row) => this.#positionOf(row));
+    if (cursor !== undefined && rows.length > 0 && isEqual(positions[0]!, cursor.position))
+      throw new SvcError('E_DB_PAGE', [
+        'the page begins with the row of its cursor: a FLOAT column of MySQL is not a key, because clients get it rounded',
+      ]);
     if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
       throw new SvcError('E_DB_PAGE', [`two rows have equal values in ${this.#names()}`]);
     const shown = positions.slice(0, size);

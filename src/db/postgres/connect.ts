@@ -1,6 +1,7 @@
 /**
  * Connects to one PostgreSQL server: socket, TLS and login. Cancels a statement over a second socket.
  */
+import { limitIn } from '../limits.ts';
 import { converse } from '../wire/conversation.ts';
 import { PostgresConnection } from './connection.ts';
 import { PostgresConversation } from './conversation.ts';
@@ -96,11 +97,7 @@ async function cancel(
   { processId, key }: LoggedIn,
 ): Promise<void> {
   if (key.length === 0) return;
-  const limit: Limit = {
-    signal: undefined,
-    deadlineMs: clock.monotonicMs() + CANCEL_MS,
-    timeoutMs: CANCEL_MS,
-  };
+  const limit = limitIn(CANCEL_MS, clock);
   const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
   incoming.listen(() => undefined); // ignore data: the server sends no reply
   const closed = Promise.withResolvers<void>();

@@ -3,13 +3,13 @@
  * needs.
  */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
-import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
+import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
 import { scriptStatements } from '../script.ts';
 import { UNTIMED } from '../slow-statements.ts';
 import { PostgresRunner } from './runner.ts';
-import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
+import type { BeginOptions, Limit, Row, Table } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
@@ -21,15 +21,11 @@ const BATCH_ROWS = 256;
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
 /** The PostgreSQL connection. See {@link PostgresSession}. */
-export class PostgresConnection implements PostgresSession {
-  readonly #conversation: PostgresConversation;
-  readonly #runner: PostgresRunner;
+export class PostgresConnection
+  extends ServerConnection<Exchange, PostgresConversation, PostgresRunner>
+  implements PostgresSession
+{
   readonly #options: PostgresConnectionOptions;
-  #isStale = false;
-  #isRetired = false;
-  #isReadOnly = false;
-  /** Whether the owner has begun a transaction that has not ended. */
-  #hasBegun = false;
   /** The statement that began the transaction, and the number of requests at that time. */
   #beginText = '';
   #askedAtBegin = 0;
@@ -38,74 +34,45 @@ export class PostgresConnection implements PostgresSession {
   #portals = 0;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
-    this.#conversation = conversation;
+    super(new PostgresRunner(conversation, options, types));
     this.#options = options;
-    this.#runner = new PostgresRunner(conversation, options, types);
-    this.#runner.beginAnew = (limit) => this.#beginAnew(limit);
+    this.runner.beginAnew = (limit) => this.#beginAnew(limit);
     conversation.onParameter = (name) => this.#onParameter(name);
     conversation.onRefusal = (error) => this.#onRefusal(error);
     for (const name of conversation.parameters.keys()) this.#onParameter(name);
   }
 
   get isInTransaction(): boolean {
-    return this.#conversation.status !== 'I';
-  }
-  get isBroken(): boolean {
-    return this.#conversation.isEnded;
-  }
-  get isStale(): boolean {
-    return this.#isStale || this.#isRetired;
+    return this.conversation.status !== 'I';
   }
   get isIdle(): boolean {
-    return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction;
+    return this.conversation.isQuiet && !this.runner.isWriting && !this.isInTransaction;
   }
   get processId(): number {
-    return this.#conversation.processId;
+    return this.conversation.processId;
   }
   /**
    * Parameters that the server reported: `server_version`, `in_hot_standby`, `default_transaction_read_only`,
    * ...
    */
   get parameters(): ReadonlyMap<string, string> {
-    return this.#conversation.parameters;
+    return this.conversation.parameters;
   }
 
-  get onLost(): ((error: Error) => void) | undefined {
-    return this.#conversation.onLost;
-  }
-  set onLost(listener: ((error: Error) => void) | undefined) {
-    this.#conversation.onLost = listener;
-  }
   get onNotification(): ((channel: string, payload: string, processId: number) => void) | undefined {
-    return this.#conversation.onNotification;
+    return this.conversation.onNotification;
   }
   set onNotification(listener: ((channel: string, payload: string, processId: number) => void) | undefined) {
-    this.#conversation.onNotification = listener;
-  }
-
-  execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
-    return this.#runner.run(sql, params, limit, 'none', result);
-  }
-
-  fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
-    return this.#runner.run(sql, params, limit, 'first', firstRow);
-  }
-
-  fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
-    return this.#runner.run(sql, params, limit, 'objects', allRows);
+    this.conversation.onNotification = listener;
   }
 
   async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
-    const exchange = await this.#runner.run(sql, params, limit, 'lists', asItIs);
-    return { columns: await this.#runner.columns(sql, exchange, limit), rows: exchange.rows as unknown[][] };
-  }
-
-  scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
-    return this.#runner.run(sql, params, limit, 'firstList', firstValue);
+    const exchange = await this.runner.run(sql, params, limit, 'lists', asItIs);
+    return { columns: await this.runner.columns(sql, exchange, limit), rows: exchange.rows as unknown[][] };
   }
 
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
-    return this.#timed(sql, () => this.#runner.many(sql, rows, limit));
+    return this.timed(sql, () => this.runner.many(sql, rows, limit));
   }
 
   insertMany(
@@ -114,7 +81,7 @@ export class PostgresConnection implements PostgresSession {
     rows: Iterable<Params>,
     limit: Limit | undefined,
   ): Promise<number> {
-    return this.#timed(`insert into ${table}`, () => this.#runner.insert(table, columns, rows, limit));
+    return this.timed(`insert into ${table}`, () => this.runner.insert(table, columns, rows, limit));
   }
 
   /**
@@ -132,13 +99,13 @@ export class PostgresConnection implements PostgresSession {
     const portal = `svc_p${++this.#portals}`;
     let hasFailed = true;
     let isOpen = false;
-    const timing = this.#runner.timing?.batches(sql) ?? UNTIMED;
+    const timing = this.runner.timing?.batches(sql) ?? UNTIMED;
     try {
       const first = await timing.wait(() =>
-        this.#runner.run(sql, params, limit, 'objects', asItIs, portal, BATCH_ROWS),
+        this.runner.run(sql, params, limit, 'objects', asItIs, portal, BATCH_ROWS),
       );
       isOpen = true;
-      const more = (): Promise<Exchange> => this.#runner.more(portal, first, BATCH_ROWS, limit);
+      const more = (): Promise<Exchange> => this.runner.more(portal, first, BATCH_ROWS, limit);
       for (let exchange = first; ; exchange = await timing.wait(more)) {
         hasFailed = false;
         if (exchange.rows.length > 0) yield exchange.rows as Row[];
@@ -157,39 +124,51 @@ export class PostgresConnection implements PostgresSession {
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, 'postgres'))
-      await this.#timed(text, () => this.#runner.simple(text, limit));
+      await this.timed(text, () => this.runner.simple(text, limit));
     // the script may have changed types, which makes prepared statements stale
-    this.#runner.statements.clear();
+    this.runner.statements.clear();
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
     const [text] = beginTexts('postgres', options);
     this.#transactions++;
-    this.#runner.forgetOld();
-    await this.#runner.simple(text!, limit); // prepareOnce() has set `text`
+    this.runner.forgetOld();
+    await this.runner.simple(text!, limit); // prepareOnce() has set `text`
     this.#beginText = text!;
-    this.#askedAtBegin = this.#conversation.asked;
-    this.#isReadOnly = options.isReadOnly;
-    this.#hasBegun = true;
+    this.#askedAtBegin = this.conversation.asked;
+    this.isReadOnly = options.isReadOnly;
+    this.hasBegun = true;
   }
 
-  async commit(limit?: Limit): Promise<void> {
-    if (this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken) {
-      this.#over();
-      throw new TransactionAborted('The transaction was ended before it could be committed', {
-        sqlstate: '25P01',
-        sql: 'commit',
-      });
-    }
-    const isSent = !this.isBroken;
-    let tag: string;
-    try {
-      ({ tag } = await this.#runner.simple('commit', limit));
-    } catch (error) {
-      throw isSent ? commitError(error, this.isBroken) : error;
-    } finally {
-      this.#over();
-    }
+  async rollback(limit?: Limit): Promise<void> {
+    const isOpen = this.isInTransaction || !this.conversation.isQuiet;
+    this.over();
+    if (this.isBroken || !isOpen) return;
+    await this.runner.simple('rollback', limit);
+  }
+
+  async savepoint(name: string, limit?: Limit): Promise<void> {
+    await this.runner.simple(`savepoint ${name}`, limit);
+  }
+  async releaseSavepoint(name: string, limit?: Limit): Promise<void> {
+    await this.runner.simple(`release savepoint ${name}`, limit);
+  }
+
+  async rollbackTo(name: string, limit?: Limit): Promise<void> {
+    // no request is pending, so the status of the transaction is current
+    if (this.isBroken || !this.isInTransaction) return;
+    await this.runner.simple(`rollback to savepoint ${name}`, limit);
+    await this.runner.simple(`release savepoint ${name}`, limit);
+  }
+
+  async reset(): Promise<void> {
+    await this.rollback();
+    await this.runner.simple('discard all', undefined);
+    this.runner.statements.reset();
+  }
+
+  protected async sendCommit(limit: Limit | undefined): Promise<void> {
+    const { tag } = await this.runner.simple('commit', limit);
     if (tag === 'ROLLBACK')
       throw new TransactionAborted('PostgreSQL has rolled the transaction back after an earlier error', {
         sqlstate: '25P02',
@@ -197,56 +176,21 @@ export class PostgresConnection implements PostgresSession {
       });
   }
 
-  async rollback(limit?: Limit): Promise<void> {
-    const isOpen = this.isInTransaction || !this.#conversation.isQuiet;
-    this.#over();
-    if (this.isBroken || !isOpen) return;
-    await this.#runner.simple('rollback', limit);
-  }
-
-  async savepoint(name: string, limit?: Limit): Promise<void> {
-    await this.#runner.simple(`savepoint ${name}`, limit);
-  }
-  async releaseSavepoint(name: string, limit?: Limit): Promise<void> {
-    await this.#runner.simple(`release savepoint ${name}`, limit);
-  }
-
-  async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    // no request is pending, so the status of the transaction is current
-    if (this.isBroken || !this.isInTransaction) return;
-    await this.#runner.simple(`rollback to savepoint ${name}`, limit);
-    await this.#runner.simple(`release savepoint ${name}`, limit);
-  }
-
   /** Sends an empty query: the server answers it without running a statement. */
-  async ping(limit: Limit | undefined): Promise<void> {
-    try {
-      await this.#runner.simple('', limit);
-    } catch (error) {
-      this.destroy();
-      throw error;
-    }
+  protected sendPing(limit: Limit | undefined): Promise<unknown> {
+    return this.runner.simple('', limit);
   }
 
-  retire(): void {
-    this.#isRetired = true;
+  protected endedError(sql: string): TransactionAborted {
+    return new TransactionAborted('The transaction was ended before it could be committed', {
+      sqlstate: '25P01',
+      sql,
+    });
   }
 
-  async reset(): Promise<void> {
-    await this.rollback();
-    await this.#runner.simple('discard all', undefined);
-    this.#runner.statements.reset();
-  }
-
-  close(): Promise<void> {
-    return this.#conversation.leave();
-  }
-  destroy(): void {
-    this.#conversation.destroy();
-  }
-
-  #timed<T>(sql: string, work: () => Promise<T>): Promise<T> {
-    return this.#runner.timing?.around(sql, work) ?? work();
+  protected override over(): void {
+    super.over();
+    this.#transactions++;
   }
 
   async #endStream(
@@ -257,8 +201,8 @@ export class PostgresConnection implements PostgresSession {
     limit: Limit | undefined,
   ): Promise<void> {
     if (!isOurs) {
-      if (isOpen && this.#conversation.status === 'T') await this.#runner.closePortal(portal, limit);
-    } else if (hasFailed || this.#conversation.status === 'E') await this.rollback(limit);
+      if (isOpen && this.conversation.status === 'T') await this.runner.closePortal(portal, limit);
+    } else if (hasFailed || this.conversation.status === 'E') await this.rollback(limit);
     else await this.commit(limit);
   }
 
@@ -267,26 +211,21 @@ export class PostgresConnection implements PostgresSession {
    * request comes between them.
    */
   async #beginAnew(limit: Limit | undefined): Promise<boolean> {
-    if (!this.#hasBegun || this.#conversation.asked !== this.#askedAtBegin + 1) return false;
-    await this.#runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));
-    return this.#conversation.status === 'T';
+    if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + 1) return false;
+    await this.runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));
+    return this.conversation.status === 'T';
   }
 
   #onRefusal(error: DatabaseError): void {
-    if (this.#options.mustWrite && !this.#isReadOnly && error.sqlstate === '25006') this.#isStale = true;
-  }
-
-  #over(): void {
-    this.#hasBegun = this.#isReadOnly = false;
-    this.#transactions++;
+    if (this.#options.mustWrite && !this.isReadOnly && error.sqlstate === '25006') this.isUnfit = true;
   }
 
   #onParameter(name: string): void {
-    if (name === 'search_path') this.#runner.statements.clear();
+    if (name === 'search_path') this.runner.statements.clear();
     else if (name === 'in_hot_standby' || name === 'default_transaction_read_only') {
-      const { parameters } = this.#conversation;
+      const { parameters } = this.conversation;
       const { mustWrite, mustBePrimary = mustWrite } = this.#options;
-      this.#isStale =
+      this.isUnfit =
         (mustBePrimary && parameters.get('in_hot_standby') === 'on') ||
         (mustWrite && parameters.get('default_transaction_read_only') === 'on');
     }
@@ -296,6 +235,3 @@ export class PostgresConnection implements PostgresSession {
 function asItIs(exchange: Exchange): Exchange {
   return exchange;
 }
-function result({ affectedRows }: Exchange): ExecuteResult {
-  return { affectedRows, lastInsertId: undefined };
-} // the `returning` clause guarantees this column

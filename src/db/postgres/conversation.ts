@@ -140,15 +140,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.onParameter?.(name, value);
   }
 
-  #onNotification({
-    channel,
-    payload,
-    processId,
-  }: {
-    channel: string;
-    payload: string;
-    processId: number;
-  }): void {
+  #onNotification({ channel, payload, processId }: read.Notification): void {
     try {
       this.onNotification?.(channel, payload, processId);
     } catch (error) {

@@ -10,8 +10,9 @@
 const DAY_MS = 86_400_000;
 const SECOND_MICROS = 1_000_000;
 const DAY_SECONDS = 86_400;
-/** Days from 0000-03-01, the first day of a 400-year era, to 2000-01-01. */
-const EPOCH_IN_ERA_DAYS = 730_425;
+const FIRST_YEAR = 2_000;
+/** The calendar repeats after this time. */
+const ERA_YEARS = 400;
 const ERA_DAYS = 146_097;
 /** Milliseconds from 1970-01-01 to 2000-01-01. */
 const EPOCH_DAYS = 10_957;
@@ -178,38 +179,17 @@ function splitMicros(high: number, low: number): readonly [days: number, inDay: 
 }
 
 /**
- * Returns year (0 is 1 BC), month and day for days since 2000-01-01. Years start in March, so that the leap
- * day is the last day.
+ * Returns year (0 is 1 BC), month and day for days since 2000-01-01. The calendar repeats every 400 years, so
+ * a Date of the years 2000 ... 2399 has it. Years of PostgreSQL go beyond those of Date.
  */
 function civil(days: number): readonly [year: number, month: number, day: number] {
-  const shifted = days + EPOCH_IN_ERA_DAYS;
-  const era = Math.floor(shifted / ERA_DAYS);
-  const ofEra = shifted - era * ERA_DAYS;
-  const yearOfEra = Math.floor(
-    (ofEra - Math.floor(ofEra / 1_460) + Math.floor(ofEra / 36_524) - Math.floor(ofEra / 146_096)) / 365,
-  );
-  const ofYear = ofEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
-  const fromMarch = Math.floor((5 * ofYear + 2) / 153);
-  const month = fromMarch < 10 ? fromMarch + 3 : fromMarch - 9;
-  return [
-    yearOfEra + era * 400 + (month <= 2 ? 1 : 0),
-    month,
-    ofYear - Math.floor((153 * fromMarch + 2) / 5) + 1,
-  ];
+  const era = Math.floor(days / ERA_DAYS);
+  const date = new Date(EPOCH_MS + (days - era * ERA_DAYS) * DAY_MS);
+  return [date.getUTCFullYear() + era * ERA_YEARS, date.getUTCMonth() + 1, date.getUTCDate()];
 }
 
 /** Returns the days since 2000-01-01 of a year, month and day. */
 function daysOf(year: number, month: number, day: number): number {
-  const fromMarch = month > 2 ? year : year - 1;
-  const era = Math.floor(fromMarch / 400);
-  const yearOfEra = fromMarch - era * 400;
-  const ofYear = Math.floor((153 * (month > 2 ? month - 3 : month + 9) + 2) / 5) + day - 1;
-  return (
-    era * ERA_DAYS +
-    yearOfEra * 365 +
-    Math.floor(yearOfEra / 4) -
-    Math.floor(yearOfEra / 100) +
-    ofYear -
-    EPOCH_IN_ERA_DAYS
-  );
+  const era = Math.floor((year - FIRST_YEAR) / ERA_YEARS);
+  return Date.UTC(year - era * ERA_YEARS, month - 1, day) / DAY_MS - EPOCH_DAYS + era * ERA_DAYS;
 }

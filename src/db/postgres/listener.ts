@@ -8,6 +8,7 @@
 import { Backoff } from '../wire/backoff.ts';
 import { quotedName } from '../dialects.ts';
 import { ConnectionLost } from '../errors.ts';
+import { limitIn } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Limit, ListenOptions, Notified } from '../driver.ts';
@@ -55,14 +56,7 @@ export class PostgresListener {
     quotedName('postgres', channel); // throws before anything is sent
     const subscription: Subscription = { channel, notified, onReconnect };
     await this.#inTurn(() => this.#add(subscription));
-    let isOver = false;
-    return {
-      [Symbol.asyncDispose]: async () => {
-        if (isOver) return;
-        isOver = true;
-        await this.#inTurn(() => this.#remove(subscription));
-      },
-    };
+    return { [Symbol.asyncDispose]: () => this.#remove(subscription) };
   }
 
   /** Ends all listeners. */
@@ -75,34 +69,37 @@ export class PostgresListener {
 
   async #add(subscription: Subscription): Promise<void> {
     const { channel } = subscription;
-    const known = this.#channels.get(channel);
-    if (known === undefined) {
-      const session = this.#session ?? (await this.#connected());
+    const session = this.#session ?? (await this.#connected());
+    if (!this.#channels.has(channel)) {
       await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
       this.#assertCurrent(session);
-      this.#channels.set(channel, new Set([subscription]));
-    } else {
-      known.add(subscription);
+      this.#channels.set(channel, new Set());
     }
+    this.#channels.get(channel)!.add(subscription); // the channel was added above, if it was new
   }
 
   /**
    * Removes a listener. The last listener of a channel ends its LISTEN, and the last channel closes the
-   * connection.
+   * connection. Does not wait for a connection that is lost: the next one leaves the channel out.
    */
   async #remove(subscription: Subscription): Promise<void> {
     const { channel } = subscription;
     const known = this.#channels.get(channel);
     if (known?.delete(subscription) !== true || known.size > 0) return;
     this.#channels.delete(channel);
-    if (this.#channels.size === 0) await this.#end();
-    else
-      await guarded(
-        () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
-        () => undefined,
-      ); // if the connection is lost, the subscription is gone, too
+    if (this.#session !== undefined) await this.#inTurn(() => this.#unlisten(channel));
   }
 
+  async #unlisten(channel: string): Promise<void> {
+    if (this.#channels.size === 0) return this.#end();
+    if (this.#channels.has(channel)) return; // another listener has come
+    await guarded(
+      () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
+      () => undefined,
+    ); // if the connection is lost, the subscription is gone, too
+  }
+
+  /** Opens a connection that listens to all channels. */
   async #connected(): Promise<PostgresSession> {
     const session = await this.#deps.connect(this.#within(this.#deps.connectTimeoutMs));
     if (this.#abort.signal.aborted) {
@@ -113,7 +110,16 @@ export class PostgresListener {
     session.onLost = (error) => this.#lost(session, error);
     this.#session = session;
     this.#askLater(session);
-    return session;
+    try {
+      for (const channel of this.#channels.keys())
+        await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
+      this.#assertCurrent(session);
+      return session;
+    } catch (error) {
+      this.#session = undefined;
+      session.destroy();
+      throw error;
+    }
   }
 
   /**
@@ -141,40 +147,44 @@ export class PostgresListener {
     if (this.#channels.size === 0 || this.#abort.signal.aborted || this.#isReconnecting) return;
     this.#deps.log?.warn('listening_interrupted', { reason: error });
     this.#isReconnecting = true;
-    void this.#inTurn(() => this.#reconnect())
+    void this.#reconnect()
       .catch(() => undefined)
       .finally(() => {
         this.#isReconnecting = false;
       });
   }
 
+  /** Connects again. Other changes run between two attempts, so that none of them waits for the server. */
   async #reconnect(): Promise<void> {
     const { clock, log } = this.#deps;
     const backoff = new Backoff(Math.random);
-    while (!this.#abort.signal.aborted && this.#channels.size > 0) {
+    const interrupted = [...this.#channels.values()].flatMap((subscriptions) => [...subscriptions]);
+    for (let isBack = false; !isBack;) {
       const startedMs = clock.monotonicMs();
       try {
-        const session = await this.#connected();
-        for (const channel of this.#channels.keys())
-          await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
-        this.#assertCurrent(session);
-        break;
+        await this.#inTurn(() => this.#reconnected());
+        isBack = true;
       } catch {
-        this.#session?.destroy();
-        this.#session = undefined;
         backoff.fail(startedMs, clock.monotonicMs());
         await clock.sleep(Math.ceil(backoff.waitMs(clock.monotonicMs())), this.#abort.signal);
       }
     }
     if (this.#session === undefined) return;
     log?.info('listening_again', { failures: backoff.failures });
-    for (const subscriptions of this.#channels.values()) {
-      for (const { onReconnect, channel } of subscriptions)
-        void guarded(
-          () => onReconnect?.(),
-          (error) => log?.error('notification_failed', error, { channel }),
-        );
+    for (const subscription of interrupted) {
+      const { channel, onReconnect } = subscription;
+      if (this.#channels.get(channel)?.has(subscription) !== true) continue;
+      void guarded(
+        () => onReconnect?.(),
+        (error) => log?.error('notification_failed', error, { channel }),
+      );
     }
+  }
+
+  async #reconnected(): Promise<void> {
+    if (this.#channels.size > 0 && this.#session === undefined) await this.#connected();
+    // all listeners may have gone meanwhile
+    if (this.#channels.size === 0) await this.#end();
   }
 
   #askLater(session: PostgresSession): void {
@@ -209,7 +219,7 @@ export class PostgresListener {
   }
 
   #within(timeoutMs: number): Limit {
-    return { signal: this.#abort.signal, deadlineMs: this.#deps.clock.monotonicMs() + timeoutMs, timeoutMs };
+    return limitIn(timeoutMs, this.#deps.clock, this.#abort.signal);
   }
 }
 

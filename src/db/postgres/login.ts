@@ -210,7 +210,7 @@ export class PostgresLogin extends ServerLogin<Message> {
 
   async #asked(): Promise<read.Authentication> {
     for (;;) {
-      const { type, body } = this.#arrived() ?? (await this.#next());
+      const { type, body } = await this.#next();
       if (type === SERVER.authentication) return read.readAuthentication(body, 0, body.length);
       if (type !== SERVER.negotiateVersion)
         throw new ProtocolViolation('the server sent a message that does not belong to a login');
@@ -223,7 +223,7 @@ export class PostgresLogin extends ServerLogin<Message> {
   /** Handles the messages after AuthenticationOk. */
   async #settle(): Promise<void> {
     for (;;) {
-      const { type, body } = this.#arrived() ?? (await this.#next());
+      const { type, body } = await this.#next();
       switch (type) {
         case SERVER.parameterStatus:
           this.#parameters.set(...read.readParameterStatus(body, 0, body.length));
@@ -241,25 +241,15 @@ export class PostgresLogin extends ServerLogin<Message> {
     }
   }
 
-  /**
-   * Returns the next message that matters. Messages in the inbox are returned without waiting, because about
-   * twenty arrive together.
-   */
+  /** Returns the next message that matters. */
   async #next(): Promise<Message> {
     for (;;) {
-      const message = this.#arrived();
-      if (message !== undefined) return message;
-      await this.more();
-    }
-  }
-
-  #arrived(): Message | undefined {
-    for (let message = this.inbox.shift(); message !== undefined; message = this.inbox.shift()) {
-      if (message.type === SERVER.error)
+      const message = this.inbox.shift();
+      if (message === undefined) await this.more();
+      else if (message.type === SERVER.error)
         throw this.#serverError(read.readErrorFields(message.body, 0, message.body.length));
-      if (message.type !== SERVER.notice) return message;
+      else if (message.type !== SERVER.notice) return message;
     }
-    return undefined;
   }
 
   /**

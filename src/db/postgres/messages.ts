@@ -16,7 +16,6 @@ export const SERVER = {
   bindComplete: 0x32,
   closeComplete: 0x33,
   commandComplete: 0x43,
-  copyBoth: 0x57,
   copyData: 0x64,
   copyDone: 0x63,
   copyIn: 0x47,
@@ -287,12 +286,15 @@ export function readCommandTag(bytes: Buffer, at: number, end: number): string {
   return bytes.toString('latin1', at, end - 1);
 }
 
-/** Parses `A`: process id of the sender, channel and payload. */
-export function readNotification(
-  bytes: Buffer,
-  at: number,
-  end: number,
-): { readonly processId: number; readonly channel: string; readonly payload: string } {
+/** A notification: process id of the sender, channel and payload. */
+export interface Notification {
+  readonly processId: number;
+  readonly channel: string;
+  readonly payload: string;
+}
+
+/** Parses `A`. */
+export function readNotification(bytes: Buffer, at: number, end: number): Notification {
   const body = new BodyReader(bytes, at, end);
   return finished(body, { processId: body.int32(), channel: body.text(), payload: body.text() });
 }

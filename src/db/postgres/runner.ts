@@ -12,8 +12,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, StalePlan } from '../errors.ts';
-import { endingLimit, limitReached } from '../limits.ts';
-import { timingOf, type StatementTiming } from '../slow-statements.ts';
+import { endingLimit } from '../limits.ts';
+import { ServerRunner } from '../wire/server-connection.ts';
 import { PreparedStatements } from '../statements.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
@@ -71,8 +71,7 @@ interface KnownStatement {
 }
 
 /** Runs the statements of one connection. */
-export class PostgresRunner {
-  readonly conversation: PostgresConversation;
+export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation> {
   readonly statements: PreparedStatements<KnownStatement, string>;
   /** Prefix of statement names. It is unique per connection, because poolers may mix connections. */
   readonly #prefix = `svc_${randomUUID().slice(0, 6)}_`;
@@ -80,37 +79,21 @@ export class PostgresRunner {
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
   /**
-   * Records the time of statements that need one request. PostgresConnection records those of several
-   * requests.
-   */
-  readonly timing: StatementTiming | undefined;
-  /**
    * Value of {@link PostgresTypes.changes} when the cached statements were prepared. A higher value means
    * that they may be stale.
    */
   #changes: number;
   /** Restarts the open transaction if only the failed statement ran in it. Returns false otherwise. */
   beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
-  /** Resolves when the request that is being written is complete. Later requests wait for it. */
-  #writing: Promise<void> | undefined;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
-    this.conversation = conversation;
+    super(conversation, options);
     this.types = types;
     this.#options = options;
-    this.timing = timingOf(options);
     this.#changes = types.changes;
     this.statements = new PreparedStatements(options.statementCache, ({ name }) => name || undefined);
   }
 
-  get isWriting(): boolean {
-    return this.#writing !== undefined;
-  }
-
-  /**
-   * Runs one statement and returns the result of `answer` for its rows. Rejects with the server's error, or
-   * with an SvcError for a value that cannot be sent.
-   */
   run<T>(
     sql: string,
     params: Params,
@@ -124,8 +107,7 @@ export class PostgresRunner {
       const { text, placeholders } = checkedStatement(sql, 'postgres');
       checkCount(params, placeholders);
       const request: Request = { text, params, wanted, limit, portal, maxRows };
-      const known =
-        limit === undefined && this.#writing === undefined ? this.statements.get(text) : undefined;
+      const known = limit === undefined && this.writing === undefined ? this.statements.get(text) : undefined;
       return known?.isDescribed === true
         ? this.#atOnce(request, known, answer)
         : this.#stepByStep(request, answer);
@@ -136,8 +118,8 @@ export class PostgresRunner {
 
   /** Runs SQL text unchanged, as one statement without values. */
   async simple(text: string, limit: Limit | undefined): Promise<Exchange> {
-    if (this.#writing !== undefined) await this.turn();
-    this.#check(text, limit);
+    while (this.mustWait) await this.turn();
+    this.check(text, limit);
     this.conversation.writer.query(text);
     const exchange = new Exchange({ sql: text, steps: SIMPLE, wanted: 'none', types: this.types });
     this.conversation.send(exchange);
@@ -146,8 +128,8 @@ export class PostgresRunner {
 
   /** Fetches the next rows of a portal. */
   async more(portal: string, first: Exchange, maxRows: number, limit: Limit | undefined): Promise<Exchange> {
-    if (this.#writing !== undefined) await this.turn();
-    this.#check(first.sql, limit);
+    while (this.mustWait) await this.turn();
+    this.check(first.sql, limit);
     const { writer } = this.conversation;
     writer.execute(portal, maxRows);
     writer.sync();
@@ -166,7 +148,7 @@ export class PostgresRunner {
 
   /** Closes a portal before all its rows are read. */
   async closePortal(portal: string, limit: Limit | undefined): Promise<void> {
-    if (this.#writing !== undefined) await this.turn();
+    while (this.mustWait) await this.turn();
     const { writer } = this.conversation;
     writer.close('portal', portal);
     writer.sync();
@@ -185,15 +167,15 @@ export class PostgresRunner {
    */
   async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     const { text, placeholders } = checkedStatement(sql, 'postgres');
-    if (this.#writing !== undefined) await this.turn();
-    this.#check(text, limit);
+    while (this.mustWait) await this.turn();
+    this.check(text, limit);
     const source = rows[Symbol.iterator]();
     try {
       const first = source.next();
       if (first.done === true) return 0;
       const known = this.#isCaching ? await this.#described(text, limit) : undefined;
-      if (this.#writing !== undefined) await this.turn();
-      this.#check(text, limit);
+      while (this.mustWait) await this.turn();
+      this.check(text, limit);
       const { name } = this.statements.peek(text) ?? { name: '' };
       const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
       return await this.exclusively(() => writeMany(this.conversation, this.types, many));
@@ -234,8 +216,8 @@ export class PostgresRunner {
       )
         return await this.many(text, all, limit);
       const { oids } = await this.#described(text, limit); // an error here also comes from INSERT
-      await this.turn();
-      this.#check(text, limit);
+      while (this.mustWait) await this.turn();
+      this.check(text, limit);
       return await this.exclusively(() =>
         copyRows(this.conversation, this.types, {
           text: `copy ${table} (${columns.join(', ')}) from stdin`,
@@ -249,18 +231,6 @@ export class PostgresRunner {
     }
   }
 
-  /** Runs `work`, which writes one request in several parts, while other requests wait. */
-  async exclusively<T>(work: () => Promise<T>): Promise<T> {
-    const done = Promise.withResolvers<void>();
-    this.#writing = done.promise;
-    try {
-      return await work();
-    } finally {
-      this.#writing = undefined;
-      done.resolve();
-    }
-  }
-
   /**
    * Removes prepared statements that another connection has found stale. In a transaction, a stale statement
    * would end the transaction.
@@ -269,11 +239,6 @@ export class PostgresRunner {
     if (this.#changes === this.types.changes) return;
     this.#changes = this.types.changes;
     this.statements.clear();
-  }
-
-  /** Waits until no request is being written. */
-  async turn(): Promise<void> {
-    while (this.#writing !== undefined) await this.#writing;
   }
 
   /** Adds the names of tables and types to the columns of a result. */
@@ -310,49 +275,23 @@ export class PostgresRunner {
     return this.#options.statementCache > 0;
   }
 
-  #check(text: string, limit: Limit | undefined): void {
-    this.conversation.check(text);
-    const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
-    if (reached !== undefined) throw reached;
-  }
-
   /** Runs a statement that the server has prepared: one write, one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
-    this.#check(request.text, undefined);
+    this.check(request.text, undefined);
     const wasIdle = this.#isIdle;
     const timing = request.portal === '' ? this.timing : undefined;
     const startedMs = timing?.begin() ?? 0;
-    return this.#send(request, known, undefined).answered((exchange, error) => {
-      if (error !== undefined) return this.#recovered(request, error, wasIdle, startedMs, answer);
-      timing?.end(startedMs, request.text);
-      this.#reread(exchange);
-      return answer(exchange);
-    });
-  }
-
-  async #recovered<T>(
-    request: Request,
-    error: unknown,
-    wasIdle: boolean,
-    startedMs: number,
-    answer: (exchange: Exchange) => T,
-  ): Promise<T> {
-    try {
-      return answer(await this.#onceMore(request, error, wasIdle));
-    } finally {
-      if (request.portal === '') this.timing?.end(startedMs, request.text);
-    }
+    const exchange = this.#send(request, known, undefined);
+    return this.answered({ exchange, timing, startedMs }, answer, (error) =>
+      this.#onceMore(request, error, wasIdle),
+    );
   }
 
   async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
-    if (this.#writing !== undefined) await this.turn();
-    this.#check(request.text, request.limit);
-    const startedMs = this.timing?.begin() ?? 0;
-    try {
-      return answer(await this.#withRetry(request));
-    } finally {
-      if (request.portal === '') this.timing?.end(startedMs, request.text);
-    }
+    while (this.mustWait) await this.turn();
+    this.check(request.text, request.limit);
+    const timing = request.portal === '' ? this.timing : undefined;
+    return this.timed(request.text, timing, timing?.begin() ?? 0, () => this.#withRetry(request), answer);
   }
 
   async #withRetry(request: Request): Promise<Exchange> {

@@ -60,18 +60,15 @@ export async function openSocket(
     using _silence = probeWhenSilent(endpoint, 'PostgreSQL', clock, (kind) =>
       opening.fail(foreignRefusal(at, kind)),
     );
-    const { socket, address } = opening;
-    if (options === undefined)
-      return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
+    if (options === undefined) return opening.finished();
     const isDirect = tls.negotiation === 'direct';
-    if (!isDirect && !(await asksForTls(opening, at, tls.mode === 'prefer')))
-      return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
+    if (!isDirect && !(await asksForTls(opening, at, tls.mode === 'prefer'))) return opening.finished();
     const secure = await opening.encrypt({ ...options, ...(isDirect && { ALPNProtocols: [ALPN] }) });
     if (isDirect && secure.alpnProtocol !== ALPN)
       throw opening.refusal(
         'the server did not negotiate the protocol "postgresql" (ALPN), which direct TLS needs: PostgreSQL 17 or newer is needed',
       );
-    return opening.finished({ socket: secure, incoming: opening.streamed(), tls: secure, address });
+    return opening.finished(secure);
   } catch (error) {
     opening.abandon();
     throw error;

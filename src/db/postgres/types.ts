@@ -158,7 +158,6 @@ export class PostgresTypes {
     this.#own = own;
     this.#int8 = int8;
     this.#timestamps = timestamps;
-    this.#own = own;
     this.#shared = session?.shared;
     const types =
       session === undefined ? builtIns(int8, timestamps) : dateTypes(timestamps, session.dateStyle);

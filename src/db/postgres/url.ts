@@ -11,10 +11,9 @@
  * PGPASSWORD, similar variables and ~/.pgpass are ignored, so that an address means the same everywhere.
  */
 import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../wire/server-url.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { Logger } from '../../observability/log.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 import type { OwnTypes } from '../own-types.ts';
+import type { TimingOptions } from '../slow-statements.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { ServerHost, ServerTls } from '../wire/server-url.ts';
 
@@ -25,6 +24,7 @@ export interface PostgresUrl extends ServerUrl {
   readonly tls: PostgresTls;
   /** Run-time parameters, including `application_name` and `options`. */
   readonly parameters: Readonly<Record<string, string>>;
+  /** For poolers, which refuse unknown parameters: the start sends only these, and what it must. */
   readonly hasPlainStartup: boolean;
   readonly protocol: '3.0' | '3.2';
 }
@@ -100,26 +100,15 @@ export interface PostgresTls extends ServerTls {
 }
 
 /** Options of a connection that are the same for each server. */
-export interface PostgresConnectionOptions {
-  readonly user: string;
-  readonly password: string | undefined;
-  readonly database: string;
-  readonly tls: PostgresTls;
-  /**
-   * Further run-time parameters of the session, such as `application_name`, `search_path`,
-   * `statement_timeout`, `options`.
-   */
-  readonly parameters: Readonly<Record<string, string>>;
-  /**
-   * For poolers, which refuse unknown parameters: sends only user, database, client_encoding and
-   * `parameters`.
-   */
-  readonly hasPlainStartup: boolean;
+export interface PostgresConnectionOptions
+  extends
+    Pick<PostgresUrl, 'user' | 'password' | 'database' | 'tls' | 'parameters' | 'hasPlainStartup'>,
+    TimingOptions {
   /**
    * Newest protocol version to request. A server with an older one reports it, and that version is used.
    * Default 3.0.
    */
-  readonly protocol?: '3.0' | '3.2' | undefined;
+  readonly protocol?: PostgresUrl['protocol'] | undefined;
   /**
    * The server must accept writes. A connection that receives 25006 outside a read-only transaction is stale.
    */
@@ -131,12 +120,6 @@ export interface PostgresConnectionOptions {
   readonly int8: Int8;
   readonly timestamps?: Timestamps | undefined;
   readonly types?: OwnTypes | undefined;
-  readonly clock: Clock;
-  readonly log: Logger | undefined;
-  /** Called with the duration of each statement in seconds. */
-  readonly onStatement?: ((seconds: number) => void) | undefined;
-  /** Statements that take longer are logged; 0 logs none. */
-  readonly slowStatementMs: number;
 }
 
 /** The interface of a PostgreSQL connection: connection.ts implements it, postgres.ts uses it. */

@@ -151,9 +151,7 @@ export class MessageWriter extends ByteWriter {
   }
 
   valueNull(): void {
-    this.ensure(4);
-    this.bytes.writeInt32BE(-1, this.at);
-    this.at += 4;
+    this.#int32(-1);
   }
 
   valueText(text: string): void {
@@ -170,40 +168,33 @@ export class MessageWriter extends ByteWriter {
   }
 
   valueByte(value: number): void {
-    this.ensure(5);
-    this.bytes.writeInt32BE(1, this.at);
-    this.bytes[this.at + 4] = value;
-    this.at += 5;
+    this.#int32(1);
+    this.byte(value);
   }
 
   valueInt16(value: number): void {
-    this.ensure(6);
-    this.bytes.writeInt32BE(2, this.at);
-    this.bytes.writeInt16BE(value, this.at + 4);
-    this.at += 6;
+    this.#int32(2);
+    this.ensure(2);
+    this.at = this.bytes.writeInt16BE(value, this.at);
   }
 
   valueInt32(value: number): void {
-    this.ensure(8);
-    this.bytes.writeInt32BE(4, this.at);
-    this.bytes.writeInt32BE(value, this.at + 4);
-    this.at += 8;
+    this.#int32(4);
+    this.#int32(value);
   }
 
   /** Writes a 64-bit integer in two's complement, from two halves. */
   valueInt64(high: number, low: number): void {
-    this.ensure(12);
-    this.bytes.writeInt32BE(8, this.at);
-    this.bytes.writeInt32BE(high, this.at + 4);
-    this.bytes.writeUInt32BE(low, this.at + 8);
-    this.at += 12;
+    this.#int32(8);
+    this.#int32(high);
+    this.ensure(4);
+    this.at = this.bytes.writeUInt32BE(low, this.at);
   }
 
   valueFloat64(value: number): void {
-    this.ensure(12);
-    this.bytes.writeInt32BE(8, this.at);
-    this.bytes.writeDoubleBE(value, this.at + 4);
-    this.at += 12;
+    this.#int32(8);
+    this.ensure(8);
+    this.at = this.bytes.writeDoubleBE(value, this.at);
   }
 
   /** Writes an Execute. `maxRows` 0 fetches all rows. */
@@ -271,13 +262,11 @@ export class MessageWriter extends ByteWriter {
 
   #int16(value: number): void {
     this.ensure(2);
-    this.bytes.writeUInt16BE(value, this.at); // throws if the number exceeds 65,535
-    this.at += 2;
+    this.at = this.bytes.writeUInt16BE(value, this.at); // throws if the number exceeds 65,535
   }
 
   #int32(value: number): void {
     this.ensure(4);
-    this.bytes.writeInt32BE(value, this.at); // throws if the number exceeds 31 bits
-    this.at += 4;
+    this.at = this.bytes.writeInt32BE(value, this.at); // throws if the number exceeds 31 bits
   }
 }

@@ -6,6 +6,7 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
+import { limitIn } from '../limits.ts';
 import { RedisConnection, RedisError } from './connection.ts';
 import { askServer } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
@@ -44,11 +45,7 @@ export async function connectRedis(
   let failure: unknown;
   for (const host of hosts) {
     try {
-      return await connectHost(options, host, {
-        signal,
-        deadlineMs: clock.monotonicMs() + connectTimeoutMs,
-        timeoutMs: connectTimeoutMs,
-      });
+      return await connectHost(options, host, limitIn(connectTimeoutMs, clock, signal));
     } catch (error) {
       if (!(error instanceof ConnectionLost || error instanceof QueryTimeout) || signal?.aborted === true)
         throw error;
@@ -80,9 +77,8 @@ async function connectHost(
     opening.abandon();
     throw error;
   }
-  const connection = opening.finished(
-    new RedisConnection({ socket: opening.socket, clock, maxReplyBytes, maxPending }),
-  );
+  const connection = new RedisConnection({ socket: opening.socket, clock, maxReplyBytes, maxPending });
+  opening.detach();
   try {
     const found = await logIn(connection, user, password, clientName, limit);
     if (role === 'primary' && found === 'replica')

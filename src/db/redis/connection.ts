@@ -14,6 +14,7 @@ import {
   PoolTimeout,
   ProtocolViolation,
   ReadOnly,
+  lostByProtocol,
 } from '../errors.ts';
 import { SvcError } from '../../base/errors.ts';
 import { watchLimit } from '../limits.ts';
@@ -268,14 +269,7 @@ export class RedisConnection {
             { sqlstate: '54000', cause: error },
           ),
         );
-      const problem =
-        error instanceof ProtocolViolation ? error.message : 'the server sent a value that cannot be read';
-      this.#violated(
-        new ConnectionLost(`Protocol violation: ${problem}`, {
-          sqlstate: '08P01',
-          cause: error,
-        }),
-      );
+      this.#violated(lostByProtocol(error));
     }
   }
 

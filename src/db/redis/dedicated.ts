@@ -16,18 +16,12 @@ import type { RedisCommandOptions } from './command.ts';
 import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
-/** Commands that change the meaning of later replies. Redis.subscribe() and the address replace them. */
-const REFUSED: ReadonlySet<string> = new Set([
-  'SUBSCRIBE',
-  'PSUBSCRIBE',
-  'SSUBSCRIBE',
-  'MONITOR',
-  'SYNC',
-  'PSYNC',
-  'HELLO',
-  'RESET',
-  'QUIT',
-]);
+/**
+ * Commands that change the meaning of later replies. Redis.subscribe() and the address replace them.
+ * @internal
+ */
+export const REFUSED: readonly string[] =
+  'SUBSCRIBE PSUBSCRIBE SSUBSCRIBE MONITOR SYNC PSYNC HELLO RESET QUIT'.split(' ');
 
 /** A separate connection, from {@link Redis.dedicated}. */
 export class DedicatedRedis implements AsyncDisposable {
@@ -52,7 +46,7 @@ export class DedicatedRedis implements AsyncDisposable {
   async command(parts: readonly RespArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     const name = commandName(parts);
     const isRefused =
-      REFUSED.has(name) || (name === 'CLIENT' && /^(?:REPLY|TRACKING)$/i.test(String(parts[1])));
+      REFUSED.includes(name) || (name === 'CLIENT' && /^(?:REPLY|TRACKING)$/i.test(String(parts[1])));
     if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
     try {
       return await this.#connection.send(

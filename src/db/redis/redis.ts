@@ -14,10 +14,10 @@ import { SvcError } from '../../base/errors.ts';
 import { given, int, readOptions, shown, text } from '../../base/options.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { ConnectionLost, PoolTimeout, QueryTimeout, ReadOnly, atCaller } from '../errors.ts';
-import { MAX_TIMEOUT_MS } from '../limits.ts';
+import { MAX_TIMEOUT_MS, limitIn } from '../limits.ts';
 import { checkArguments, commandName, limitOf } from './command.ts';
 import { connectRedis } from './connect.ts';
-import { DedicatedRedis } from './dedicated.ts';
+import { DedicatedRedis, REFUSED } from './dedicated.ts';
 import { RedisLink, type RedisEventKind } from './link.ts';
 import { RedisError } from './connection.ts';
 import { RedisSubscriber, type RedisSubscribeOptions, type RedisSubscriberFunction } from './subscriber.ts';
@@ -72,37 +72,11 @@ interface RedisObserver {
  * Commands that affect all callers of a shared connection. They need a separate one, from {@link
  * Redis.dedicated}.
  */
-const REFUSED: ReadonlySet<string> = new Set([
-  'SUBSCRIBE',
-  'PSUBSCRIBE',
-  'SSUBSCRIBE',
-  'UNSUBSCRIBE',
-  'PUNSUBSCRIBE',
-  'SUNSUBSCRIBE',
-  'MONITOR',
-  'SYNC',
-  'PSYNC',
-  'BLPOP',
-  'BRPOP',
-  'BLMOVE',
-  'BLMPOP',
-  'BRPOPLPUSH',
-  'BZPOPMIN',
-  'BZPOPMAX',
-  'BZMPOP',
-  'WAIT',
-  'WAITAOF',
-  'MULTI',
-  'EXEC',
-  'DISCARD',
-  'WATCH',
-  'UNWATCH',
-  'AUTH',
-  'HELLO',
-  'SELECT',
-  'QUIT',
-  'RESET',
-  'SHUTDOWN',
+const SHARED: ReadonlySet<string> = new Set([
+  ...REFUSED,
+  ...'BLPOP BRPOP BLMOVE BLMPOP BRPOPLPUSH BZPOPMIN BZPOPMAX BZMPOP WAIT WAITAOF'.split(' '),
+  ...'UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MULTI EXEC DISCARD WATCH UNWATCH'.split(' '),
+  ...'AUTH SELECT SHUTDOWN'.split(' '),
 ]);
 
 /** A client of Redis and Valkey. */
@@ -178,12 +152,7 @@ export class Redis implements AsyncDisposable {
   async open(): Promise<this> {
     const link = this.#begun();
     try {
-      const timeoutMs = this.#address.connectTimeoutMs;
-      await link.connected({
-        signal: undefined,
-        deadlineMs: this.#clock.monotonicMs() + timeoutMs,
-        timeoutMs,
-      });
+      await link.connected(limitIn(this.#address.connectTimeoutMs, this.#clock));
       return this;
     } catch (error) {
       if (this.#link === link) this.#link = undefined;
@@ -415,10 +384,16 @@ export class Redis implements AsyncDisposable {
 function checkCommand(parts: readonly unknown[]): void {
   const name = commandName(parts);
   const isRefused =
-    REFUSED.has(name) ||
+    SHARED.has(name) ||
     (name === 'CLIENT' && /^(?:REPLY|PAUSE|TRACKING)$/i.test(String(parts[1]))) ||
-    (name.startsWith('XREAD') && parts.some((part) => /^block$/i.test(String(part))));
+    (name.startsWith('XREAD') && isBlockingRead(parts));
   if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
+}
+
+/** Whether an XREAD waits: its option BLOCK comes before STREAMS, behind which are names of streams. */
+function isBlockingRead(parts: readonly unknown[]): boolean {
+  const words = parts.map((part) => String(part).toUpperCase());
+  return words.slice(0, words.indexOf('STREAMS')).includes('BLOCK');
 }
 
 /** A Lua script. It may use only the keys passed to it, and no random values except the server's. */

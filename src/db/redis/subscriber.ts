@@ -6,6 +6,7 @@
  *   connection lost -> SUBSCRIBE again for all channels -> onReconnect of each, because messages may be lost
  */
 import { ConnectionLost } from '../errors.ts';
+import { limitIn } from '../limits.ts';
 import { RedisLink, type RedisEventKind } from './link.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Limit } from '../driver.ts';
@@ -177,6 +178,6 @@ export class RedisSubscriber {
   }
 
   #within(timeoutMs: number): Limit {
-    return { signal: undefined, deadlineMs: this.#deps.options.clock.monotonicMs() + timeoutMs, timeoutMs };
+    return limitIn(timeoutMs, this.#deps.options.clock);
   }
 }

@@ -25,20 +25,14 @@ const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
 /** Number of rows that executeMany() writes between two turns of the event loop: takes about 2 ms. */
 const MANY_ROWS = 4 * BATCH_ROWS;
 
-/**
- * A function with its arguments passed separately. A closure made for each statement would cost 2 % of ten
- * inserts; benchmark: test/bench/candidate.mjs.
- */
-type Step<T, Subject, Detail> = (subject: Subject, detail: Detail) => T;
 /** Runs a statement with encoded values. */
-type Verb<T> = Step<T, SqliteStatement, readonly SqliteInput[]>;
+type Verb<T> = (statement: SqliteStatement, inputs: readonly SqliteInput[]) => T;
 
 const EXECUTE: Verb<ExecuteResult> = (statement, inputs) => statement.execute(inputs);
 const FETCH_ONE: Verb<Row | undefined> = (statement, inputs) => statement.fetchOne(inputs);
 const FETCH_ALL: Verb<Row[]> = (statement, inputs) => statement.fetchAll(inputs);
 const FETCH_ARRAYS: Verb<Table> = (statement, inputs) => statement.fetchArrays(inputs);
 const SCALAR: Verb<unknown> = (statement, inputs) => statement.scalar(inputs);
-const CALL = <T>(work: () => T): T => work();
 
 /** SQLite's implementation of {@link Connection}. */
 export class SqliteConnection implements Connection {
@@ -228,7 +222,7 @@ export class SqliteConnection implements Connection {
   #run<T>(sql: string, params: Params, limit: Limit | undefined, verb: Verb<T>): Awaitable<T> {
     const statement = this.#prepared(sql);
     const inputs = statement.encode(params);
-    const result = this.#attemptOn(sql, limit, verb, statement, inputs);
+    const result = this.#attempt(sql, limit, () => verb(statement, inputs));
     if (statement.scanned.kind === 'other') this.#onOther();
     return result;
   }
@@ -241,20 +235,9 @@ export class SqliteConnection implements Connection {
     }
   }
 
+  /** Runs work, and retries it while another process holds the lock. */
   #attempt<T>(sql: string, limit: Limit | undefined, work: () => T): Awaitable<T> {
-    return this.#attemptOn(sql, limit, CALL<T>, work, undefined);
-  }
-
-  /** Runs a step, and retries it while another process holds the lock. */
-  #attemptOn<T, Subject, Detail>(
-    sql: string,
-    limit: Limit | undefined,
-    step: Step<T, Subject, Detail>,
-    subject: Subject,
-    detail: Detail,
-  ): Awaitable<T> {
-    if (this.#waiting !== undefined)
-      return this.#waiting.then(() => this.#attemptOn(sql, limit, step, subject, detail));
+    if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attempt(sql, limit, work));
     if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction)
       throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', {
         sqlstate: '25P02',
@@ -266,11 +249,10 @@ export class SqliteConnection implements Connection {
     }
     const startedMs = this.#timing?.begin() ?? 0;
     try {
-      return step(subject, detail);
+      return work();
     } catch (error) {
       this.#hasFailed = true;
-      if (isSqliteError(error) && isBusy(error))
-        return this.#waitFor(error, sql, limit, () => step(subject, detail));
+      if (isSqliteError(error) && isBusy(error)) return this.#waitFor(error, sql, limit, work);
       throw sqliteError(error, sql);
     } finally {
       this.#timing?.end(startedMs, sql);

@@ -7,61 +7,46 @@ import { SqliteConnection } from './connection.ts';
 import { openFile } from './file.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../driver.ts';
-import type { ReaderReply, ReaderRequest } from './reader.ts';
+import type { ReaderOptions, ReaderReply, ReaderRequest } from './reader.ts';
+import type { SqliteInput } from './values.ts';
 
 const streams = new Map<number, AsyncIterator<readonly Row[]>>();
 let lastStream = 0;
 let db: DatabaseSync;
 let connection: SqliteConnection;
 
-async function answer({
-  verb,
-  sql = '',
-  inputs = [],
-  stream = 0,
-  begin,
-  data,
-}: ReaderRequest): Promise<unknown> {
-  switch (verb) {
-    case 'open':
-      db = await openFile({ path: data!.path, isReadOnly: true }); // SqliteReader.start() passes the data
-      db.exec('pragma trusted_schema = off');
-      connection = new SqliteConnection(db, {
-        ...data!,
-        clock: systemClock,
-        log: undefined,
-        slowStatementMs: 0,
-      });
-      return undefined;
-    case 'execute':
-    case 'fetchOne':
-    case 'fetchArrays':
-    case 'scalar':
-      return connection[verb](sql, inputs, undefined);
-    case 'stream':
-      streams.set(++lastStream, connection.stream(sql, inputs, undefined)[Symbol.asyncIterator]());
-      return lastStream;
-    case 'next':
-      // the parent sends "next" only for an open stream
-      return (await streams.get(stream)!.next()).value;
-    case 'end':
-      await streams.get(stream)!.return?.();
-      return void streams.delete(stream);
-    case 'script':
-      return connection.script(sql, undefined);
-    case 'begin':
-      return connection.begin(begin!, undefined); // SqliteReader.begin() passes the options
-    case 'savepoint':
-    case 'releaseSavepoint':
-    case 'rollbackTo':
-      return connection[verb](sql);
-    case 'commit':
-    case 'rollback':
-      return connection[verb]();
-    case 'close':
-      connection.end();
-      return db.close();
-  }
+/** Requests that are not methods of the connection. */
+const OWN: Readonly<Record<string, (...args: never[]) => unknown>> = {
+  open: async (options: ReaderOptions) => {
+    db = await openFile({ path: options.path, isReadOnly: true });
+    db.exec('pragma trusted_schema = off');
+    connection = new SqliteConnection(db, {
+      ...options,
+      clock: systemClock,
+      log: undefined,
+      slowStatementMs: 0,
+    });
+  },
+  stream: (sql: string, inputs: readonly SqliteInput[]) => {
+    streams.set(++lastStream, connection.stream(sql, inputs, undefined)[Symbol.asyncIterator]());
+    return lastStream;
+  },
+  // the parent sends "next" and "end" only for an open stream
+  next: async (_sql: string, stream: number) => (await streams.get(stream)!.next()).value,
+  end: async (_sql: string, stream: number) => {
+    await streams.get(stream)!.return?.();
+    streams.delete(stream);
+  },
+  close: () => {
+    connection.end();
+    db.close();
+  },
+};
+
+async function answer({ verb, args }: ReaderRequest): Promise<unknown> {
+  // the parent sends the arguments of each verb
+  if (Object.hasOwn(OWN, verb)) return OWN[verb]!(...(args as never[]));
+  return (connection as unknown as Record<string, (...args: readonly unknown[]) => unknown>)[verb]!(...args);
 }
 
 async function reply(request: ReaderRequest): Promise<ReaderReply> {

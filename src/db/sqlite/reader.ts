@@ -16,20 +16,10 @@ import { SqliteConnection } from './connection.ts';
 import { FairLock } from './fair-lock.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../base/clock.ts';
-import type {
-  BeginOptions,
-  Connection,
-  DriverLoad,
-  ExecuteResult,
-  Int8,
-  Limit,
-  Row,
-  Table,
-} from '../driver.ts';
+import type { BeginOptions, Connection, DriverLoad, ExecuteResult, Limit, Row, Table } from '../driver.ts';
 import type { SqliteOptions } from './connection.ts';
 import type { Params } from '../values.ts';
 import type { DatabaseErrorDetails } from '../errors.ts';
-import type { SqliteInput } from './values.ts';
 
 /** Program of reader processes; undefined in a bundle, which does not contain that file. */
 export function readerProcess(): string | undefined {
@@ -93,7 +83,8 @@ class SqliteReader implements Connection {
     }
     const reader = new SqliteReader(child, clock);
     try {
-      await reader.#ask('open', undefined, { data: { path, busyTimeoutMs, statementCache, int8 } });
+      const options: ReaderOptions = { path, busyTimeoutMs, statementCache, int8 };
+      await reader.#ask('open', undefined, options);
       return reader;
     } catch (error) {
       await reader.close();
@@ -111,19 +102,19 @@ class SqliteReader implements Connection {
     return this.#isInTransaction;
   }
 
-  async execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+  execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
     return this.#statement('execute', sql, params, limit);
   }
 
-  async fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
     return this.#statement('fetchOne', sql, params, limit);
   }
 
-  async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
+  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
     return this.#statement('fetchArrays', sql, params, limit);
   }
 
-  async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+  scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
     return this.#statement('scalar', sql, params, limit);
   }
 
@@ -146,25 +137,24 @@ class SqliteReader implements Connection {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    const inputs = encodeParams(params, checkedStatement(sql, 'sqlite').placeholders);
-    const stream = await this.#ask<number>('stream', limit, { sql, inputs });
+    const stream = await this.#statement<number>('stream', sql, params, limit);
     try {
       for (;;) {
-        const rows = await this.#ask<Row[] | undefined>('next', limit, { sql, stream });
+        const rows = await this.#ask<Row[] | undefined>('next', limit, sql, stream);
         if (rows === undefined) return;
         yield rows;
       }
     } finally {
-      if (!this.isBroken) await this.#ask('end', undefined, { stream });
+      if (!this.isBroken) await this.#ask('end', undefined, sql, stream);
     }
   }
 
-  async script(sql: string, limit: Limit | undefined): Promise<void> {
-    await this.#ask('script', limit, { sql });
+  script(sql: string, limit: Limit | undefined): Promise<void> {
+    return this.#ask('script', limit, sql);
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
-    await this.#ask('begin', limit, { begin: options });
+    await this.#ask('begin', limit, options);
     this.#isInTransaction = true;
   }
 
@@ -178,16 +168,16 @@ class SqliteReader implements Connection {
     this.#isInTransaction = false;
   }
 
-  async savepoint(name: string): Promise<void> {
-    await this.#ask('savepoint', undefined, { sql: name });
+  savepoint(name: string): Promise<void> {
+    return this.#ask('savepoint', undefined, name);
   }
 
-  async releaseSavepoint(name: string): Promise<void> {
-    await this.#ask('releaseSavepoint', undefined, { sql: name });
+  releaseSavepoint(name: string): Promise<void> {
+    return this.#ask('releaseSavepoint', undefined, name);
   }
 
   async rollbackTo(name: string): Promise<void> {
-    if (!this.isBroken) await this.#ask('rollbackTo', undefined, { sql: name });
+    if (!this.isBroken) await this.#ask('rollbackTo', undefined, name);
   }
 
   /** Makes the process close the file, and ends it. */
@@ -215,31 +205,27 @@ class SqliteReader implements Connection {
     }
   }
 
-  #statement<T>(verb: ReaderVerb, sql: string, params: Params, limit: Limit | undefined): Promise<T> {
-    return this.#ask<T>(verb, limit, {
-      sql,
-      inputs: encodeParams(params, checkedStatement(sql, 'sqlite').placeholders),
-    });
+  async #statement<T>(verb: string, sql: string, params: Params, limit: Limit | undefined): Promise<T> {
+    const inputs = encodeParams(params, checkedStatement(sql, 'sqlite').placeholders);
+    return this.#ask<T>(verb, limit, sql, inputs);
   }
 
-  async #ask<T>(
-    verb: ReaderVerb,
-    limit: Limit | undefined,
-    rest: Omit<ReaderRequest, 'id' | 'verb'> = {},
-  ): Promise<T> {
+  /** Sends a request. Text in the first argument is a statement, for errors. */
+  async #ask<T>(verb: string, limit: Limit | undefined, ...args: readonly unknown[]): Promise<T> {
     if (this.#broken !== undefined) throw this.#broken;
     const id = ++this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     this.#asked.set(id, { resolve, reject });
     this.#keepAlive(true);
-    const watched = watchLimit(limit, this.#clock, (error) => this.#break(error), rest.sql);
-    if (this.#broken === undefined) this.#process.send({ id, verb, ...rest } satisfies ReaderRequest);
+    const sql = typeof args[0] === 'string' ? args[0] : undefined;
+    const watched = watchLimit(limit, this.#clock, (error) => this.#break(error), sql);
+    if (this.#broken === undefined) this.#process.send({ id, verb, args } satisfies ReaderRequest);
     try {
       return await promise;
     } catch (error) {
       throw error instanceof errors.DatabaseError
         ? error
-        : new errors.DatabaseError('The reader process failed', { cause: error, sql: rest.sql });
+        : new errors.DatabaseError('The reader process failed', { cause: error, sql });
     } finally {
       watched?.[Symbol.dispose]();
     }
@@ -371,45 +357,15 @@ export class SqliteReads {
  * Messages between a program and its reader processes. All values can be cloned with structuredClone().
  */
 
-/** Kinds of request. Replies come in the order of the requests. */
-type ReaderVerb =
-  | 'open'
-  | 'execute'
-  | 'fetchOne'
-  | 'fetchArrays'
-  | 'scalar'
-  | 'stream'
-  | 'next'
-  | 'end'
-  | 'script'
-  | 'begin'
-  | 'commit'
-  | 'rollback'
-  | 'savepoint'
-  | 'releaseSavepoint'
-  | 'rollbackTo'
-  | 'close';
-
 /** Options for starting a reader. */
-interface ReaderData {
-  readonly path: string;
-  readonly busyTimeoutMs: number;
-  readonly statementCache: number;
-  readonly int8: Int8;
-}
+export type ReaderOptions = Pick<SqliteOptions, 'path' | 'busyTimeoutMs' | 'statementCache' | 'int8'>;
 
-/** A request to a reader process. */
+/** A request to a reader process. Replies come in the order of the requests. */
 export interface ReaderRequest {
   readonly id: number;
-  readonly verb: ReaderVerb;
-  /** Text of a statement, or name of a savepoint. */
-  readonly sql?: string | undefined;
-  readonly inputs?: readonly SqliteInput[] | undefined;
-  /** Number of an open stream. */
-  readonly stream?: number | undefined;
-  readonly begin?: BeginOptions | undefined;
-  /** Options for `open`. */
-  readonly data?: ReaderData | undefined;
+  /** A method of {@link SqliteConnection}, or a request of reader-process.ts. */
+  readonly verb: string;
+  readonly args: readonly unknown[];
 }
 
 /** Reply to a request. */

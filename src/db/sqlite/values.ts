@@ -5,7 +5,6 @@
  *                 json(v) -> text · other values unchanged
  *   from SQLite   integer -> number, or bigint beyond 2^53 - 1 · real -> number · blob -> Uint8Array
  */
-import { endianness } from 'node:os';
 import {
   Json,
   bytesOf,
@@ -34,26 +33,9 @@ export function encodeParams(params: Params, placeholders: number, row?: number)
     const value = params[index]!;
     inputs[index] =
       // bigint, because node:sqlite binds a number as real: '5.0' in a text column
-      typeof value === 'number' && Number.isSafeInteger(value) ? integer(value) : encode(value, index, row);
+      typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : encode(value, index, row);
   }
   return inputs;
-}
-
-const WIDE = new BigInt64Array(1);
-const HALVES = new Int32Array(WIDE.buffer);
-const LOW = endianness() === 'LE' ? 0 : 1;
-
-/**
- * Returns an integer as bigint. A 32-bit integer is converted by two typed arrays on one buffer, in half the
- * time of `BigInt()`.
- * Benchmark: shared/bench/db, executeMany.
- */
-function integer(value: number): bigint {
-  const low = value | 0;
-  if (low !== value) return BigInt(value);
-  HALVES[LOW] = low;
-  HALVES[1 - LOW] = low >> 31;
-  return WIDE[0]!;
 }
 
 function encode(value: Parameter, index: number, row: number | undefined): SqliteInput {

@@ -10,6 +10,7 @@ import {
   ConnectionLost,
   DataError,
   ProtocolViolation,
+  lostByProtocol,
   type DatabaseError,
 } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
@@ -59,6 +60,8 @@ export class ServerExchange<Plan extends RowReader> {
   /** Rows as objects or lists. */
   readonly rows: unknown[] = [];
   affectedRows = 0;
+  /** Last generated key; 0 for none. */
+  lastInsertId: number | bigint = 0;
   error: DatabaseError | undefined;
   /** Called after an error, or when the server accepts more data: wakes a waiting writer. */
   onProgress: (() => void) | undefined;
@@ -311,9 +314,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
 
   /** Ends the conversation after a protocol violation. */
   violated(error: unknown): void {
-    const problem =
-      error instanceof ProtocolViolation ? error.message : 'the server sent a value that cannot be read';
-    this.abandon(new ConnectionLost(`Protocol violation: ${problem}`, { sqlstate: '08P01', cause: error }));
+    this.abandon(lostByProtocol(error));
   }
 
   /**
@@ -466,12 +467,7 @@ export abstract class ServerLogin<Message> {
 }
 
 function lostBy(error: unknown): unknown {
-  return error instanceof ProtocolViolation
-    ? new ConnectionLost(`Protocol violation: ${error.message}`, {
-        sqlstate: '08P01',
-        cause: error,
-      })
-    : error;
+  return error instanceof ProtocolViolation ? lostByProtocol(error) : error;
 }
 
 /**

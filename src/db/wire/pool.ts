@@ -14,6 +14,7 @@
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from './backoff.ts';
 import { type Caller, ConnectionLost, PoolTimeout, atCaller, callerHere } from '../errors.ts';
+import { limitIn } from '../limits.ts';
 import { isPassing, type PoolDeps } from './pool-settings.ts';
 import { Waiters } from '../waiters.ts';
 import type { Awaitable } from '../../cache/stores.ts';
@@ -250,11 +251,7 @@ export class Pool<C extends PooledConnection> {
     this.#opening++;
     let connection: C;
     try {
-      connection = await connect({
-        signal: this.#abort.signal,
-        deadlineMs: startedMs + connectTimeoutMs,
-        timeoutMs: connectTimeoutMs,
-      });
+      connection = await connect(limitIn(connectTimeoutMs, clock, this.#abort.signal));
     } catch (error) {
       this.#opening--;
       this.#failed(error, startedMs);
@@ -376,7 +373,7 @@ export class Pool<C extends PooledConnection> {
     // after destroy(), `work` rejects
     const tooLong = clock.after(timeoutMs, () => slot.connection.destroy());
     try {
-      await work({ signal: this.#abort.signal, deadlineMs: clock.monotonicMs() + timeoutMs, timeoutMs });
+      await work(limitIn(timeoutMs, clock, this.#abort.signal));
     } catch {
       slot.connection.destroy();
     }

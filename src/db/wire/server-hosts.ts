@@ -5,6 +5,7 @@
  * primary. `prefer-standby` goes through the list twice. A refused login ends the search.
  */
 import { ConnectionLost, QueryTimeout } from '../errors.ts';
+import { limitIn } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
@@ -35,15 +36,8 @@ const FITS: Readonly<
 };
 
 /** Returns the maximum duration of a search in milliseconds. */
-export function searchMs({
-  hosts,
-  target,
-  connectTimeoutMs,
-}: {
-  readonly hosts: readonly ServerHost[];
-  readonly target: TargetSession;
-  readonly connectTimeoutMs: number;
-}): number {
+export function searchMs(search: Pick<Search<never>, 'hosts' | 'target' | 'connectTimeoutMs'>): number {
+  const { hosts, target, connectTimeoutMs } = search;
   return hosts.length * connectTimeoutMs * (target === 'prefer-standby' ? 2 : 1);
 }
 
@@ -68,13 +62,9 @@ async function firstOf<C extends PooledConnection>(
   const { hosts, clock, connectTimeoutMs } = search;
   let failure: unknown;
   for (const host of hosts) {
-    const ownMs = clock.monotonicMs() + connectTimeoutMs;
-    const own: Limit =
-      ownMs < limit.deadlineMs
-        ? { signal: limit.signal, deadlineMs: ownMs, timeoutMs: connectTimeoutMs }
-        : limit;
+    const own = limitIn(connectTimeoutMs, clock, limit.signal);
     try {
-      return await fitting(search, host, target, own);
+      return await fitting(search, host, target, own.deadlineMs < limit.deadlineMs ? own : limit);
     } catch (error) {
       if (!isWorthGoingOn(error)) throw error;
       failure = error;

@@ -174,11 +174,18 @@ export class Opening {
     return this.incoming;
   }
 
-  finished<T>(result: T): T {
+  /** Ends the attempt: the socket is ready for the login. */
+  finished(tls?: TLSSocket): ServerSocket {
+    const { address } = this;
+    this.detach();
+    return { socket: this.#socket, incoming: this.streamed(), tls, address };
+  }
+
+  /** Ends the attempt without a handler of bytes. */
+  detach(): void {
     this.#watched?.[Symbol.dispose]();
     this.#socket.off('error', this.#onError);
     this.#socket.off('close', this.#onClose);
-    return result;
   }
 
   abandon(): void {

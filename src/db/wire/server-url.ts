@@ -10,6 +10,7 @@
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
+import { noteSecrets } from '../../base/used-secrets.ts';
 import type { Timestamps } from '../driver.ts';
 
 /** Throws an error with the problem of the address. */
@@ -84,6 +85,9 @@ const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
   statement_cache: undefined,
 };
 
+/** Usual names of services on a developer's machine. `svc check` ignores their passwords. */
+const OF_COMPOSE = /^(?:db|database|postgres|mysql|mariadb|redis|valkey)$/;
+
 /** Parses an address behind its scheme and colon. */
 export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): ServerUrl {
   const [, authority = '', path = '', query] =
@@ -104,11 +108,14 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
   const user =
     one('user', name) || (rules.needsUser === false ? '' : refuse(`the user is missing: ${rules.example}`));
   const hosts = hostsOf(authority.slice(at + 1), settings, rules, decode, refuse);
+  const password = one('password', secret) || undefined;
+  if (hosts.some(({ host }) => !isLocalHost(host) && !OF_COMPOSE.test(host)))
+    noteSecrets('the database', [password, secret]);
   return {
     hosts,
     user,
     settings,
-    password: one('password', secret) || undefined,
+    password,
     database: one('dbname', path) || undefined,
     // queryOf() accepts only the listed values
     target: (settings.get('target_session_attrs') ?? 'any') as TargetSession,

@@ -13,7 +13,7 @@ import { contentDisposition, httpDate } from '../headers.ts';
 import { contentRange, FileBody, layOut, openFile, readRanges } from './body.ts';
 import { isChunks } from '../chunks.ts';
 import { fieldOf, isSameForRange, judge, preconditionFailed } from './preconditions.ts';
-import { BYTES_TYPE, HttpResponse } from '../response.ts';
+import { BYTES_TYPE, HttpResponse, lengthOf } from '../response.ts';
 import type { FileState, OpenFile, Slice } from './body.ts';
 import type { Validators } from './preconditions.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
@@ -223,11 +223,6 @@ export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
 /** The 200 that a 304 replaces, if this module made the 304. */
 export function selectedBy(answer: HttpResponse): Selected | undefined {
   return selected.get(answer);
-}
-
-function lengthOf({ body, contentLength }: HttpResponse): number {
-  if (typeof body === 'string') return Buffer.byteLength(body);
-  return body instanceof Uint8Array ? body.length : contentLength;
 }
 
 /**

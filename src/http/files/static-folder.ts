@@ -389,7 +389,7 @@ const MAX_BYTES = 33_554_432;
 /** Estimated memory of an entry or form, in addition to its bytes. */
 const OVERHEAD_BYTES = 1_024;
 
-/** Entries by path: at most 4,096, and at most 32 MiB. */
+/** Entries by path, the least recently used first: at most 4,096, and at most 32 MiB. */
 class StaticCache {
   readonly #index = new LruIndex(MAX_ENTRIES);
   readonly #entries: (StaticEntry | undefined)[] = [];

@@ -14,7 +14,6 @@
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
 import { given, int, readOptions } from '../../base/options.ts';
-import { Deadlines } from '../deadlines.ts';
 import { OneApplication } from '../pipeline.ts';
 import { HttpResponse, problem } from '../response.ts';
 import { TransportRequest } from '../request/request.ts';
@@ -80,12 +79,11 @@ function loadOf(metrics: Metrics): Load {
 export class ConcurrencyLimitMiddleware implements Middleware {
   readonly kind = 'concurrency-limit';
   readonly #application = new OneApplication();
-  readonly #max: number;
-  readonly #queue: number;
-  readonly #maxQueueMs: number;
+  readonly #limits: { readonly max: number; readonly queue: number; readonly maxQueueMs: number };
   readonly #maxDelayMs: number;
   readonly #retryAfter: string;
-  readonly #waiting = new Set<Waiting>();
+  /** Starts the requests in the queue. */
+  readonly #waiting = new Set<() => void>();
   #running = 0;
   /** Requests refused since the last log line; at most one line a minute is written. */
   #unsaid = 0;
@@ -95,16 +93,13 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   #log!: Logger;
   #load!: Load;
   #delay!: EventLoopDelay;
-  #deadlines!: Deadlines;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: ConcurrencyLimitOptions = {}) {
     const {
-      max,
-      queue,
-      maxQueueMs,
       maxEventLoopDelayMs = 200,
       retryAfterSeconds,
+      ...limits
     } = readOptions('ConcurrencyLimitMiddleware', options, {
       max: int(100, 1, 1_000_000),
       queue: int(0, 0, 1_000_000),
@@ -115,9 +110,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
         (value) => value === false || int(1, 1, 60_000).accepts(value),
       ),
     });
-    this.#max = max;
-    this.#queue = queue;
-    this.#maxQueueMs = maxQueueMs;
+    this.#limits = limits;
     this.#maxDelayMs = maxEventLoopDelayMs === false ? Infinity : maxEventLoopDelayMs;
     this.#retryAfter = String(retryAfterSeconds);
   }
@@ -126,8 +119,8 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     if (req.route?.meta['loadShedding'] === false) return next();
     if (this.#maxDelayMs !== Infinity && this.#delay.recentMs(this.#clock.monotonicMs()) > this.#maxDelayMs)
       return this.#shed(req, 'event_loop_delay');
-    if (this.#running < this.#max) return this.#run(req, next);
-    return this.#waiting.size < this.#queue ? this.#wait(req, next) : this.#shed(req, 'concurrency');
+    if (this.#running < this.#limits.max) return this.#run(req, next);
+    return this.#waiting.size < this.#limits.queue ? this.#wait(req, next) : this.#shed(req, 'concurrency');
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -139,7 +132,6 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#log = log;
     this.#load = loadOf(metrics);
     this.#delay = EventLoopDelay.of(metrics);
-    this.#deadlines = new Deadlines(this.#maxQueueMs, clock);
     const outer = view.middleware
       .slice(0, view.middleware.indexOf(this))
       .find((layer) => INSIDE.has(layer.kind));
@@ -174,33 +166,31 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   #leave(): void {
     this.#running--;
     const [first] = this.#waiting;
-    if (first !== undefined) first.start();
+    first?.();
   }
 
   #wait(req: HttpRequest, next: Next): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       const end = (): void => {
-        this.#waiting.delete(waiting);
+        this.#waiting.delete(start);
         this.#load.queued--;
-        timer.end();
+        timer[Symbol.dispose]();
         req.signal.removeEventListener('abort', leave);
       };
-      const waiting: Waiting = {
-        start: () => {
-          end();
-          resolve(this.#run(req, next));
-        },
+      const start = (): void => {
+        end();
+        resolve(this.#run(req, next));
       };
       const leave = (): void => {
         end();
         // the client has left, or the time limit of the request has passed
         reject(req.signal.reason as Error);
       };
-      const timer = this.#deadlines.add(() => {
+      const timer = this.#clock.after(this.#limits.maxQueueMs, () => {
         end();
         resolve(this.#shed(req, 'queue_timeout'));
       });
-      this.#waiting.add(waiting);
+      this.#waiting.add(start);
       this.#load.queued++;
       if (req.signal.aborted) leave();
       else req.signal.addEventListener('abort', leave, { once: true });
@@ -231,9 +221,4 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#saidMs = nowMs;
     this.#unsaid = 0;
   }
-}
-
-/** A request in the queue. */
-interface Waiting {
-  start(): void;
 }

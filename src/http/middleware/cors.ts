@@ -15,7 +15,7 @@
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
-import { AllowedOrigins, fieldOf } from '../origins.ts';
+import { AllowedOrigins, UNKNOWN_ORIGIN, fieldOf } from '../origins.ts';
 import { isThenable } from '../../base/promises.ts';
 import { HttpResponse, Prepared } from '../response.ts';
 import type { Env } from '../../base/config.ts';
@@ -217,7 +217,7 @@ export class CORSMiddleware implements Middleware {
    */
   #allowsAnyOrigin(): boolean {
     try {
-      const isAllowed = this.allowed.allows('https://svc-check.invalid', undefined as never);
+      const isAllowed = this.allowed.allows(UNKNOWN_ORIGIN, undefined as never);
       // the result of an asynchronous function is not used; a rejection must not end the process
       if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined);
       return isAllowed === true;
@@ -284,23 +284,13 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
     : response.then((settled) => add(settled, fields));
 }
 
-/**
- * Which lengths the names have that must not repeat, `Vary` and the names above: most other fields are
- * skipped by their length.
- */
-const TAKEN = new Uint8Array(64);
-for (const name of [
-  'Vary',
-  'Access-Control-Allow-Origin',
-  'Access-Control-Allow-Credentials',
-  'Access-Control-Expose-Headers',
-])
-  TAKEN[name.length] = 1;
+/** Names that must not repeat. */
+const TAKEN = /^(?:vary|access-control-(?:allow-origin|allow-credentials|expose-headers))$/i;
 
 function add(response: HttpResponse, fields: readonly string[]): HttpResponse {
   const { flat } = response.headers;
   for (let index = 0; index < flat.length; index += 2)
-    if (TAKEN[flat[index]!.length] === 1) return merge(response, fields);
+    if (TAKEN.test(flat[index]!)) return merge(response, fields);
   for (let index = 0; index < fields.length; index++) flat.push(fields[index]!);
   return response;
 }

@@ -44,17 +44,16 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 
-/** A deprecation as header fields. */
-class Mark {
+/** A deprecation with its times in milliseconds since the epoch. */
+interface Mark {
   readonly sinceMs: number;
+  /** Infinity without a date. */
   readonly sunsetMs: number;
   readonly link: string | undefined;
+}
 
-  constructor({ since, sunset, link }: Deprecation) {
-    this.sinceMs = msOf(since);
-    this.sunsetMs = sunset === undefined ? Infinity : msOf(sunset);
-    this.link = link;
-  }
+function markOf({ since, sunset, link }: Deprecation): Mark {
+  return { sinceMs: msOf(since), sunsetMs: sunset === undefined ? Infinity : msOf(sunset), link };
 }
 
 /** Adds the header fields of several deprecations: the earliest dates, and every link. */
@@ -77,7 +76,7 @@ export class DeprecationMiddleware implements Middleware {
   readonly #marks: readonly Mark[];
 
   constructor(deprecation: Deprecation) {
-    this.#marks = [new Mark(deprecation)];
+    this.#marks = [markOf(deprecation)];
   }
 
   handle(_: HttpRequest, next: Next): Awaitable<HttpResponse> {
@@ -115,7 +114,7 @@ export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Midd
   for (const field of plans.flatMap(({ fields }) => fields)) {
     const { deprecated } = field.about;
     if (typeof deprecated === 'object')
-      marks.set(field, new Mark(readDeprecation(`the field "${field.name}"`, deprecated)));
+      marks.set(field, markOf(readDeprecation(`the field "${field.name}"`, deprecated)));
   }
   return marks.size === 0
     ? undefined

@@ -27,7 +27,7 @@ import { isServedByMany } from './exemptions.ts';
 import { fieldOf } from '../origins.ts';
 import { TransportRequest } from '../request/request.ts';
 import { SESSION } from '../state.ts';
-import { HttpResponse } from '../response.ts';
+import { HttpResponse, lengthOf } from '../response.ts';
 import { isChunks } from '../chunks.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -126,17 +126,7 @@ export class IdempotencyMiddleware implements Middleware {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: IdempotencyOptions = {}) {
     const owner = 'IdempotencyMiddleware';
-    const {
-      header,
-      ttlSeconds,
-      principal,
-      store,
-      methods,
-      required,
-      maxBodyBytes,
-      maxAnswerBytes,
-      leaseSeconds,
-    } = readOptions(owner, options, {
+    const read = readOptions(owner, options, {
       header: text('Idempotency-Key'),
       ttlSeconds: int(86_400, 1, 31_536_000),
       required: bool(false),
@@ -150,22 +140,27 @@ export class IdempotencyMiddleware implements Middleware {
       maxBodyBytes: int(1_000_000, 0, 1_000_000_000),
       maxAnswerBytes: int(65_536, 0, 16_777_216),
     });
-    if (!isToken(header))
+    if (!isToken(read.header))
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'header',
         'must be the name of a header field',
-        JSON.stringify(header),
+        JSON.stringify(read.header),
       ]);
-    this.header = header;
-    this.#field = header.toLowerCase();
-    this.#principal = principal;
-    this.knowsPrincipal = principal !== undefined;
-    this.#methods = new Set(methods ?? ['POST', 'PATCH']);
-    this.isRequired = required;
-    this.#limits = { ttlMs: ttlSeconds * 1_000, leaseMs: leaseSeconds * 1_000, maxBodyBytes, maxAnswerBytes };
-    this.#store = store;
-    this.#isShared = store !== undefined && !(store instanceof MemoryRecordStore);
+    this.header = read.header;
+    this.#field = read.header.toLowerCase();
+    this.#principal = read.principal;
+    this.knowsPrincipal = read.principal !== undefined;
+    this.#methods = new Set(read.methods ?? ['POST', 'PATCH']);
+    this.isRequired = read.required;
+    this.#limits = {
+      ttlMs: read.ttlSeconds * 1_000,
+      leaseMs: read.leaseSeconds * 1_000,
+      maxBodyBytes: read.maxBodyBytes,
+      maxAnswerBytes: read.maxAnswerBytes,
+    };
+    this.#store = read.store;
+    this.#isShared = read.store !== undefined && !(read.store instanceof MemoryRecordStore);
   }
 
   /** Whether requests of a route are covered. @internal */
@@ -475,7 +470,7 @@ export function recordOf(response: HttpResponse, print: string, maxBytes: number
     bytes += name.length + value.length;
   }
   if (isChunks(body)) return { kind: 'done', print, status };
-  bytes += body === null ? 0 : typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
+  bytes += body === null ? 0 : lengthOf(response);
   return bytes > maxBytes
     ? { kind: 'done', print, status }
     : { kind: 'answered', print, status, fields, body };
@@ -496,25 +491,8 @@ export function replay({
 
 /** The text that a store keeps. Equal records have equal text. */
 export function encodeRecord(record: IdempotencyRecord): string {
-  const { kind, print } = record;
-  switch (kind) {
-    case 'claimed':
-      return JSON.stringify({ k: kind, p: print, o: record.owner });
-    case 'done':
-      return JSON.stringify({ k: kind, p: print, s: record.status });
-    case 'answered': {
-      const { status, fields, body } = record;
-      return JSON.stringify({
-        k: kind,
-        p: print,
-        s: status,
-        f: fields,
-        ...(typeof body === 'object'
-          ? { b: body === null ? null : Buffer.from(body).toString('base64') }
-          : { t: body }),
-      });
-    }
-  }
+  if (record.kind !== 'answered' || !(record.body instanceof Uint8Array)) return JSON.stringify(record);
+  return JSON.stringify({ ...record, body: undefined, bytes: Buffer.from(record.body).toString('base64') });
 }
 
 /**
@@ -522,7 +500,7 @@ export function encodeRecord(record: IdempotencyRecord): string {
  * this program.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
-  const { k: kind, p: print, o: owner, s: status, f: fields, t: body, b: bytes } = recordMembers(text);
+  const { kind, print, owner, status, fields, body, bytes } = recordMembers(text);
   if (typeof print !== 'string') return undefined;
   if (kind === 'claimed' && typeof owner === 'string') return { kind, print, owner };
   if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599) return undefined;
@@ -531,10 +509,6 @@ export function decodeRecord(text: string): IdempotencyRecord | undefined {
   if (kind !== 'answered' || !Array.isArray(fields) || !fields.every((field) => typeof field === 'string'))
     return undefined;
   const answered = { kind, ...dealt, fields: fields as readonly string[] } as const;
-  if (typeof body === 'string') return { ...answered, body };
-  return bytes === null
-    ? { ...answered, body: null }
-    : typeof bytes === 'string'
-      ? { ...answered, body: Buffer.from(bytes, 'base64') }
-      : undefined;
+  if (typeof body === 'string' || body === null) return { ...answered, body };
+  return typeof bytes === 'string' ? { ...answered, body: Buffer.from(bytes, 'base64') } : undefined;
 }

@@ -87,8 +87,8 @@ export class RateLimitMiddleware implements Middleware {
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
-  /** All key functions: of the middleware and of its rules. */
-  readonly #keys: readonly RateLimitKey[];
+  /** All key functions: of the middleware and of its rules. @internal */
+  readonly keys: readonly RateLimitKey[];
   readonly #limit: Limit;
   readonly #epochMs: (() => number) | undefined;
   readonly #rules: readonly Rule[];
@@ -115,7 +115,7 @@ export class RateLimitMiddleware implements Middleware {
     );
     this.name = checkedName('RateLimitMiddleware', name);
     this.#isShared = store.store !== undefined && !(store.store instanceof MemoryRateLimitStore);
-    this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
+    this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
     // the default limit has an empty prefix, which saves making a string for each request; its keys are
@@ -210,7 +210,7 @@ export class RateLimitMiddleware implements Middleware {
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
       .slice(0, middleware.indexOf(this))
-      .find(({ kind }) => kind === 'idempotency' || (kind === 'session' && this.#keys.length === 0));
+      .find(({ kind }) => kind === 'idempotency' || (kind === 'session' && this.keys.length === 0));
     if (outer !== undefined) {
       yield {
         rule: 'SVC121',
@@ -220,13 +220,7 @@ export class RateLimitMiddleware implements Middleware {
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
-    if (
-      this.#keys.some((key) =>
-        /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(
-          Function.prototype.toString.call(key),
-        ),
-      )
-    ) {
+    if (this.keys.some(namesForwarded)) {
       yield {
         rule: 'SVC210',
         severity: 'error',
@@ -239,7 +233,14 @@ export class RateLimitMiddleware implements Middleware {
     }
   }
 
-  #limitFor(req: HttpRequest): Limit | null {
+  /** Returns how many requests a minute a client may send to a route; Infinity without a limit. @internal */
+  perMinuteOf(route: CompiledRoute): number {
+    const path = route.template.replace(/\{[^}]*\}/g, '1');
+    const limit = this.#limitFor({ route, method: route.method, path });
+    return limit === null ? Infinity : Math.round((limit.rule.limit / limit.rule.periodMs) * 60_000);
+  }
+
+  #limitFor(req: Pick<HttpRequest, 'route' | 'method' | 'path'>): Limit | null {
     const { route } = req;
     if (route?.rateLimit !== undefined) {
       const own = this.#ofRoutes.get(route);
@@ -291,28 +292,23 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   #fillTable(): void {
+    const refuse = (option: string, requirement: string, { name }: Limit): never => {
+      throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, requirement, name]);
+    };
     const names = new Set([this.name]);
-    for (const { template, methods, limit } of this.#rules) {
-      const refuse = (option: string, requirement: string): never => {
-        throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, requirement, limit.name]);
-      };
-      if (names.has(limit.name)) refuse('name', 'must be different for each rule');
-      names.add(limit.name);
-      for (const method of methods ?? [])
-        if (this.#table.add(method, template, limit) !== undefined)
-          refuse('path', 'must differ from the paths of other rules for the same method');
+    const add = (method: string, { template, limit }: Rule): void => {
+      if (this.#table.add(method, template, limit) !== undefined)
+        refuse('path', 'must differ from the paths of other rules for the same method', limit);
+    };
+    for (const rule of this.#rules) {
+      if (names.has(rule.limit.name)) refuse('name', 'must be different for each rule', rule.limit);
+      names.add(rule.limit.name);
+      for (const method of rule.methods ?? []) add(method, rule);
     }
-    for (const { template, methods, limit } of this.#rules) {
-      if (methods !== undefined) continue;
-      // add() keeps an existing rule for the method
-      for (const method of this.#methods) this.#table.add(method, template, limit);
-      if (this.#table.add(OTHER, template, limit) !== undefined)
-        throw new SvcError('E_OPTION_RANGE', [
-          'RateLimitMiddleware rules',
-          'path',
-          'must differ from the paths of other rules for the same method',
-          limit.name,
-        ]);
+    for (const rule of this.#rules.filter(({ methods }) => methods === undefined)) {
+      // add() of the table keeps an existing rule for the method
+      for (const method of this.#methods) this.#table.add(method, rule.template, rule.limit);
+      add(OTHER, rule);
     }
     this.#table.freeze();
   }
@@ -359,4 +355,11 @@ function mayMatch(rule: string, route: string): boolean {
     if (segment !== their && !segment.startsWith('{') && !their.startsWith('{')) return false;
   }
   return ours.length === theirs.length;
+}
+
+/** Whether the code of a key names a field in which proxies write addresses. Clients can write it, too. */
+export function namesForwarded(key: RateLimitKey): boolean {
+  return /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(
+    Function.prototype.toString.call(key),
+  );
 }

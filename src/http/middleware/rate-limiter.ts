@@ -237,25 +237,14 @@ function secondsOf(ms: number): number {
 
 /** Counts requests in the store, and reports refusals. One gate may serve several limits. @internal */
 export class Gate {
-  readonly #given: RateLimitStore | undefined;
-  readonly #maxBuckets: number;
-  readonly #refusesBlindly: boolean;
-  readonly #ipv6Prefix: number;
+  readonly #options: GateOptions;
   #services: Services | undefined;
   #deps: GateDeps | undefined;
   /** Detects an undeclared proxy; undefined once that is decided. */
   #watch: ProxyWatch | undefined;
 
-  constructor(options: {
-    readonly store: RateLimitStore | undefined;
-    readonly maxBuckets: number;
-    readonly onStoreError: 'allow' | 'refuse';
-    readonly ipv6Prefix: number;
-  }) {
-    this.#given = options.store;
-    this.#maxBuckets = options.maxBuckets;
-    this.#refusesBlindly = options.onStoreError === 'refuse';
-    this.#ipv6Prefix = options.ipv6Prefix;
+  constructor(options: GateOptions) {
+    this.#options = options;
   }
 
   /**
@@ -280,13 +269,14 @@ export class Gate {
         ['limit'],
       ),
       memories: isSame ? memories! : new Map(),
-      reported: isSame ? reported! : new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }),
+      reported: isSame
+        ? reported!
+        : new MemoryRateLimitStore({ maxBuckets: this.#options.maxBuckets, clock }),
     };
   }
 
   /**
    * Counts a request. Undefined when the store has failed and `onStoreError` is `allow`.
-   * @throws HTTPException 503 when the store has failed and `onStoreError` is `refuse`
    * @throws HTTPException 503 when it is `refuse`
    */
   take(
@@ -296,8 +286,8 @@ export class Gate {
     cost: number,
   ): Awaitable<RateLimitResult | undefined> {
     if (this.#watch !== undefined) this.#look(req, this.#watch);
-    const store = this.#given ?? this.#memoryOf(limit);
-    const bucket = limit.bucket(typeof key === 'string' ? key : clientOf(req.ip, this.#ipv6Prefix));
+    const store = this.#options.store ?? this.#memoryOf(limit);
+    const bucket = limit.bucket(typeof key === 'string' ? key : clientOf(req.ip, this.#options.ipv6Prefix));
     try {
       const result = store.take(bucket, limit.rule, cost);
       if (!isThenable(result)) return result.isAllowed ? result : this.#refused(limit, req, bucket, result);
@@ -320,7 +310,10 @@ export class Gate {
     const { memories, clock } = this.#deps!; // attach() was called before
     let memory = memories.get(prefix);
     if (memory === undefined)
-      memories.set(prefix, (memory = new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock })));
+      memories.set(
+        prefix,
+        (memory = new MemoryRateLimitStore({ maxBuckets: this.#options.maxBuckets, clock })),
+      );
     return memory;
   }
 
@@ -348,14 +341,25 @@ export class Gate {
 
   #failed(error: unknown): undefined {
     const { log, reported } = this.#deps!;
+    const { onStoreError } = this.#options;
     if (reported.take(STORE_FAILED, { limit: 1, periodMs: MINUTE_MS }).isAllowed)
-      log.error('rate_limit_store_failed', error, { requests: this.#refusesBlindly ? 'refused' : 'allowed' });
-    if (this.#refusesBlindly)
+      log.error('rate_limit_store_failed', error, {
+        requests: onStoreError === 'refuse' ? 'refused' : 'allowed',
+      });
+    if (onStoreError === 'refuse')
       throw new HTTPException(503, 'Requests cannot be counted at the moment', {
         headers: { 'Retry-After': '1' },
       });
     return undefined;
   }
+}
+
+/** {@link RateLimitStoreOptions} with their defaults. */
+interface GateOptions {
+  readonly store: RateLimitStore | undefined;
+  readonly maxBuckets: number;
+  readonly onStoreError: 'allow' | 'refuse';
+  readonly ipv6Prefix: number;
 }
 
 interface GateDeps {

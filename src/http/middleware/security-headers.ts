@@ -175,6 +175,11 @@ export class SecurityHeadersMiddleware implements Middleware {
     ]);
   }
 
+  /** Content security policy without a nonce, or undefined. @internal */
+  get policy(): string | undefined {
+    return this.#policy?.text;
+  }
+
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
     return response instanceof HttpResponse
@@ -232,10 +237,8 @@ export class SecurityHeadersMiddleware implements Middleware {
     const nonce = nonces.get(req);
     if (nonce !== undefined && this.#policy !== undefined)
       fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy is the first field
-    for (let index = 0; index < flat.length; index += 2) {
-      const name = flat[index]!;
-      if (MARKED[markOf(name)] === 1) return complete(response, fields);
-    }
+    for (let index = 0; index < flat.length; index += 2)
+      if (HEADER_NAMES.test(flat[index]!)) return complete(response, fields);
     for (let index = 0; index < fields.length; index++) flat.push(fields[index]!);
     return response;
   }
@@ -250,28 +253,9 @@ function isDocument({ headers }: HttpResponse): boolean {
 
 const DOCUMENT = /^\s*(?:text\/html|application\/xhtml\+xml)/i;
 
-/**
- * A number made of length and first letter: it tells most names apart from the names below, without a
- * lower-case copy.
- */
-function markOf(name: string): number {
-  return (name.length << 5) | (name.charCodeAt(0) & 31);
-}
-
-const HEADER_NAMES = [
-  CSP,
-  'X-Content-Type-Options',
-  'Referrer-Policy',
-  'Cross-Origin-Resource-Policy',
-  'X-Frame-Options',
-  'Cross-Origin-Opener-Policy',
-  'Cross-Origin-Embedder-Policy',
-  'Permissions-Policy',
-  'Strict-Transport-Security',
-  'X-Powered-By',
-];
-const MARKED = new Uint8Array(64 << 5);
-for (const name of HEADER_NAMES) MARKED[markOf(name)] = 1;
+/** Names of the fields that this middleware adds or removes. */
+const HEADER_NAMES =
+  /^(?:content-security-policy|x-content-type-options|referrer-policy|cross-origin-(?:resource|opener|embedder)-policy|x-frame-options|permissions-policy|strict-transport-security|x-powered-by)$/i;
 
 /**
  * Adds missing fields. Removes fields that reveal the software which made the response, for example that of

@@ -12,7 +12,6 @@
 import { sharedCounter } from '../../observability/metrics.ts';
 import { RequestTimeout } from '../../base/errors.ts';
 import { number, readOptions } from '../../base/options.ts';
-import { Deadlines } from '../deadlines.ts';
 import { OneApplication } from '../pipeline.ts';
 import { HttpResponse } from '../response.ts';
 import { discard, isChunks } from '../chunks.ts';
@@ -47,14 +46,12 @@ const MAX_RETRY_SECONDS = 60;
 export class TimeLimit implements Middleware {
   readonly kind = 'timeout';
   readonly #ms: number;
-  readonly #deadlines: Deadlines;
   readonly #services: Services;
   readonly #counter: Counter;
 
   constructor(ms: number, services: Services) {
     this.#ms = ms;
     this.#services = services;
-    this.#deadlines = new Deadlines(ms, services.clock);
     this.#counter = sharedCounter(
       services.metrics,
       'svc_request_timeouts_total',
@@ -67,9 +64,10 @@ export class TimeLimit implements Middleware {
     const answer = next();
     if (answer instanceof HttpResponse) return answer; // a synchronous response needs no timer
     return new Promise((resolve, reject) => {
-      const wait = this.#deadlines.add(() => reject(this.#expire(req, answer)));
+      const timer = this.#services.clock.after(this.#ms, () => reject(this.#expire(req, answer)));
       void answer.then((response) => {
-        if (wait.end()) resolve(response);
+        timer[Symbol.dispose]();
+        resolve(response);
       }); // then() needs no error callback: next() never rejects
     });
   }
@@ -110,7 +108,6 @@ export class TimeoutMiddleware implements Middleware {
   readonly kind = 'timeout';
   readonly #application = new OneApplication();
   readonly #ms: number;
-  readonly #limits = new Map<number, TimeLimit>();
   /** Time limit of each route that declares one; null: the route is unlimited. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, TimeLimit | null>();
   /** The limit of all other routes, set when the application is compiled. */
@@ -134,19 +131,13 @@ export class TimeoutMiddleware implements Middleware {
     const { services, routes } = view;
     const stranger = this.#application.claim('middleware timeout', view);
     if (stranger !== undefined) return yield stranger;
-    this.#usual = this.#limitOf(this.#ms, services);
+    this.#usual = new TimeLimit(this.#ms, services);
     for (const route of routes) {
       if (route.timeoutMs !== undefined)
         this.#ofRoutes.set(
           route,
-          route.timeoutMs === false ? null : this.#limitOf(route.timeoutMs, services),
+          route.timeoutMs === false ? null : new TimeLimit(route.timeoutMs, services),
         );
     }
-  }
-
-  #limitOf(ms: number, services: Services): TimeLimit {
-    let limit = this.#limits.get(ms);
-    if (limit === undefined) this.#limits.set(ms, (limit = new TimeLimit(ms, services)));
-    return limit;
   }
 }

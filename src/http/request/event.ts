@@ -19,7 +19,7 @@ import { ClientDisconnected } from '../../base/errors.ts';
 import { inspectAsJson, mask } from '../../observability/redact.ts';
 import { fail, traced, type Failable } from '../../observability/traced.ts';
 import { EndlessChunks, isPending, isChunks, iterate } from '../chunks.ts';
-import { hasNoContent } from '../response.ts';
+import { hasNoContent, lengthOf } from '../response.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { TraceContext } from '../request-id.ts';
@@ -142,16 +142,10 @@ export function beginRequest<R extends HttpRequest & { event: RequestEvent | und
 export function answerRequest(event: RequestEvent, response: HttpResponse, durationMs: number): void {
   event.status = response.status;
   event.durationMs = durationMs;
-  event.bytes = event.method === 'HEAD' ? 0 : (lengthOf(response) ?? countBytes(event, response));
+  const isEmpty = event.method === 'HEAD' || response.body === null || hasNoContent(response.status);
+  const length = isEmpty ? 0 : lengthOf(response);
+  event.bytes = length < 0 ? countBytes(event, response) : length;
   if (event.hasBegun) requests.asyncStart.publish(event);
-}
-
-/** Size of the body in bytes as sent; undefined if not known in advance. */
-function lengthOf({ status, body, contentLength }: HttpResponse): number | undefined {
-  if (body === null || hasNoContent(status)) return 0;
-  if (typeof body === 'string') return Buffer.byteLength(body);
-  if (body instanceof Uint8Array) return body.byteLength;
-  return contentLength < 0 ? undefined : contentLength;
 }
 
 /** Counts the body's bytes while they are sent. */

@@ -6,7 +6,7 @@
  * file input, browsers send an empty file without a name, which is skipped.
  */
 import { isUtf8 } from 'node:buffer';
-import { ByteQueue } from '../../base/bytes.ts';
+import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { ReceivedForm } from './form.ts';
 import { HandledSteps, handled } from '../../base/promises.ts';
@@ -298,40 +298,17 @@ function assertSound(problem: MultipartIssue | undefined): void {
 
 /** Text of one part, collected from its chunks. */
 class TextPart {
-  #bytes: Buffer | undefined;
-  #start = 0;
-  #end = 0;
-  #queue: ByteQueue | undefined;
+  readonly #queue = new ByteQueue();
 
   add(bytes: Buffer, start: number, end: number): void {
-    if (this.#queue !== undefined) this.#queue.push(bytes.subarray(start, end));
-    else if (this.#bytes === undefined) {
-      this.#bytes = bytes;
-      this.#start = start;
-      this.#end = end;
-    } else {
-      this.#queue = new ByteQueue();
-      this.#queue.push(this.#bytes.subarray(this.#start, this.#end));
-      this.#queue.push(bytes.subarray(start, end));
-    }
+    this.#queue.push(bytes.subarray(start, end));
   }
 
   /** Returns the collected text, and clears it; undefined for invalid UTF-8. */
   take(): string | undefined {
-    if (this.#queue !== undefined) this.#set(this.#queue.take(this.#queue.length)!);
-    const bytes = this.#bytes,
-      start = this.#start,
-      end = this.#end;
-    this.#bytes = this.#queue = undefined;
-    if (bytes === undefined) return '';
-    const decoded = bytes.toString('utf8', start, end);
-    return decoded.includes('\ufffd') && !isUtf8(bytes.subarray(start, end)) ? undefined : decoded;
-  }
-
-  #set(bytes: Uint8Array): void {
-    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.#start = 0;
-    this.#end = bytes.length;
+    const bytes = asBuffer(this.#queue.take(this.#queue.length)!); // the queue has exactly that many bytes
+    const decoded = bytes.toString('utf8');
+    return decoded.includes('\ufffd') && !isUtf8(bytes) ? undefined : decoded;
   }
 }
 

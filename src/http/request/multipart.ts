@@ -20,6 +20,7 @@
  * the processor's search for its first byte is faster, so a search without progress falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
+import { asBuffer } from '../../base/bytes.ts';
 import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
@@ -103,9 +104,7 @@ export class MultipartParser {
 
   /** Parses a chunk. Returns an error as soon as there is one, and ignores later bytes. */
   push(chunk: Uint8Array): MultipartIssue | undefined {
-    this.#chunk = Buffer.isBuffer(chunk)
-      ? chunk
-      : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    this.#chunk = asBuffer(chunk);
     this.#at = 0;
     // each state function reads bytes and sets the next state; it returns false if it needs more bytes
     while (this.#at < this.#chunk.length && this.#state());

@@ -396,7 +396,6 @@ const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as co
  */
 export class ProxyWatch {
   readonly #log: Logger;
-  readonly #nearby: readonly Network[] = [...readNetworks('loopback'), ...readNetworks('private')];
   #left = WATCHED_REQUESTS;
 
   /** `log`: logger of the application. */
@@ -413,9 +412,7 @@ export class ProxyWatch {
   look(req: HttpRequest): void {
     this.#left--;
     const field = PROXY_FIELDS.find((name) => req.headers[name] !== undefined);
-    if (field === undefined) return;
-    const peer = parseAddress(withoutZone(req.ip));
-    if (peer === undefined || !this.#nearby.some((network) => contains(network, peer))) return;
+    if (field === undefined || !isPrivatePeer(req.ip)) return;
     this.#left = 0;
     this.#log.warn('proxy_not_trusted', {
       peer: req.ip,

@@ -62,27 +62,14 @@ export class Connection {
   idleLooks: number = NOT_WAITING;
   /** Number of bytes received at the last check that found the connection idle. */
   bytesSeen = -1;
-  /**
-   * Responses before the newest one that were not sent yet. Initialized on the prototype, because most
-   * connections never set it.
-   */
-  declare earlier: SentMessage[] | undefined;
-  /** The last response of the connection, if it is not the newest. Initialized on the prototype. */
-  declare last: SentMessage | undefined;
-  /** Requests that wait for their turn: see {@link DeferredRequest}. Initialized on the prototype. */
-  declare deferred: DeferredRequest[] | undefined;
-  /**
-   * A request whose response was sent while its body still arrives: see early-ends.ts. Initialized on the
-   * prototype.
-   */
-  declare lingering: IncomingMessage | undefined;
-
-  static {
-    this.prototype.earlier = undefined;
-    this.prototype.last = undefined;
-    this.prototype.deferred = undefined;
-    this.prototype.lingering = undefined;
-  }
+  /** Responses before the newest one that were not sent yet. */
+  earlier: SentMessage[] | undefined;
+  /** The last response of the connection, if it is not the newest. */
+  last: SentMessage | undefined;
+  /** Requests that wait for their turn: see {@link DeferredRequest}. */
+  deferred: DeferredRequest[] | undefined;
+  /** A request whose response was sent while its body still arrives: see early-ends.ts. */
+  lingering: IncomingMessage | undefined;
 
   /** The response that is being sent, or the next to be sent. */
   get current(): SentMessage | undefined {

@@ -4,7 +4,6 @@
  */
 import { statusTitle } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
-import { Deadlines } from '../deadlines.ts';
 import { PROBLEM_TYPE } from '../response.ts';
 import { keepsConnection } from './request-head.ts';
 import type { Socket } from 'node:net';
@@ -144,14 +143,14 @@ const LINGER_MS = 5_000;
 
 /** The requests of one server whose rest is being discarded. */
 export class Lingering {
-  readonly #deadlines: Deadlines;
+  readonly #clock: Clock;
   readonly #onOver: () => void;
   /** Number of requests whose rest is being read and discarded. */
   count = 0;
 
   /** `onOver` is called whenever the rest of a request has been read, or its connection has closed. */
   constructor(clock: Clock, onOver: () => void) {
-    this.#deadlines = new Deadlines(LINGER_MS, clock);
+    this.#clock = clock;
     this.#onOver = onOver;
   }
 
@@ -190,12 +189,12 @@ export class Lingering {
   #linger(incoming: ReceivedMessage, onOver: () => unknown): void {
     const { socket } = incoming;
     const connection = connectionOf(socket);
-    const wait = this.#deadlines.add(() => socket.destroy());
+    const timer = this.#clock.after(LINGER_MS, () => socket.destroy());
     connection.lingering = incoming;
     this.count++;
     incoming.isLetGo = true;
     incoming.on('close', () => {
-      wait.end();
+      timer[Symbol.dispose]();
       if (connection.lingering === incoming) connection.lingering = undefined;
       this.count--;
       if (!socket.destroyed) onOver();

@@ -49,8 +49,11 @@ export class EmbeddedListener {
     };
     this.#sockets = new OpenSockets(app, {
       begin: (req, incoming) => this.#begin(req, incoming),
-      refuse: (req, socket, response) =>
-        sendLast(socket, response, req, this.#sending).catch((error: unknown) => this.#onFailure(req, error)),
+      refuse: (req, incoming, response) =>
+        Promise.try(() => sendLast(incoming, response, req, this.#sending)).catch((error: unknown) => {
+          this.#onFailure(req, error);
+          incoming.socket.destroy();
+        }),
       accept: () => undefined,
       answered: () => undefined,
       closed: () => undefined,

@@ -4,10 +4,12 @@
  */
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
+import { asBuffer } from '../../base/bytes.ts';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { checkedChunk, discard, isChunks, iterate } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
+import { hasNoContent, lengthOf } from '../response.ts';
 import { asksForWebSocket } from '../websocket/handshake.ts';
 import { SwitchingProtocols } from './websockets.ts';
 import type { Duplex } from 'node:stream';
@@ -50,7 +52,7 @@ class MemoryIncoming extends Readable implements Incoming {
         .read()
         .then(({ done, value }) => {
           if (done) this.complete = true;
-          this.push(done ? null : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+          this.push(done ? null : asBuffer(value));
         })
         .catch(() => this.destroy(new ClientDisconnected()));
     }
@@ -109,14 +111,12 @@ async function respond(
 ): Promise<Response> {
   req.isAnswered = true;
   app.count(req, response, app.clock.monotonicMs() - req.startedMs);
-  const headers = new Headers();
-  const fields = response.fields(app.securesCookies || req.scheme === 'https');
-  for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
-  headers.set(req.idField, req.id);
+  const headers = headersOf(response, app, req);
   const { status } = response;
-  const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
+  const isHead = req.method === 'HEAD';
+  const isEmpty = isHead || hasNoContent(status);
   // 205 has no content, as over a socket (RFC 9110 §15.3.6)
-  const length = status === 205 ? 0 : lengthOf(response, req.method === 'HEAD');
+  const length = status === 205 || (response.body === null && !isHead) ? 0 : lengthOf(response);
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
   // the client left while the handler ran
   if (outgoing.destroyed) await app.finish(req, new ClientDisconnected());
@@ -130,6 +130,15 @@ async function respond(
     status,
     headers,
   }); // chunks were handled above
+}
+
+/** The header fields of a response, as they are sent. */
+function headersOf(response: HttpResponse, app: ServedApplication, req: TransportRequest): Headers {
+  const headers = new Headers();
+  const fields = response.fields(app.securesCookies || req.scheme === 'https');
+  for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
+  headers.set(req.idField, req.id);
+  return headers;
 }
 
 /** An open WebSocket, from the side of its client. */
@@ -171,10 +180,7 @@ export async function upgradeInMemory(
   if (!(response instanceof SwitchingProtocols)) return respond(app, request, req, outgoing, response, end);
   req.isAnswered = true;
   app.count(req, response, app.clock.monotonicMs() - req.startedMs);
-  const headers = new Headers();
-  const fields = response.fields(app.securesCookies || req.scheme === 'https');
-  for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
-  headers.set(req.idField, req.id);
+  const headers = headersOf(response, app, req);
   const [server, client] = duplexPair();
   const { promise: over, resolve } = Promise.withResolvers<void>();
   const socket = response.open(server, req, {
@@ -189,13 +195,6 @@ export async function upgradeInMemory(
   client.once('close', () => server.destroy());
   socket.start(Buffer.alloc(0)); // received bytes stay in the stream until the client listens
   return { headers, stream: client, socket, over };
-}
-
-function lengthOf(response: HttpResponse, isHead: boolean): number {
-  const { body } = response;
-  if (body === null) return isHead ? Math.max(0, response.contentLength) : 0;
-  if (typeof body === 'string') return Buffer.byteLength(body);
-  return isChunks(body) ? response.contentLength : body.byteLength;
 }
 
 /**

@@ -8,13 +8,10 @@
  */
 // imported, because the global `Buffer` is a getter, which would be called for each response
 import { Buffer } from 'node:buffer';
-import { Writable } from 'node:stream';
-import { http } from '../../base/node-http.ts';
-import { systemClock } from '../../base/clock.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { ignore } from '../../base/promises.ts';
 import { FileBody } from '../files/body.ts';
-import { findField, httpDate } from '../headers.ts';
+import { findField } from '../headers.ts';
 import {
   EndlessChunks,
   checkedChunk,
@@ -27,11 +24,11 @@ import {
 } from '../chunks.ts';
 import { hasNoContent } from '../response.ts';
 import { SLICE_BYTES } from './connections.ts';
-import { reset } from './fast-path/internals.ts';
+import { SentMessage } from './fast-path/internals.ts';
 import { keepsConnection } from './request-head.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { HeadTexts, SentMessage } from './fast-path/internals.ts';
+import type { HeadTexts } from './fast-path/internals.ts';
 import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
@@ -207,76 +204,22 @@ function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Send
 
 /**
  * Sends the last response of a connection from which node:http has detached itself, as it does when a request
- * asks for another protocol. A body of unknown length ends with the connection. Settles when the response has
- * ended, and rejects with the error of its source.
+ * asks for another protocol. Settles when the response has ended, and rejects with the error of its source.
  */
 export function sendLast(
-  socket: Socket,
+  incoming: IncomingMessage,
   response: HttpResponse,
   req: SentTo,
   sending: Sending,
 ): Promise<void> {
-  const { status, body, contentLength } = response;
-  const hasContent = body !== null && !hasNoContent(status);
-  const isCounted = hasContent && !isChunks(body);
-  const length = isCounted
-    ? Buffer.byteLength(body)
-    : hasContent
-      ? contentLength
-      : status === 204 || status === 304
-        ? -1
-        : 0;
-  const fields = headOf(response, req, true, sending, length);
-  let head = `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'unknown'}\r\nDate: ${httpDate(systemClock.nowMs())}\r\n`;
-  for (let index = 0; index < fields.length; index += 2)
-    head += `${fields[index]!}: ${fields[index + 1]!}\r\n`;
-  socket.write(`${head}\r\n`, 'latin1');
-  sending.watchReading(socket);
-  const outgoing = new LastAnswer(socket, hasContent && length < 0);
+  const { socket } = incoming;
+  const outgoing = new SentMessage(incoming);
   const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
-  outgoing.on('error', ignore); // "close" follows every error
-  if (isCounted && length > SLICE_BYTES)
-    return sendChunks(outgoing, slicesOf(body, length === body.length), -1).then(() => over);
-  if (!isChunks(body)) outgoing.end(isCounted ? body : undefined);
-  else if (!hasContent) {
-    outgoing.end();
-    return discard(body).then(() => over);
-  } else if (body instanceof FileBody)
-    // sendTo() uses only methods that every stream has
-    return body.sendTo(outgoing as Writable as ServerResponse).then(() => over);
-  else return sendChunks(outgoing, iterate(body), contentLength).then(() => over);
-  return over;
-}
-
-/** Writable stream for the body of a connection's last response. */
-class LastAnswer extends Writable {
-  readonly #socket: Socket;
-  readonly #endsWithConnection: boolean;
-
-  constructor(socket: Socket, endsWithConnection: boolean) {
-    super({ decodeStrings: false });
-    this.#socket = socket;
-    this.#endsWithConnection = endsWithConnection;
-    socket.once('close', () => this.destroy());
-  }
-
-  override _write(
-    chunk: string | Uint8Array,
-    encoding: BufferEncoding,
-    done: (error?: Error | null) => void,
-  ): void {
-    this.#socket.write(chunk, encoding, done);
-  }
-
-  override _final(done: (error?: Error | null) => void): void {
-    this.#socket.end(() => done());
-  }
-
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    if (this.#endsWithConnection && !this.writableFinished) reset(this.#socket);
-    this.#socket.destroy();
-    done(error);
-  }
+  outgoing.assignSocket(socket);
+  // a connection of node:http would do both
+  socket.on('drain', () => outgoing.emit('drain'));
+  outgoing.once('finish', () => socket.destroySoon());
+  return Promise.resolve(send(outgoing, response, req, true, sending)).then(() => over);
 }
 
 /**
@@ -322,11 +265,7 @@ const CHUNK_COST = 64;
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
 
 /** Sends the chunks of a source. `announced`: its Content-Length, or -1 if unknown. */
-async function sendChunks(
-  outgoing: ServerResponse | Writable,
-  source: ChunkIterator,
-  announced: number,
-): Promise<void> {
+async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
     ending ??= Promise.try(() => source.return?.());
@@ -359,11 +298,7 @@ async function sendChunks(
  * Writes every chunk, each when the stream accepts more data.
  * @throws SvcError `E_STREAM` for a value that is not a chunk, and if the total differs from `announced`
  */
-async function writeAll(
-  outgoing: ServerResponse | Writable,
-  source: ChunkIterator,
-  announced: number,
-): Promise<void> {
+async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
   let sent = 0;
   for (let burst = 0; ;) {
     const next = source.next();
@@ -390,7 +325,7 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }
 
-async function writeSlices(outgoing: ServerResponse | Writable, chunk: Chunk): Promise<void> {
+async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void> {
   for (const slice of slicesOf(chunk)) {
     if (outgoing.destroyed) return;
     if (!outgoing.write(slice)) await writable(outgoing);

@@ -13,7 +13,6 @@ import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
 import { ignore, within } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
-import { BodyDeadlines } from '../deadlines.ts';
 import { BUSY, Connections, LAST, connectionOf, refusalOf } from './connections.ts';
 import { Lingering, onClientError, refuseSocket, watchEnd } from './early-ends.ts';
 import { HeadTexts, MESSAGES } from './fast-path/internals.ts';
@@ -95,8 +94,8 @@ export class HttpServer {
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #connections: Connections;
-  /** Time limits of bodies; undefined if the single time limit of node:http fits all bodies. */
-  #deadlines: BodyDeadlines | undefined;
+  /** Whether bodies may need a time limit other than the single one of node:http. */
+  #limitsBodies: boolean;
   #inFlight = 0;
   /** Requests whose response is sent while their bodies still arrive. Created on first use. */
   #lingering: Lingering | undefined;
@@ -140,8 +139,7 @@ export class HttpServer {
       },
       onLateHead: (socket) => this.#onLate(socket),
     });
-    if (longestRequestMs !== undefined)
-      this.#deadlines = new BodyDeadlines(clock, (socket) => this.#onLate(socket));
+    this.#limitsBodies = longestRequestMs !== undefined;
     const server = this;
     this.#sending = {
       heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
@@ -228,7 +226,7 @@ export class HttpServer {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
       this.#connections.limitHeads(); // node:http enforces its time limits only if its server listens
-      this.#deadlines ??= new BodyDeadlines(this.#app.clock, (late) => this.#onLate(late));
+      this.#limitsBodies = true;
     }
     const adopted = this.#adopted.add(socket);
     socket.once('close', () => {
@@ -395,8 +393,7 @@ export class HttpServer {
     req.startedMs = this.#app.clock.monotonicMs();
     const response =
       verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
-    if (this.#deadlines !== undefined && !incoming.complete && !incoming.readableEnded)
-      this.#limitBody(req, incoming, this.#deadlines);
+    if (this.#limitsBodies && !incoming.complete && !incoming.readableEnded) this.#limitBody(req, incoming);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
       watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set the connection
@@ -406,10 +403,13 @@ export class HttpServer {
     }
   }
 
-  #limitBody(req: TransportRequest, incoming: IncomingMessage, deadlines: BodyDeadlines): void {
+  #limitBody(req: TransportRequest, incoming: IncomingMessage): void {
     const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
-    if (limitMs !== this.#app.longestRequestMs || this.#adopted !== undefined)
-      deadlines.watch(incoming, req.startedMs + limitMs); // otherwise the time limit of node:http is right
+    if (limitMs === this.#app.longestRequestMs && this.#adopted === undefined) return; // node:http has this limit
+    const timer = this.#app.clock.after(limitMs, () => {
+      if (!incoming.complete && !incoming.destroyed) this.#onLate(incoming.socket);
+    });
+    incoming.once('close', () => timer[Symbol.dispose]());
   }
 
   #answer(
@@ -530,8 +530,8 @@ export class HttpServer {
   #webSockets(): OpenSockets {
     return (this.#sockets ??= new OpenSockets(this.#app, {
       begin: (req, incoming) => this.#beginUpgrade(req, incoming),
-      refuse: (req, socket, response) =>
-        this.#guard(socket, () => this.#refuseUpgrade(req, socket, response)) ?? Promise.resolve(),
+      refuse: (req, incoming, response) =>
+        this.#guard(incoming.socket, () => this.#refuseUpgrade(req, incoming, response)) ?? Promise.resolve(),
       accept: (socket) => this.#connections.release(socket),
       answered: () => this.#requestDone(),
       closed: () => this.#endWhenIdle(),
@@ -556,11 +556,11 @@ export class HttpServer {
   }
 
   /** Sends an ordinary response, which is the last of its connection. */
-  #refuseUpgrade(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void> {
+  #refuseUpgrade(req: TransportRequest, incoming: IncomingMessage, response: HttpResponse): Promise<void> {
     const connection = req.connection!; // #beginUpgrade() has set the connection
     connection.hasSaidClose = true;
     connection.waiting++;
-    return sendLast(socket, response, req, this.#sending).catch((error: unknown) =>
+    return sendLast(incoming, response, req, this.#sending).catch((error: unknown) =>
       this.#onSourceFailure(req, error),
     );
   }

@@ -9,10 +9,10 @@
  * An open socket keeps only the header fields of its request. The objects of node:http, which take several
  * KB, are released.
  */
-import { AsyncLocalStorage } from 'node:async_hooks';
-import { ignore, within } from '../../base/promises.ts';
+import { currentContext, ignore, within } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
+import { isNamed } from '../headers.ts';
 import { TransportRequest, pathOf } from '../request/request.ts';
 import { HttpResponse, Prepared } from '../response.ts';
 import { CLOSE } from '../websocket/codes.ts';
@@ -21,6 +21,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
+import type { ContextRunner } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { Answer } from '../response.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
@@ -43,7 +44,7 @@ interface UpgradeHost {
   /** Counts a request. Returns a response if the request is refused before the application is called. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
   /** Sends an ordinary response, which is the last of its connection. Resolves when it has ended. */
-  refuse(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void>;
+  refuse(req: TransportRequest, incoming: IncomingMessage, response: HttpResponse): Promise<void>;
   /** Called when a connection becomes a WebSocket. */
   accept(socket: Socket): void;
   /** Called when a request has its result: its socket is open, or another response was sent. */
@@ -92,19 +93,11 @@ class UpgradeExchange implements Outgoing {
   writableFinished = false;
   destroyed = false;
   #listeners: (() => void)[] | undefined;
-  declare readonly method: string;
-  declare readonly httpVersionMinor: number;
-  declare readonly complete: boolean;
-  declare readonly readableEnded: boolean;
-
-  static {
-    Object.assign(this.prototype, {
-      method: 'GET',
-      httpVersionMinor: 1,
-      complete: true,
-      readableEnded: true,
-    }); // equal for all requests: asksForWebSocket() has checked these values
-  }
+  // asksForWebSocket() has checked these values
+  readonly method = 'GET';
+  readonly httpVersionMinor = 1;
+  readonly complete = true;
+  readonly readableEnded = true;
 
   constructor({ url, rawHeaders, socket }: IncomingMessage) {
     this.url = url;
@@ -182,11 +175,12 @@ export class OpenSockets {
     const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
     // isAskedFor() has checked that the application has upgrade()
     const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req);
-    if (response instanceof HttpResponse) return this.#answer(req, outgoing, socket, head, response);
+    const answer = (settled: HttpResponse): void => this.#answer(req, outgoing, incoming, head, settled);
+    if (response instanceof HttpResponse) return answer(response);
     this.#pending.add(socket);
     void response.then((settled) => {
       this.#pending.delete(socket);
-      this.#answer(req, outgoing, socket, head, settled);
+      answer(settled);
     });
   }
 
@@ -214,15 +208,16 @@ export class OpenSockets {
   #answer(
     req: TransportRequest,
     outgoing: UpgradeExchange,
-    socket: Socket,
+    incoming: IncomingMessage,
     head: Buffer,
     response: HttpResponse,
   ): void {
+    const { socket } = incoming;
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     if (socket.destroyed) this.#end(req, outgoing, new ClientDisconnected());
     else if (response instanceof SwitchingProtocols) this.#accept(req, outgoing, socket, head, response);
-    else this.#refuse(req, outgoing, socket, response);
+    else this.#refuse(req, outgoing, incoming, response);
   }
 
   #accept(
@@ -242,13 +237,19 @@ export class OpenSockets {
     this.#host.answered();
   }
 
-  #refuse(req: TransportRequest, outgoing: UpgradeExchange, socket: Socket, response: HttpResponse): void {
+  #refuse(
+    req: TransportRequest,
+    outgoing: UpgradeExchange,
+    incoming: IncomingMessage,
+    response: HttpResponse,
+  ): void {
+    const { socket } = incoming;
     this.#pending.add(socket); // node:http no longer manages the connection
     socket.once('close', () => this.#pending.delete(socket));
     // discards incoming bytes; without reading, the end of the connection would not be noticed
     socket.resume();
     void this.#host
-      .refuse(req, socket, response)
+      .refuse(req, incoming, response)
       .then(() => this.#end(req, outgoing, socket.writableFinished ? undefined : new ClientDisconnected()));
   }
 
@@ -302,7 +303,7 @@ export class SwitchingProtocols extends HttpResponse {
   readonly #open: OpenSocket;
   readonly #context: unknown;
   /** Calls a function in the async context (AsyncLocalStorage) in which the handshake was accepted. */
-  readonly #enter: SocketDeps['enter'] = AsyncLocalStorage.snapshot();
+  readonly #enter: ContextRunner = currentContext();
 
   constructor(agreement: Agreement, open: OpenSocket, context: unknown) {
     const { handshake, protocol, deflate } = agreement;
@@ -334,21 +335,8 @@ export class SwitchingProtocols extends HttpResponse {
   }
 }
 
-/** Fields of every 101 response. */
-const SENT: ReadonlySet<string> = new Set([
-  'Upgrade',
-  'Connection',
-  'Sec-WebSocket-Accept',
-  'Sec-WebSocket-Protocol',
-  'Sec-WebSocket-Extensions',
-]);
 /** Fields that are not sent, because they concern a body or the connection. */
-const NOT_SENT: ReadonlySet<string> = new Set([
-  'content-length',
-  'content-type',
-  'transfer-encoding',
-  'keep-alive',
-]);
+const NOT_SENT = /^(?:content-length|content-type|transfer-encoding|keep-alive)$/i;
 
 /** The head of the response as text in Latin-1. Its fields were checked when they were set. */
 function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
@@ -356,11 +344,8 @@ function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: b
   const fields = response.fields(isSecure);
   for (let index = 0; index < fields.length; index += 2) {
     const name = fields[index]!;
-    if (SENT.has(name) || isSent(name.toLowerCase(), req)) text += `${name}: ${fields[index + 1]!}\r\n`;
+    if (!NOT_SENT.test(name) && !isNamed(name, req.identity.name))
+      text += `${name}: ${fields[index + 1]!}\r\n`;
   }
   return `${text}${req.idField}: ${req.id}\r\n\r\n`;
-}
-
-function isSent(name: string, req: TransportRequest): boolean {
-  return !NOT_SENT.has(name) && name !== req.idField.toLowerCase();
 }

@@ -31,7 +31,7 @@ export interface SessionKeeper {
 }
 
 /** Dependencies and settings of session storage. Lifetimes are in seconds. */
-interface SessionDeps {
+export interface SessionDeps {
   readonly services: Services;
   readonly ring: Keyring;
   readonly cookie: KeptCookie;

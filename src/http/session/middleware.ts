@@ -14,6 +14,7 @@ import { Keyring, authSecrets } from '../../crypto/keys.ts';
 import { bool, given, isObject, readOptions } from '../../base/options.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { isThenable } from '../../base/promises.ts';
+import { noteSecrets } from '../../base/used-secrets.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from '../middleware/exemptions.ts';
 import { KeptCookie, keepPrivate } from './cookie.ts';
@@ -26,7 +27,7 @@ import type { RecordStore } from '../../cache/stores.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { SessionCookieOptions } from './cookie.ts';
-import type { SessionKeeper } from './keepers.ts';
+import type { SessionDeps, SessionKeeper } from './keepers.ts';
 import type { RequestSession } from './values.ts';
 
 export { sessionKey } from './values.ts';
@@ -67,11 +68,9 @@ export class SessionMiddleware implements Middleware {
   readonly kind = 'session';
   readonly secrets: readonly string[] | undefined;
   readonly #own: Keyring | undefined;
-  readonly #maxAgeSeconds: number;
-  readonly #absoluteSeconds: number;
   readonly #cookie: KeptCookie;
   readonly #store: RecordStore | undefined;
-  readonly #isSealed: boolean;
+  readonly #options: Pick<SessionDeps, 'maxAgeSeconds' | 'absoluteSeconds' | 'isSealed'>;
   readonly #application = new OneApplication();
   #ring: Keyring | undefined;
   /** Set when the application is compiled. */
@@ -99,13 +98,12 @@ export class SessionMiddleware implements Middleware {
         `must be at most absoluteSeconds, which is ${absoluteSeconds}`,
         String(maxAgeSeconds),
       ]);
+    noteSecrets('SessionMiddleware', read.secrets);
     this.#own = read.secrets === undefined ? undefined : Keyring.of(read.secrets);
     this.secrets = this.#own === undefined ? ['authSecret'] : undefined;
-    this.#maxAgeSeconds = maxAgeSeconds;
-    this.#absoluteSeconds = absoluteSeconds;
     this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_session', read.cookie);
     this.#store = read.store;
-    this.#isSealed = read.encrypt;
+    this.#options = { maxAgeSeconds, absoluteSeconds, isSealed: read.encrypt };
   }
 
   /** Keys of sessions, also for values that are bound to a session; undefined without a secret. @internal */
@@ -156,14 +154,7 @@ export class SessionMiddleware implements Middleware {
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));
     if (ring === undefined) return; // rule SVC205 reports the missing secret
-    const deps = {
-      services: view.services,
-      ring,
-      cookie: this.#cookie,
-      maxAgeSeconds: this.#maxAgeSeconds,
-      absoluteSeconds: this.#absoluteSeconds,
-      isSealed: this.#isSealed,
-    };
+    const deps = { services: view.services, ring, cookie: this.#cookie, ...this.#options };
     this.#keeper = this.#store === undefined ? new CookieKeeper(deps) : new StoreKeeper(deps, this.#store);
   }
 

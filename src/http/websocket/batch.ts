@@ -17,22 +17,8 @@ let slab: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
 let end = 0;
 let owner: Batch | undefined;
 
-/** Maximum number of unused batches that are kept for reuse. */
-const MOST_SPARE = 64;
-const spare: Batch[] = [];
-
-/** Bytes that one socket has written but not sent. */
+/** Bytes that one socket has written but not sent. Only a socket that is writing has one (test/bench/websocket.ts: idle). */
 export class Batch {
-  /** Takes a batch from the pool. Only a socket that is writing has one (test/bench/websocket.ts: idle). */
-  static take(): Batch {
-    return spare.pop() ?? new Batch();
-  }
-
-  /** Returns an empty batch to the pool. */
-  static give(batch: Batch): void {
-    if (spare.length < MOST_SPARE) spare.push(batch);
-  }
-
   /** Chunks of the batch; a shared empty list if there are none. */
   #chunks: Chunk[] = NONE;
   #start = 0;

@@ -12,8 +12,8 @@
  * least 64 bytes: an object for each one-byte fragment would take a hundred times the memory of the bytes.
  */
 import { constants, isUtf8 } from 'node:buffer';
-import { ignore, isThenable } from '../../base/promises.ts';
-import { ByteQueue } from '../../base/bytes.ts';
+import { isThenable } from '../../base/promises.ts';
+import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import {
   OPCODE,
   CLOSE,
@@ -25,7 +25,7 @@ import {
   MOST_CONTROL_BYTES,
   isCloseCode,
 } from './codes.ts';
-import { applyMask, readMask, rotateMask, unmaskAscii } from './encode.ts';
+import { applyMask, readMask, rotateMask } from './encode.ts';
 import { Utf8Check } from './text.ts';
 import type { Awaitable } from '../contracts.ts';
 
@@ -83,30 +83,20 @@ const KNOWN_OPCODES =
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * A frame of at least this size is collected in one buffer. The buffer is allocated when 1/32 of the frame
- * has arrived, so a peer that only announces a long frame costs no memory. Each chunk is copied while it is
- * in the processor's cache, and its memory is released before the next one is read (test/bench/websocket.ts:
- * 1 MiB).
- */
-const LONG_BYTES = 131_072,
-  SHARE_THERE = 32;
-/**
  * The memory of a chunk of at least this size that contained only text is released after parsing. Most
  * allocations are chunks; without the release, V8 marks the whole heap after every dozen megabytes of them
  * (test/bench/websocket.ts: text4KiB). The value is a guess: shorter chunks were not measured.
  */
 const RELEASED_BYTES = 2_048;
-/** Text up to this length is checked while it is unmasked: two calls into native code would cost more. */
-const SHORT_TEXT_BYTES = 96;
 const NOTHING: Buffer = Buffer.alloc(0);
 
 /** Reads frames from chunks that may begin and end anywhere. */
 export class FrameReader {
-  #sink: FrameSink;
+  readonly #sink: FrameSink;
   readonly #isMasked: boolean;
   readonly #maxMessageBytes: number;
   readonly #inflate: FrameReaderOptions['inflate'];
-  #ownsChunks: boolean;
+  readonly #ownsChunks: boolean;
   #state: () => boolean = this.#header;
   #chunk: Buffer = NOTHING;
   #at = 0;
@@ -130,8 +120,6 @@ export class FrameReader {
   #messageBytes = 0;
   #cost = 0;
   #parts: ByteQueue | undefined;
-  /** Buffer for a message of one long frame, allocated when enough of it has arrived. */
-  #room: Buffer | undefined;
   #text: Utf8Check | undefined;
 
   constructor(options: FrameReaderOptions, sink: FrameSink) {
@@ -152,7 +140,7 @@ export class FrameReader {
     return this.#inflate !== undefined;
   }
 
-  /** Whether the reader is between two messages and has no state: then it can serve another socket. */
+  /** Whether the reader is between two messages and has no state: then its socket needs none until the next chunk. */
   get isAtRest(): boolean {
     return (
       this.#state === this.#header &&
@@ -162,13 +150,6 @@ export class FrameReader {
       !this.#isReading &&
       !this.#isOver
     );
-  }
-
-  /** Starts to serve another sink, between two messages; `ownsChunks` as in FrameReaderOptions. */
-  serve(sink: FrameSink, ownsChunks: boolean): this {
-    this.#sink = sink;
-    this.#ownsChunks = ownsChunks;
-    return this;
   }
 
   /** Parses as much as possible, and keeps the rest. */
@@ -197,7 +178,7 @@ export class FrameReader {
     this.#isOver = true;
     this.#chunk = NOTHING;
     this.#at = 0;
-    this.#later = this.#parts = this.#room = this.#text = this.#gathered = undefined;
+    this.#later = this.#parts = this.#text = this.#gathered = undefined;
   }
 
   get #isHalted(): boolean {
@@ -348,13 +329,7 @@ export class FrameReader {
     const to = Math.min(this.#chunk.length, from + this.#left);
     const isWhole = to - from === this.#left;
     this.#at = to;
-    if (
-      isWhole &&
-      this.#isFinal &&
-      this.#opcode !== OPCODE.continuation &&
-      this.#parts === undefined &&
-      this.#room === undefined
-    ) {
+    if (isWhole && this.#isFinal && this.#opcode !== OPCODE.continuation && this.#parts === undefined) {
       this.#state = this.#header;
       return this.#deliverInPlace(from, to);
     }
@@ -367,48 +342,12 @@ export class FrameReader {
 
   /** Adds a range of the chunk to the message. */
   #keep(from: number, to: number): boolean {
-    const kept = this.#isRoomy(to - from) ? this.#moveIn(from, to) : this.#addPart(from, to);
+    const kept = this.#addPart(from, to);
     this.#mask = rotateMask(this.#mask, to - from);
     this.#left -= to - from;
     if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
     this.#text ??= new Utf8Check();
     return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // invalid UTF-8 fails the connection (§8.1)
-  }
-
-  /** Whether the frame is a long message of which enough has arrived to allocate one buffer. */
-  #isRoomy(there: number): boolean {
-    if (this.#room !== undefined) return true;
-    const length = this.#messageBytes;
-    return (
-      length >= LONG_BYTES &&
-      this.#isFinal &&
-      this.#opcode !== OPCODE.continuation &&
-      (length - this.#left + there) * SHARE_THERE >= length
-    );
-  }
-
-  /** Copies bytes into the message's buffer, and releases the chunk if this frame uses all of it. */
-  #moveIn(from: number, to: number): Buffer {
-    const chunk = this.#chunk;
-    const room = (this.#room ??= this.#makeRoom());
-    const at = room.length - this.#left;
-    chunk.copy(room, at, from, to);
-    applyMask(room, at, at + to - from, this.#mask);
-    if (this.#ownsChunks && from === 0 && to === chunk.length && chunk.buffer.byteLength === to) {
-      this.#chunk = NOTHING;
-      this.#at = 0;
-      release(chunk);
-    }
-    return room.subarray(at, at + to - from);
-  }
-
-  /** Allocates the buffer of the message, and copies the bytes that have arrived. */
-  #makeRoom(): Buffer {
-    const room = Buffer.allocUnsafeSlow(this.#messageBytes);
-    const parts = this.#parts;
-    if (parts !== undefined) room.set(parts.take(parts.length)!, 0);
-    this.#parts = undefined;
-    return room;
   }
 
   #addPart(from: number, to: number): Buffer {
@@ -426,27 +365,20 @@ export class FrameReader {
   #deliverInPlace(from: number, to: number): boolean {
     const chunk = this.#chunk;
     this.#messageOpcode = 0;
-    if (this.#opcode === OPCODE.text && to - from <= SHORT_TEXT_BYTES && !this.#isCompressed) {
-      const isAscii = unmaskAscii(chunk, from, to, this.#mask);
-      if (!isAscii && !isUtf8(chunk.subarray(from, to)))
-        return this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
-      this.#sink.onText(chunk.toString(isAscii ? 'latin1' : 'utf8', from, to));
-      return !this.#isOver;
-    }
     applyMask(chunk, from, to, this.#mask);
     this.#hasEscapedSlices ||= this.#opcode === OPCODE.binary;
     return this.#deliver(this.#opcode, chunk.subarray(from, to), false);
   }
 
   #deliverParts(): boolean {
-    const [parts, room] = [this.#parts, this.#room];
+    const parts = this.#parts;
     const isChecked = this.#text !== undefined;
     if (this.#text?.isComplete === false)
       return this.#fail(CLOSE.invalidData, 'a text ends within a character');
     const opcode = this.#messageOpcode;
     this.#messageOpcode = 0;
-    this.#text = this.#parts = this.#room = undefined;
-    return this.#deliver(opcode, room ?? asBuffer(parts?.take(parts.length) ?? NOTHING), isChecked);
+    this.#text = this.#parts = undefined;
+    return this.#deliver(opcode, asBuffer(parts?.take(parts.length) ?? NOTHING), isChecked);
   }
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
@@ -549,48 +481,3 @@ export function copyOf(bytes: Buffer): Buffer {
   bytes.copy(copy);
   return copy;
 }
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-/*
- * Pool of idle frame readers. A socket takes a reader when a chunk arrives, and returns it after the last
- * whole message. So ten thousand idle sockets need none: 232 bytes each (test/bench/websocket.ts: idle).
- */
-
-/** Maximum number of readers in the pool. */
-const MOST_SPARE = 16;
-
-/** The pool of idle readers of one route. These readers do not inflate. */
-export class SpareReaders {
-  readonly #maxMessageBytes: number;
-  readonly #spare: FrameReader[] = [];
-
-  constructor(maxMessageBytes: number) {
-    this.#maxMessageBytes = maxMessageBytes;
-  }
-
-  /** Takes a reader for a sink, until it is returned; `ownsChunks` as in FrameReaderOptions. */
-  take(sink: FrameSink, ownsChunks: boolean): FrameReader {
-    return (
-      this.#spare.pop()?.serve(sink, ownsChunks) ??
-      new FrameReader({ isMasked: true, maxMessageBytes: this.#maxMessageBytes, ownsChunks }, sink)
-    );
-  }
-
-  /** Returns a reader to the pool. It must be between two messages. */
-  give(reader: FrameReader): void {
-    if (this.#spare.length < MOST_SPARE) this.#spare.push(reader.serve(DISCARD, false));
-  }
-}
-
-/** Sink of readers in the pool, which ignores everything. */
-const DISCARD: FrameSink = {
-  onText: ignore,
-  onBinary: ignore,
-  onPing: ignore,
-  onPong: ignore,
-  onClose: ignore,
-  onViolation: ignore,
-};

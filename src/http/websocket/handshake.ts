@@ -144,7 +144,8 @@ export function acceptKey(key: string): string {
 
 /** Checks the origin of handshakes. */
 export class OriginGuard {
-  readonly #allowed: AllowedOrigins | undefined;
+  /** Origins of the option. Undefined: the application's own, and those that CORS allows with credentials. */
+  readonly allowed: AllowedOrigins | undefined;
   readonly #allowsAbsent: boolean;
   /** Origins that the CORS middleware allows with credentials. */
   #others: AllowedOrigins | undefined;
@@ -156,29 +157,14 @@ export class OriginGuard {
    * @throws SvcError `E_CORS`
    */
   constructor(origins: Origins | undefined, allowsAbsent: boolean) {
-    if (origins !== undefined) this.#allowed = new AllowedOrigins(origins);
+    if (origins !== undefined) this.allowed = new AllowedOrigins(origins);
     this.#allowsAbsent = allowsAbsent;
-  }
-
-  /** Whether every page may open a WebSocket. */
-  get isOpen(): boolean {
-    return this.#allowed?.isAny === true;
-  }
-
-  /** An unknown origin that the function allows, if there is one: a sign that it is too weak. */
-  get stranger(): string | undefined {
-    return this.#allowed?.strangerAmong();
-  }
-
-  /** Waits, up to `limitMs`, for the results of an asynchronous function for unknown origins. */
-  async settle(text: string, limitMs: number): Promise<void> {
-    await this.#allowed?.settle(text, limitMs);
   }
 
   /** Takes settings and middleware from the application. */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
-    if (this.#allowed !== undefined) return;
+    if (this.allowed !== undefined) return;
     const cors = view.middleware.find((layer) => layer instanceof CORSMiddleware);
     if (cors?.allowsCredentials === true) this.#others = cors.allowed;
   }
@@ -188,7 +174,7 @@ export class OriginGuard {
    * @throws Forbidden for another origin, and for a missing one, as of clients that are not browsers
    */
   assertAdmitted(req: HttpRequest): Promise<void> | undefined {
-    if (this.isOpen) return undefined;
+    if (this.allowed?.isAny) return undefined;
     const origin = fieldOf(req, 'origin');
     if (origin === undefined) {
       if (!this.#allowsAbsent) throw new Forbidden('A WebSocket handshake must have an Origin field');
@@ -198,7 +184,7 @@ export class OriginGuard {
   }
 
   async #assertAllowed(origin: string, req: HttpRequest): Promise<void> {
-    const allowed = this.#allowed ?? this.#others;
+    const allowed = this.allowed ?? this.#others;
     if (allowed === undefined || !(await allowed.allows(origin, req)))
       throw new Forbidden('This origin may not open a WebSocket here');
   }

@@ -10,6 +10,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
+import { asBuffer } from '../../base/bytes.ts';
 import { SvcError } from '../../base/errors.ts';
 import { toJson } from '../response.ts';
 import { stateKey } from '../state.ts';
@@ -120,7 +121,7 @@ export class Rooms implements RoomSender {
   }
 
   #onBus(room: string, frame: Uint8Array, isText: boolean): void {
-    const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
+    const bytes = asBuffer(frame);
     // a message of this process, which was delivered already
     if (bytes.length < ORIGIN_BYTES || bytes.subarray(0, ORIGIN_BYTES).equals(this.#origin)) return;
     if (!this.#members.has(room)) return;
@@ -151,9 +152,6 @@ export class SharedMessage {
   /** Bytes become a binary message, unless `isText` is true. */
   constructor(data: string | Uint8Array, isText: boolean = typeof data === 'string') {
     this.isText = isText;
-    this.payload =
-      typeof data === 'string'
-        ? Buffer.from(data, 'utf8')
-        : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    this.payload = typeof data === 'string' ? Buffer.from(data) : asBuffer(data);
   }
 }

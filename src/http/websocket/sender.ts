@@ -56,8 +56,7 @@ const HIGH_WATER_BYTES = 65_536;
  * Messages up to these sizes are copied into the batch; longer ones are written without a copy
  * (test/bench/websocket.ts: text8KiB, text64KiB).
  */
-const SHORT_CHARACTERS = 4_096,
-  SHORT_BYTES = 2_048,
+const SHORT_BYTES = 2_048,
   COPIED_TEXT_BYTES = 65_536;
 /** Cost of a waiting frame in addition to its bytes, in bytes. */
 const FRAME_COST = 128;
@@ -168,9 +167,9 @@ export class FrameSender {
     return this.#batch === undefined ? 0 : this.#batch.bytes;
   }
 
-  /** The current batch, created on demand; returned to the pool after sending. */
+  /** The current batch, created on demand. */
   get #open(): Batch {
-    return (this.#batch ??= Batch.take());
+    return (this.#batch ??= new Batch());
   }
 
   /** Accepts no further frames, and calls `then` when the queue is empty. */
@@ -191,12 +190,12 @@ export class FrameSender {
     this.flush();
     const backlog = this.#backlog;
     if (backlog?.close !== undefined && backlog.queue !== undefined) {
-      this.#forgetQueue();
+      this.forget();
       this.#open.add(backlog.close);
       this.flush();
     }
     this.#isOver = true;
-    this.#forgetQueue();
+    this.forget();
     this.#release();
   }
 
@@ -215,8 +214,7 @@ export class FrameSender {
       return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
     this.#options.meter?.messagesOut.add(1);
     if (this.#isBlocked()) return this.#waitOrThrow(encodeFrame(OPCODE.text, text));
-    if (text.length > SHORT_CHARACTERS) this.#writeLongText(text);
-    else this.#writeShortText(text);
+    this.#writeText(text);
     this.#wrote();
   }
 
@@ -283,12 +281,8 @@ export class FrameSender {
     const one = batch.takeOne();
     // before the write: a stream in memory may cause a reply within write(), which needs a new batch
     this.#batch = undefined;
-    if (one === undefined) {
-      const chunks = batch.take();
-      Batch.give(batch);
-      this.#writeAll(chunks);
-    } else {
-      Batch.give(batch);
+    if (one === undefined) this.#writeAll(batch.take());
+    else {
       const isBehind = stream.writableLength > 0;
       stream.write(isBehind ? copyOf(one) : one);
       if (isBehind || (this.canReuse && stream.writableLength === 0)) Batch.release(one);
@@ -328,11 +322,6 @@ export class FrameSender {
     return new Promise((resolve) => {
       ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve);
     });
-  }
-
-  /** Drops all waiting frames. */
-  forget(): void {
-    this.#forgetQueue();
   }
 
   #sendDeflated(opcode: number, bytes: Uint8Array): void {
@@ -413,37 +402,14 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /**
-   * Writes a short text into the batch. The head is written after the text, because only then the number of
-   * bytes is known; normally it equals the number of characters.
-   */
-  #writeShortText(text: string): void {
-    const batch = this.#open;
-    const at = batch.reserve(3 * text.length + 4);
-    const { memory } = batch;
-    const guessed = at + frameHeadBytes(text.length);
-    const length = memory.write(text, guessed, 'utf8');
-    const start = at + frameHeadBytes(length);
-    if (start !== guessed) memory.copyWithin(start, guessed, guessed + length);
-    writeFrameHead(memory, at, firstByte(OPCODE.text), length);
-    batch.wrote(start + length);
-  }
-
-  /**
-   * Writes a long text as a string, whose bytes Node allocates outside of V8's heap. A Buffer for each
-   * message would make V8 mark its heap every few megabytes.
-   */
-  #writeLongText(text: string): void {
-    const batch = this.#open;
+  /** Writes a text into the batch; a long one without a copy. */
+  #writeText(text: string): void {
     const length = Buffer.byteLength(text);
-    const isAscii = length === text.length;
-    if (length > COPIED_TEXT_BYTES && !isAscii) return batch.add(encodeFrame(OPCODE.text, text));
-    const isCopied = length <= COPIED_TEXT_BYTES;
-    let at = batch.reserve(isCopied ? length + 10 : 10);
-    at = writeFrameHead(batch.memory, at, firstByte(OPCODE.text), length);
-    if (isCopied) at += batch.memory.write(text, at, isAscii ? 'latin1' : 'utf8');
-    batch.wrote(at);
-    if (!isCopied) batch.add(text);
+    if (length > COPIED_TEXT_BYTES) return this.#open.add(encodeFrame(OPCODE.text, text));
+    const batch = this.#open;
+    const at = batch.reserve(length + 10);
+    const start = writeFrameHead(batch.memory, at, firstByte(OPCODE.text), length);
+    batch.wrote(start + batch.memory.write(text, start, length === text.length ? 'latin1' : 'utf8'));
   }
 
   /** Called when something was added to the batch: schedules its sending. */
@@ -530,17 +496,18 @@ export class FrameSender {
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark);
     while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
       this.#open.add(shift(backlog, queue));
-    if (backlog.first === queue.length) this.#forgetQueue();
+    if (backlog.first === queue.length) this.forget();
   }
 
   #drop(backlog: Backlog): void {
     const queue = backlog.queue!; // the caller has checked that there is a queue
     shift(backlog, queue);
     this.#options.meter?.dropped.add(1);
-    if (backlog.first === queue.length) this.#forgetQueue();
+    if (backlog.first === queue.length) this.forget();
   }
 
-  #forgetQueue(): void {
+  /** Drops all waiting frames. */
+  forget(): void {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
     backlog.queue = undefined;

@@ -21,17 +21,18 @@ import { deflaterOf, inflatingReader } from './deflate.ts';
 import { closePayload } from './encode.ts';
 import { callHandler } from './handlers.ts';
 import { Inbox } from './inbox.ts';
+import { FrameReader } from './frames.ts';
 import { PeerWatch, RoundTrip, startBeats } from './liveness.ts';
 import { FrameSender } from './sender.ts';
 import { destroyAfterEnd, listen } from './stream-events.ts';
 import type { Duplex } from 'node:stream';
+import type { ContextRunner } from '../../base/promises.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { Beating, Heartbeat } from '../streaming/heartbeat.ts';
 import type { TransportRequest } from '../request/request.ts';
 import type { WebSocketClose } from './closing.ts';
 import type { InflatingSink } from './deflate.ts';
-import type { FrameReader, SpareReaders } from './frames.ts';
 import type { SocketListener } from './handlers.ts';
 import type { LivenessOptions } from './liveness.ts';
 import type { DeflateAgreement } from './handshake.ts';
@@ -44,7 +45,6 @@ export interface SharedSocketDeps extends SenderOptions, LivenessOptions {
   readonly log: Logger;
   readonly rooms: Rooms;
   readonly listener: SocketListener<WebSocketConnection>;
-  readonly readers: SpareReaders;
   readonly maxMessageBytes: number;
   /** Maximum time in milliseconds for the peer to respond to a close frame. */
   readonly closeTimeoutMs: number;
@@ -60,7 +60,7 @@ export interface SocketDeps {
   /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
   /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
-  readonly enter: <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
+  readonly enter: ContextRunner;
   /** The request of the handshake. */
   readonly req: TransportRequest;
   readonly host: SocketHost;
@@ -99,8 +99,8 @@ export class WebSocketConnection
   readonly #stream: Duplex;
   readonly #deps: SharedSocketDeps;
   readonly #host: SocketHost;
-  readonly #enter: SocketDeps['enter'];
-  /** Parser of received bytes; undefined while no bytes wait for it; see {@link SpareReaders}. */
+  readonly #enter: ContextRunner;
+  /** Parser of received bytes; undefined between two messages, because most sockets are idle. */
   #reader: FrameReader | undefined;
   readonly #sender: FrameSender;
   #state: State = 'open';
@@ -254,7 +254,7 @@ export class WebSocketConnection
     this.#watch.onBytes();
     this.#deps.meter?.bytesIn.add(chunk.length);
     if (this.#end?.isGone === true) return;
-    const reader = (this.#reader ??= this.#deps.readers.take(this, this.#sender.canReuse));
+    const reader = (this.#reader ??= this.#newReader());
     this.#sender.hold();
     reader.push(chunk);
     this.#sender.flush();
@@ -467,7 +467,7 @@ export class WebSocketConnection
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
     if (this.#holds !== 0) {
-      (this.#reader ??= this.#deps.readers.take(this, this.#sender.canReuse)).stop();
+      (this.#reader ??= this.#newReader()).stop();
       this.#stream.pause();
     } else this.#read();
   }
@@ -483,13 +483,17 @@ export class WebSocketConnection
   }
 
   /**
-   * Returns the reader to the pool if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory may
-   * receive a reply within flush(). It has been read then, and the reader may belong to another socket.
+   * Drops the reader if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory may receive a
+   * reply within flush(), and has another reader then.
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
     this.#reader = undefined;
-    this.#deps.readers.give(reader);
+  }
+
+  #newReader(): FrameReader {
+    const { maxMessageBytes } = this.#deps;
+    return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks: this.#sender.canReuse }, this);
   }
 
   // -- the end of the socket --

@@ -13,7 +13,6 @@ import { http } from '../../base/node-http.ts';
 import { SvcError } from '../../base/errors.ts';
 import {
   keep,
-  METHODS,
   authorizationError,
   badPage,
   claimsOf,
@@ -33,8 +32,8 @@ import type { AddressInfo } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Router } from '../../routing/route.ts';
 import type { Grant, DevRequest, DevResponse, DevUser } from './protocol.ts';
-import type { DevAlgorithm } from './keys.ts';
-import type { DevProviderOptions } from './options.ts';
+import type { Awaitable } from '../../http/contracts.ts';
+import type { DevProviderOptions, ReadDevOptions } from './options.ts';
 import type { Handle } from './serving.ts';
 import type { OAuthProviderOptions } from '../provider/options.ts';
 
@@ -46,14 +45,9 @@ const TOKEN_TTL_SECONDS = 3_600;
 
 /** An OpenID provider for development and tests. */
 export class DevProvider {
-  readonly #name: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  readonly #users: readonly DevUser[];
-  readonly #redirectUris: readonly string[];
-  readonly #postLogoutRedirectUris: readonly string[];
-  readonly #port: number;
-  readonly #algorithm: DevAlgorithm;
+  readonly #options: ReadDevOptions;
   readonly #clock: Clock;
   #issuer: string | undefined;
   #mountedAt: string | undefined;
@@ -66,15 +60,10 @@ export class DevProvider {
   /** @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: DevProviderOptions) {
     const read = readDevOptions(options);
-    this.#name = read.name;
+    this.#options = read;
     this.clientId = read.clientId;
     this.clientSecret = read.clientSecret;
-    this.#users = read.users;
-    this.#redirectUris = [...read.redirectUris];
-    this.#postLogoutRedirectUris = [...read.postLogoutRedirectUris];
-    this.#port = read.port;
     this.#issuer = read.issuer;
-    this.#algorithm = read.idTokenAlgorithm;
     this.#clock = read.clock;
   }
 
@@ -92,7 +81,7 @@ export class DevProvider {
   async start(): Promise<void> {
     const server = http.createServer((request, response) => void serve(request, response, this.#handling));
     await new Promise<void>((resolve, reject) =>
-      server.once('error', reject).listen(this.#port, '127.0.0.1', resolve),
+      server.once('error', reject).listen(this.#options.port, '127.0.0.1', resolve),
     );
     this.#server = server;
     this.#issuer ??= `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -119,7 +108,7 @@ export class DevProvider {
     const { clientId, clientSecret, url: issuer } = this;
     return markForDevelopment(
       new OAuthProvider({
-        name: this.#name,
+        name: this.#options.name,
         clientId,
         clientSecret,
         issuer,
@@ -186,37 +175,32 @@ export class DevProvider {
       request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===
       'application/x-www-form-urlencoded';
     const form = new URLSearchParams(request.method === 'POST' && isForm ? request.body : '');
-    const route = `${request.method === 'HEAD' ? 'GET' : request.method} ${request.path}`;
-    switch (route) {
-      case 'GET /.well-known/openid-configuration':
-        return json(
-          200,
-          metadataOf(
-            this.url,
-            this.#algorithm,
-            request.origin === undefined ? this.url : request.origin + (this.#mountedAt ?? ''),
-          ),
-        );
-      case 'GET /jwks':
-        return json(200, (await this.#ready()).jwks);
-      case 'GET /authorize':
-        return this.#authorize(new URLSearchParams(request.query), false, request.origin);
-      case 'POST /authorize':
-        return this.#authorize(form, true, request.origin);
-      case 'POST /token':
-        return this.#token(form, request.headers['authorization']);
-      case 'GET /logout':
-        return this.#logout(new URLSearchParams(request.query), false, request.origin);
-      case 'POST /logout':
-        return this.#logout(form, true, request.origin);
-      case 'GET /userinfo':
-      case 'POST /userinfo':
-        return this.#userinfo(request.headers['authorization']);
-    }
-    const methods = METHODS.get(request.path);
-    return methods === undefined
-      ? json(404, { error: 'not_found' })
-      : json(405, { error: 'invalid_request' }, { allow: methods });
+    const isPost = request.method === 'POST';
+    const given = isPost ? form : new URLSearchParams(request.query);
+    const { origin } = request;
+    const { authorization } = request.headers;
+    const authorize = (): DevResponse => this.#authorize(given, isPost, origin);
+    const logout = (): Promise<DevResponse> => this.#logout(given, isPost, origin);
+    const userinfo = (): DevResponse => this.#userinfo(authorization);
+    const routes: Readonly<Record<string, Partial<Record<string, () => Awaitable<DevResponse>>>>> = {
+      '/.well-known/openid-configuration': { GET: () => this.#metadata(origin) },
+      '/jwks': { GET: async () => json(200, (await this.#ready()).jwks) },
+      '/authorize': { GET: authorize, POST: authorize },
+      '/token': { POST: () => this.#token(form, authorization) },
+      '/userinfo': { GET: userinfo, POST: userinfo },
+      '/logout': { GET: logout, POST: logout },
+    };
+    const handlers = Object.hasOwn(routes, request.path) ? routes[request.path]! : undefined;
+    if (handlers === undefined) return json(404, { error: 'not_found' });
+    const handler = handlers[request.method === 'HEAD' ? 'GET' : request.method];
+    if (handler !== undefined) return handler();
+    const allow = Object.keys(handlers).flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : method));
+    return json(405, { error: 'invalid_request' }, { allow: allow.join(', ') });
+  }
+
+  #metadata(origin: string | undefined): DevResponse {
+    const url = origin === undefined ? this.url : origin + (this.#mountedAt ?? '');
+    return json(200, metadataOf(this.url, this.#options.idTokenAlgorithm, url));
   }
 
   #ready(): Promise<DevKeys> {
@@ -234,7 +218,7 @@ export class DevProvider {
     const redirectUri = one('redirect_uri');
     if (one('client_id') !== this.clientId)
       return badPage('The client_id is unknown, or occurs more than once.');
-    if (redirectUri === undefined || !isRegistered(this.#redirectUris, redirectUri, origin))
+    if (redirectUri === undefined || !isRegistered(this.#options.redirectUris, redirectUri, origin))
       return badPage('The redirect_uri is not one of those registered with DevProvider.');
     const state = one('state');
     const back = (answer: Readonly<Record<string, string>>): DevResponse =>
@@ -242,12 +226,12 @@ export class DevProvider {
     const error = authorizationError(given, one);
     if (error !== undefined) return back({ error });
     if (isForm && given.has('deny')) return back({ error: 'access_denied' });
-    const user = isForm ? this.#users.find(({ sub }) => sub === one('user')) : undefined;
+    const user = isForm ? this.#options.users.find(({ sub }) => sub === one('user')) : undefined;
     if (user !== undefined) return back({ code: this.#grant(user, redirectUri, one) });
     // `none` always fails: this provider keeps no sessions
     if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' });
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
-    const users = this.#users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
+    const users = this.#options.users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
     return {
       status: 200,
       headers: pageHeaders([new URL(redirectUri).origin]),
@@ -261,7 +245,7 @@ export class DevProvider {
       clientId: this.clientId,
       issuer: this.url,
       claimsOf: (token) => keys.verify(token),
-      mayReturnTo: (url) => isRegistered(this.#postLogoutRedirectUris, url, origin),
+      mayReturnTo: (url) => isRegistered(this.#options.postLogoutRedirectUris, url, origin),
     });
   }
 
@@ -371,7 +355,7 @@ export class DevProvider {
       ...(nonce === undefined ? {} : { nonce }),
       at_hash: atHash,
     };
-    return (await this.#ready()).sign(claims, this.#algorithm);
+    return (await this.#ready()).sign(claims, this.#options.idTokenAlgorithm);
   }
 
   /** Handles a user info request (OpenID Connect Core §5.3, RFC 6750 §2.1). */

@@ -1,9 +1,10 @@
 /**
  * Keys of DevProvider: one RSA and one EC pair, generated when it starts.
  */
-import { createPublicKey, generateKeyPair, randomBytes, sign, verify } from 'node:crypto';
+import { generateKeyPair, randomBytes, verify } from 'node:crypto';
 import { promisify } from 'node:util';
-import type { JsonWebKey, KeyObject } from 'node:crypto';
+import { signedToken } from '../provider/client-assertion.ts';
+import type { KeyObject } from 'node:crypto';
 
 const generate = promisify(generateKeyPair);
 
@@ -13,7 +14,7 @@ export type DevAlgorithm = 'RS256' | 'ES256';
 interface SigningKey {
   readonly keyId: string;
   readonly privateKey: KeyObject;
-  readonly publicJwk: JsonWebKey;
+  readonly publicKey: KeyObject;
 }
 
 /** Key pairs, with their JWK set. */
@@ -36,8 +37,8 @@ export class DevKeys {
   /** The public keys (RFC 7517 §5). */
   get jwks(): { readonly keys: readonly Readonly<Record<string, unknown>>[] } {
     return {
-      keys: Object.entries(this.#keys).map(([alg, { keyId, publicJwk }]) => ({
-        ...publicJwk,
+      keys: Object.entries(this.#keys).map(([alg, { keyId, publicKey }]) => ({
+        ...publicKey.export({ format: 'jwk' }),
         kid: keyId,
         use: 'sig',
         alg,
@@ -46,17 +47,9 @@ export class DevKeys {
   }
 
   /** Signs claims as a compact JWS (RFC 7515 §7.1). */
-  async sign(claims: Readonly<Record<string, unknown>>, algorithm: DevAlgorithm): Promise<string> {
+  sign(claims: Readonly<Record<string, unknown>>, algorithm: DevAlgorithm): string {
     const { keyId, privateKey } = this.#keys[algorithm];
-    const signed = [{ alg: algorithm, typ: 'JWT', kid: keyId }, claims]
-      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
-      .join('.');
-    const signature = await new Promise<Buffer>((resolve, reject) => {
-      sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' }, (error, bytes) =>
-        error === null ? resolve(bytes) : reject(error),
-      );
-    });
-    return `${signed}.${signature.toString('base64url')}`;
+    return signedToken(privateKey, { alg: algorithm, typ: 'JWT', kid: keyId }, claims);
   }
 
   /**
@@ -65,13 +58,9 @@ export class DevKeys {
   verify(token: string): Readonly<Record<string, unknown>> | undefined {
     const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];
     if (claims === undefined || signature === undefined || rest.length > 0) return undefined;
-    const isSigned = Object.values(this.#keys).some(({ publicJwk }) =>
-      verify(
-        'sha256',
-        Buffer.from(`${header}.${claims}`),
-        { key: createPublicKey({ key: publicJwk, format: 'jwk' }), dsaEncoding: 'ieee-p1363' },
-        Buffer.from(signature, 'base64url'),
-      ),
+    const signed = Buffer.from(`${header}.${claims}`);
+    const isSigned = Object.values(this.#keys).some(({ publicKey: key }) =>
+      verify('sha256', signed, { key, dsaEncoding: 'ieee-p1363' }, Buffer.from(signature, 'base64url')),
     );
     return isSigned
       ? (JSON.parse(Buffer.from(claims, 'base64url').toString()) as Readonly<Record<string, unknown>>)
@@ -79,16 +68,6 @@ export class DevKeys {
   }
 }
 
-function signingKey({
-  publicKey,
-  privateKey,
-}: {
-  readonly publicKey: KeyObject;
-  readonly privateKey: KeyObject;
-}): SigningKey {
-  return {
-    keyId: randomBytes(8).toString('hex'),
-    privateKey,
-    publicJwk: publicKey.export({ format: 'jwk' }),
-  };
+function signingKey(pair: Omit<SigningKey, 'keyId'>): SigningKey {
+  return { keyId: randomBytes(8).toString('hex'), ...pair };
 }

@@ -45,18 +45,11 @@ export interface DevProviderOptions {
 }
 
 /** Options as read, with defaults. */
-interface ReadDevOptions {
-  readonly name: string;
-  readonly users: readonly DevUser[];
-  readonly clientId: string;
-  readonly clientSecret: string;
-  readonly redirectUris: readonly string[];
-  readonly postLogoutRedirectUris: readonly string[];
-  readonly port: number;
-  readonly issuer: string | undefined;
-  readonly idTokenAlgorithm: DevAlgorithm;
-  readonly clock: Clock;
-}
+export type ReadDevOptions = {
+  readonly [Name in Exclude<keyof DevProviderOptions, 'env' | 'issuer'>]-?: NonNullable<
+    DevProviderOptions[Name]
+  >;
+} & { readonly issuer: string | undefined };
 
 /** Users of a provider whose options name none. */
 const USERS: readonly DevUser[] = [

@@ -9,6 +9,7 @@
  */
 import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
+import { pageOf, policyOf } from '../page.ts';
 import type { DevAlgorithm } from './keys.ts';
 
 /** A user to log in as. */
@@ -77,35 +78,9 @@ export function metadataOf(
     code_challenge_methods_supported: ['S256'],
     scopes_supported: ['openid', 'email', 'profile'],
     authorization_response_iss_parameter_supported: true,
-    claims_supported: [
-      'sub',
-      'iss',
-      'aud',
-      'exp',
-      'iat',
-      'auth_time',
-      'nonce',
-      'at_hash',
-      'name',
-      'email',
-      'email_verified',
-      'picture',
-    ],
-    request_parameter_supported: false,
     request_uri_parameter_supported: false,
-    claims_parameter_supported: false,
   };
 }
-
-/** Allowed methods by path; others get 405. */
-export const METHODS: ReadonlyMap<string, string> = new Map([
-  ['/.well-known/openid-configuration', 'GET, HEAD'],
-  ['/jwks', 'GET, HEAD'],
-  ['/authorize', 'GET, HEAD, POST'],
-  ['/token', 'POST'],
-  ['/userinfo', 'GET, HEAD, POST'],
-  ['/logout', 'GET, HEAD, POST'],
-]);
 
 /**
  * Returns the error to send back to the application; undefined for a valid request (RFC 6749 §4.1.2.1, RFC
@@ -199,7 +174,7 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');
   return {
     'content-type': 'text/html; charset=utf-8',
-    'content-security-policy': `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action ${targets}; base-uri 'none'; frame-ancestors 'none'`,
+    'content-security-policy': policyOf(`style-src 'sha256-${STYLE_HASH}'`, targets),
     'cache-control': 'no-store',
     'referrer-policy': 'no-referrer',
     'x-content-type-options': 'nosniff',
@@ -257,22 +232,7 @@ function hiddenFields(parameters: Readonly<Record<string, string>>): string {
 }
 
 function page(title: string, body: string): string {
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title>
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
-<h1>${title}</h1>
-${body}
-</main>
-</body>
-</html>
-`;
+  return pageOf(title, `<style>${STYLE}</style>`, body);
 }
 
 /** A login that was granted to a user, found by its code or access token. */

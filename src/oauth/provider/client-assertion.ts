@@ -3,6 +3,7 @@
  * provider has only the public key.
  */
 import { createPrivateKey, randomBytes, sign } from 'node:crypto';
+import { segmentOf } from '../../crypto/jwt-json.ts';
 import type { KeyObject } from 'node:crypto';
 
 /** Private key of a client. */
@@ -51,7 +52,6 @@ export class ClientAssertions {
    * URL of the token endpoint.
    */
   parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
-    const header = { alg: this.#algorithm, typ: 'JWT', kid: this.#keyId };
     const claims = {
       iss: clientId,
       sub: clientId,
@@ -60,18 +60,29 @@ export class ClientAssertions {
       iat: nowSeconds,
       exp: nowSeconds + VALID_SECONDS,
     };
-    const signed = [header, claims]
-      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
-      .join('.');
-    const signature = sign(this.#algorithm === 'EdDSA' ? null : 'sha256', Buffer.from(signed), {
-      key: this.#key,
-      dsaEncoding: 'ieee-p1363',
-    });
     return {
       client_assertion_type: ASSERTION_TYPE,
-      client_assertion: `${signed}.${signature.toString('base64url')}`,
+      client_assertion: signedToken(
+        this.#key,
+        { alg: this.#algorithm, typ: 'JWT', kid: this.#keyId },
+        claims,
+      ),
     };
   }
+}
+
+/** Signs claims as a compact JWS (RFC 7515 §7.1). */
+export function signedToken(
+  key: KeyObject,
+  header: { readonly alg: Algorithm; readonly typ?: string; readonly kid: string | undefined },
+  claims: Readonly<Record<string, unknown>>,
+): string {
+  const signed = [header, claims].map((part) => segmentOf(JSON.stringify(part))).join('.');
+  const signature = sign(header.alg === 'EdDSA' ? null : 'sha256', Buffer.from(signed), {
+    key,
+    dsaEncoding: 'ieee-p1363',
+  });
+  return `${signed}.${signature.toString('base64url')}`;
 }
 
 function algorithmOf({

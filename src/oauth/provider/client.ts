@@ -24,7 +24,7 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { AuthorizationRequest } from './authorization-url.ts';
 import type { Endpoints, Target } from './discovery.ts';
 import type { IdTokenClaims, IdTokenKeys } from './id-token.ts';
-import type { LogoutClaims } from './logout-token.ts';
+import type { LogoutClaims, LogoutRules } from './logout-token.ts';
 import type { OutboundAnswer, OutboundCall, Resolve } from './outbound.ts';
 import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './options.ts';
 import type { TokenAnswer } from './token-answer.ts';
@@ -172,18 +172,8 @@ export class ProviderClient {
 
   /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). @throws ProviderFault */
   async verifyLogout(token: string): Promise<LogoutClaims> {
-    const { issuer, tenants, clientId, idTokenAlgorithms, leewaySeconds, clientSecret } = this.#options;
     const { keys } = await this.#discovery.endpoints();
-    const rules = {
-      issuer: issuer!, // only providers with OpenID Connect have this endpoint, and they have an issuer
-      tenants,
-      clientId,
-      algorithms: idTokenAlgorithms,
-      secret: typeof clientSecret === 'string' ? clientSecret : undefined,
-      leewaySeconds,
-      nowSeconds: Math.floor(this.#deps.clock.nowMs() / 1_000),
-    };
-    return verifyLogoutToken(token, rules, this.#keysOf(keys));
+    return verifyLogoutToken(token, this.#tokenRules(), this.#keysOf(keys));
   }
 
   /**
@@ -259,9 +249,8 @@ export class ProviderClient {
     else form.set(clientIdName, clientId);
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
     if (clientAuth === 'private_key_jwt') {
-      const nowSeconds = Math.floor(this.#deps.clock.nowMs() / 1_000);
       // the constructor of OAuthProvider requires a key for this method
-      const assertion = this.#options.assertions!.parameters(clientId, token.url, nowSeconds);
+      const assertion = this.#options.assertions!.parameters(clientId, token.url, this.#nowSeconds());
       for (const [name, value] of Object.entries(assertion)) form.set(name, value);
     }
     return this.#call('token', { method: 'POST', ...token, headers, body: form.toString(), signal });
@@ -271,7 +260,7 @@ export class ProviderClient {
     const { clientSecret = '' } = this.#options;
     if (typeof clientSecret === 'string') return clientSecret;
     try {
-      return clientSecret(Math.floor(this.#deps.clock.nowMs() / 1_000));
+      return clientSecret(this.#nowSeconds());
     } catch (error) {
       throw new ProviderFault('provider_error', 'client_secret', { cause: error });
     }
@@ -282,32 +271,33 @@ export class ProviderClient {
     { idToken, accessToken }: TokenAnswer,
     { nonce, maxAgeSeconds }: Identification,
   ): Promise<IdTokenClaims> {
-    const {
-      issuer,
-      tenants,
-      clientId,
-      idTokenAlgorithms: algorithms,
-      leewaySeconds,
-      maxAgeSeconds: fixedSeconds,
-      usesNonce,
-      clientSecret,
-    } = this.#options;
     if (idToken === undefined) throw new ProviderFault('provider_error', 'id_token_missing');
-    const nowSeconds = Math.floor(this.#deps.clock.nowMs() / 1000);
     const rules = {
-      issuer: issuer!,
+      ...this.#tokenRules(),
+      nonce: this.#options.usesNonce ? nonce : null,
+      accessToken,
+      maxAgeSeconds: this.#options.maxAgeSeconds ?? maxAgeSeconds,
+    };
+    return verifyIdToken(idToken, rules, this.#keysOf(keys));
+  }
+
+  /** Returns what every token that the provider signs must have. */
+  #tokenRules(): LogoutRules {
+    const { issuer, tenants, clientId, idTokenAlgorithms, clientSecret, leewaySeconds } = this.#options;
+    return {
+      issuer: issuer!, // the constructor of OAuthProvider requires an issuer for OpenID Connect
       tenants,
       clientId,
-      algorithms,
-      nonce: usesNonce ? nonce : null,
+      algorithms: idTokenAlgorithms,
       // with HS256, the constructor of OAuthProvider requires a text
-      secret: algorithms.includes('HS256') ? (clientSecret as string) : undefined,
-      accessToken,
-      maxAgeSeconds: fixedSeconds ?? maxAgeSeconds,
+      secret: typeof clientSecret === 'string' ? clientSecret : undefined,
       leewaySeconds,
-      nowSeconds,
-    }; // the constructor of OAuthProvider requires an issuer for OpenID Connect
-    return verifyIdToken(idToken, rules, this.#keysOf(keys));
+      nowSeconds: this.#nowSeconds(),
+    };
+  }
+
+  #nowSeconds(): number {
+    return Math.floor(this.#deps.clock.nowMs() / 1_000);
   }
 
   /**

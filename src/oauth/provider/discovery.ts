@@ -44,9 +44,9 @@ const RETRY_MS = 60_000;
 export class Discovery {
   readonly #options: ResolvedProviderOptions;
   readonly #outbound: Pick<Outbound, 'call'>;
+  readonly #clock: Clock;
   #endpoints: Endpoints | undefined;
   #flight: Promise<Endpoints> | undefined;
-  readonly #clock: Clock;
   /** Time of the next fetch. */
   #refreshMs = Infinity;
 
@@ -84,10 +84,7 @@ export class Discovery {
   async #discover(): Promise<Endpoints> {
     // needsDiscovery() requires a discoveryUrl
     const answer = await this.#outbound.call({ method: 'GET', url: this.#options.discoveryUrl! });
-    const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), {
-      ...this.#options,
-      issuer: this.#options.issuer!,
-    });
+    const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), this.#options);
     if (typeof metadata === 'string')
       throw new ProviderFault('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
     this.#endpoints = join(this.#options, metadata, !answer.isPrivate);
@@ -97,72 +94,49 @@ export class Discovery {
 }
 
 /** Whether an endpoint is missing that the document could name. */
-function needsDiscovery({
-  metadata,
-  discoveryUrl,
-  authorizeUrl,
-  tokenUrl,
-  userinfoUrl,
-  jwksUrl,
-  jwks,
-  usesOpenId,
-  idTokenAlgorithms,
-}: ResolvedProviderOptions): boolean {
-  if (metadata !== undefined || discoveryUrl === undefined) return false;
-  return (
-    authorizeUrl === undefined ||
-    tokenUrl === undefined ||
-    (usesOpenId
-      ? !idTokenAlgorithms.includes('HS256') && jwks === undefined && jwksUrl === undefined
-      : userinfoUrl === undefined)
-  );
+function needsDiscovery(options: ResolvedProviderOptions): boolean {
+  const { metadata, discoveryUrl } = options;
+  return metadata === undefined && discoveryUrl !== undefined && missingEndpoint(options, {}) !== undefined;
+}
+
+/** Returns why the endpoints are not enough for a login; undefined if they are. */
+export function missingEndpoint(
+  options: ResolvedProviderOptions,
+  named: Partial<Metadata>,
+): string | undefined {
+  const has = (name: keyof typeof ENDPOINTS): boolean => (options[name] ?? named[name]) !== undefined;
+  if (!has('authorizeUrl') || !has('tokenUrl'))
+    return 'the provider has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+  if (!options.usesOpenId)
+    return has('userinfoUrl')
+      ? undefined
+      : 'it has neither an id_token (scope "openid") nor a userinfoUrl: nothing identifies the user';
+  // with HS256, the client secret is the key
+  return options.idTokenAlgorithms.includes('HS256') || options.jwks !== undefined || has('jwksUrl')
+    ? undefined
+    : 'the keys are neither given by jwks or jwksUrl nor named by the metadata';
 }
 
 /** Returns the endpoints from options. They may be private addresses, because the application named them. */
 function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
-    options.metadata === undefined
-      ? NOTHING
-      : readMetadata(options.metadata, { ...options, issuer: options.issuer! });
+    options.metadata === undefined ? { sendsIssuer: false } : readMetadata(options.metadata, options);
   // the constructor of OAuthProvider refuses invalid metadata
   return join(options, metadata as Metadata, false);
 }
 
-const NOTHING: Metadata = {
-  authorizeUrl: undefined,
-  tokenUrl: undefined,
-  userinfoUrl: undefined,
-  jwksUrl: undefined,
-  endSessionUrl: undefined,
-  clientAuth: undefined,
-  sendsIssuer: false,
-};
-
 function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: boolean): Endpoints {
-  const target = (own: string | undefined, named: string | undefined): Target | undefined =>
-    own !== undefined
-      ? { url: own, isGuarded: false }
-      : named !== undefined
-        ? { url: named, isGuarded }
-        : undefined;
-  const authorizeUrl = options.authorizeUrl ?? metadata.authorizeUrl;
-  const token = target(options.tokenUrl, metadata.tokenUrl);
-  const keys = target(options.jwksUrl, metadata.jwksUrl);
-  const userinfo = target(options.userinfoUrl, metadata.userinfoUrl);
-  if (authorizeUrl === undefined || token === undefined)
-    throw new ProviderFault('provider_error', 'discovery_without_endpoints');
-  // with HS256, the client secret is the key
-  const needsKeys = options.usesOpenId && !options.idTokenAlgorithms.includes('HS256');
-  if (
-    (needsKeys && keys === undefined && options.jwks === undefined) ||
-    (!options.usesOpenId && userinfo === undefined)
-  )
+  const target = (own: string | undefined, named: string | undefined): Target | undefined => {
+    const url = own ?? named;
+    return url === undefined ? undefined : { url, isGuarded: isGuarded && own === undefined };
+  };
+  if (missingEndpoint(options, metadata) !== undefined)
     throw new ProviderFault('provider_error', 'discovery_without_endpoints');
   return {
-    authorizeUrl,
-    token,
-    userinfo,
-    keys,
+    authorizeUrl: (options.authorizeUrl ?? metadata.authorizeUrl)!,
+    token: target(options.tokenUrl, metadata.tokenUrl)!,
+    userinfo: target(options.userinfoUrl, metadata.userinfoUrl),
+    keys: target(options.jwksUrl, metadata.jwksUrl),
     endSessionUrl: options.endSessionUrl ?? metadata.endSessionUrl,
     clientAuth: options.clientAuth ?? metadata.clientAuth ?? 'post',
     sendsIssuer: metadata.sendsIssuer,
@@ -170,25 +144,15 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
 }
 
 /** Metadata of a provider. */
-interface Metadata {
-  readonly authorizeUrl: string | undefined;
-  readonly tokenUrl: string | undefined;
-  readonly userinfoUrl: string | undefined;
-  readonly jwksUrl: string | undefined;
-  /** Only browsers open this page. */
-  readonly endSessionUrl: string | undefined;
+interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
   /** Client authentication at the token endpoint: the first supported of `post` and `basic`. */
-  readonly clientAuth: 'post' | 'basic' | undefined;
+  readonly clientAuth?: 'post' | 'basic' | undefined;
   /** Whether every authorization response has `iss` (RFC 9207 §3). */
   readonly sendsIssuer: boolean;
 }
 
-/** Values that a document must have. */
-interface MetadataRules {
-  readonly issuer: string;
-  readonly allowInsecure: boolean | readonly string[];
-  readonly requireSameSite: boolean;
-}
+/** Options that a document is checked against. */
+type MetadataRules = Pick<ResolvedProviderOptions, 'issuer' | 'allowInsecure' | 'requireSameSite'>;
 
 const ENDPOINTS = {
   authorizeUrl: 'authorization_endpoint',
@@ -204,20 +168,14 @@ export function readMetadata(
   { issuer, allowInsecure, requireSameSite }: MetadataRules,
 ): Metadata | string {
   if (document['issuer'] !== issuer) return 'issuer is not the one configured';
-  const urls: Record<keyof typeof ENDPOINTS, string | undefined> = {
-    authorizeUrl: undefined,
-    tokenUrl: undefined,
-    userinfoUrl: undefined,
-    jwksUrl: undefined,
-    endSessionUrl: undefined,
-  };
+  const urls: Partial<Record<keyof typeof ENDPOINTS, string>> = {};
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];
     if (url === undefined) continue;
     // issueOfUrl() refuses a value that is not a string
     const problem = issueOfUrl(url as string, allowInsecure);
     if (problem !== undefined) return `${member} ${problem}`;
-    if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(issuer).hostname))
+    if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(String(issuer)).hostname))
       return `${member} is not within the issuer's site`;
     urls[name] = url as string;
   }

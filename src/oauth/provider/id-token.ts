@@ -177,17 +177,16 @@ function objectOf(bytes: Buffer): Record<string, unknown> {
  * `kid`, or `unknown`.
  */
 async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
-  const choice = chooseKeys(set, decoded.keyId, decoded.algorithm);
-  if (choice.kind === 'ambiguous') throw refused('duplicate_kid');
-  if (choice.kind === 'unknown') return 'unknown';
-  for (const each of choice.keys.slice(0, MAX_TRIED)) {
+  const keys = chooseKeys(set, decoded.keyId, decoded.algorithm);
+  if (keys === 'ambiguous') throw refused('duplicate_kid');
+  for (const each of keys.slice(0, MAX_TRIED)) {
     if (
       (each.issuer === undefined || isIssuerOf(each.issuer, decoded.claims)) &&
       (await isSignedBy(decoded, each))
     )
       return 'signed';
   }
-  return decoded.keyId === undefined ? 'unknown' : 'other';
+  return decoded.keyId === undefined || keys.length === 0 ? 'unknown' : 'other';
 }
 
 /**

@@ -38,12 +38,6 @@ export interface VerificationKey {
   readonly issuer: string | undefined;
 }
 
-/** Result of chooseKeys(). */
-type KeyChoice =
-  | { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] }
-  | { readonly kind: 'unknown' }
-  | { readonly kind: 'ambiguous' };
-
 /** A parsed JWK set. */
 export interface KeySet {
   readonly keys: readonly VerificationKey[];
@@ -70,12 +64,15 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
  * Returns the keys for a token with this `kid` and `alg`. Without `kid`, all keys that fit. A `kid` of
  * several entries is ambiguous.
  */
-export function chooseKeys(set: KeySet, keyId: string | undefined, algorithm: IdTokenAlgorithm): KeyChoice {
-  if (keyId !== undefined && set.repeated.has(keyId)) return { kind: 'ambiguous' };
-  const keys = set.keys.filter(
+export function chooseKeys(
+  set: KeySet,
+  keyId: string | undefined,
+  algorithm: IdTokenAlgorithm,
+): readonly VerificationKey[] | 'ambiguous' {
+  if (keyId !== undefined && set.repeated.has(keyId)) return 'ambiguous';
+  return set.keys.filter(
     (each) => (keyId === undefined || each.keyId === keyId) && each.algorithms.includes(algorithm),
   );
-  return keys.length === 0 ? { kind: 'unknown' } : { kind: 'keys', keys };
 }
 
 /** Fetches and caches the keys of one provider. */

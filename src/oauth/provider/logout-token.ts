@@ -23,7 +23,7 @@ export interface LogoutClaims {
 }
 
 /** Values that a logout token must have. */
-type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
+export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 /** Maximum age and lifetime in seconds: an older logout token has lost its meaning. */

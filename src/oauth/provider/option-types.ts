@@ -115,44 +115,36 @@ export interface OAuthProviderOptions {
   readonly leewaySeconds?: number | undefined;
 }
 
+/** Options that have a default. */
+type Defaulted =
+  | 'scopes'
+  | 'idTokenAlgorithms'
+  | 'tokenTypes'
+  | 'tokenAnswer'
+  | 'acceptsPostedName'
+  | 'mapUser'
+  | 'authorizeParams'
+  | 'usesNonce'
+  | 'usesPkce'
+  | 'clientIdName'
+  | 'requireSameSite'
+  | 'allowInsecure'
+  | 'timeoutMs'
+  | 'leewaySeconds';
+
 /** All options with defaults. Contains the client secret. */
-export interface ResolvedProviderOptions {
-  readonly name: string;
-  readonly clientId: string;
-  readonly clientSecret: string | ClientSecretMaker | undefined;
-  readonly clientAuth: 'post' | 'basic' | 'private_key_jwt' | 'none' | undefined;
+export type ResolvedProviderOptions = {
+  readonly [
+    Name in Exclude<keyof OAuthProviderOptions, 'caFile' | 'acceptsTextVerified' | 'clientKey'>
+  ]-?: Name extends Defaulted ? NonNullable<OAuthProviderOptions[Name]> : OAuthProviderOptions[Name];
+} & {
   readonly assertions: ClientAssertions | undefined;
-  readonly issuer: string | undefined;
-  readonly discoveryUrl: string | undefined;
-  readonly metadata: Readonly<Record<string, unknown>> | undefined;
-  readonly authorizeUrl: string | undefined;
-  readonly tokenUrl: string | undefined;
-  readonly userinfoUrl: string | undefined;
-  readonly jwksUrl: string | undefined;
-  readonly endSessionUrl: string | undefined;
-  readonly emailsUrl: string | undefined;
-  readonly jwks: { readonly keys: readonly unknown[] } | undefined;
-  readonly scopes: readonly string[];
   readonly usesOpenId: boolean;
-  readonly idTokenAlgorithms: readonly IdTokenAlgorithm[];
-  readonly tenants: readonly string[] | undefined;
-  readonly tokenTypes: readonly string[];
-  readonly tokenAnswer: 'json' | 'form';
-  readonly acceptsPostedName: boolean;
-  readonly mapUser: (raw: Readonly<Record<string, unknown>>) => MappedUser;
-  readonly authorizeParams: Readonly<Record<string, string>>;
   /** Maximum age of the authentication: `max_age` of `authorizeParams`. */
   readonly maxAgeSeconds: number | undefined;
-  readonly usesNonce: boolean;
-  readonly usesPkce: boolean;
-  readonly clientIdName: string;
-  readonly requireSameSite: boolean;
   /** Content of `caFile`. */
   readonly ca: string | undefined;
-  readonly allowInsecure: boolean | readonly string[];
-  readonly timeoutMs: number;
-  readonly leewaySeconds: number;
-}
+};
 
 /** Parameters of an authorization URL that only the client sets. */
 export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([

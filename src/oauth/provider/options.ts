@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, isFunction, isRecord, oneOf, readOptions, text } from '../../base/options.ts';
+import { noteSecrets } from '../../base/used-secrets.ts';
 import { isLoopback } from './addresses.ts';
 import { ClientAssertions } from './client-assertion.ts';
 import { withoutNulls } from './outbound.ts';
@@ -65,6 +66,7 @@ export class OAuthProvider {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_OAUTH_PROVIDER` */
   constructor(options: OAuthProviderOptions) {
     this.#options = Object.freeze(read(options));
+    noteSecrets('the provider', this.#options.clientSecret);
     this.name = this.#options.name;
     this.clientId = this.#options.clientId;
     this.issuer = this.#options.issuer;

@@ -2,8 +2,9 @@
  * Functions that create providers: one for each entry of preset-table.ts, and one for each product with
  * installations at own addresses.
  */
-import { createPrivateKey, sign } from 'node:crypto';
+import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
+import { signedToken } from './client-assertion.ts';
 import { OAuthProvider } from './options.ts';
 import { PRESETS } from './preset-table.ts';
 import { GUID, TENANT } from './option-types.ts';
@@ -230,18 +231,18 @@ const APPLE_SECRET_SECONDS = 300;
  */
 export function appleProvider(clientId: string, key: AppleKey, options?: PresetOptions): OAuthProvider {
   const privateKey = appleKeyOf(key);
-  const segment = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const secretOf: ClientSecretMaker = (nowSeconds) => {
-    const signed = `${segment({ alg: 'ES256', kid: key.keyId })}.${segment({
-      iss: key.teamId,
-      iat: nowSeconds,
-      exp: nowSeconds + APPLE_SECRET_SECONDS,
-      aud: PRESETS.apple.issuer,
-      sub: clientId,
-    })}`;
-    const signature = sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' });
-    return `${signed}.${signature.toString('base64url')}`;
-  };
+  const secretOf: ClientSecretMaker = (nowSeconds) =>
+    signedToken(
+      privateKey,
+      { alg: 'ES256', kid: key.keyId },
+      {
+        iss: key.teamId,
+        iat: nowSeconds,
+        exp: nowSeconds + APPLE_SECRET_SECONDS,
+        aud: PRESETS.apple.issuer,
+        sub: clientId,
+      },
+    );
   return made('apple', PRESETS.apple, clientId, secretOf, options);
 }
 

@@ -2,7 +2,7 @@
  * Checks of a provider's options. The first problem is reported.
  */
 import { issueOfUrl } from './addresses.ts';
-import { readMetadata } from './discovery.ts';
+import { missingEndpoint, readMetadata } from './discovery.ts';
 import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
@@ -13,7 +13,7 @@ export function issueOf(given: ResolvedProviderOptions): string | undefined {
   if (!isVisible(given.clientId)) return 'the clientId is empty, or has spaces or control characters';
   const problem = issueOfClient(given);
   if (problem !== undefined) return problem;
-  return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given);
+  return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given) ?? issueOfEndpoints(given);
 }
 
 /** Returns the problem of the client's authentication: each method requires other options. */
@@ -56,9 +56,6 @@ function issueOfIssuer(given: ResolvedProviderOptions): string | undefined {
   const problem = issueOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
   if (problem !== undefined) return `the issuer ${problem}`;
   if (issuer.includes('?')) return 'the issuer has a query'; // an issuer must not have a query (RFC 8414 §2)
-  const metadata =
-    given.metadata === undefined ? undefined : readMetadata(given.metadata, { ...given, issuer });
-  if (typeof metadata === 'string') return `the metadata cannot be used: ${metadata}`;
   return given.tenants !== undefined && !issuer.includes(TENANT)
     ? `it has tenants, and an issuer without ${TENANT}`
     : undefined;
@@ -88,25 +85,14 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
   // characters of a scope (RFC 6749 §3.3)
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope));
   if (odd !== undefined) return 'the scopes include one with spaces, quotes or control characters';
+  return undefined;
+}
+
+function issueOfEndpoints(given: ResolvedProviderOptions): string | undefined {
   // discovery may find the missing endpoints
   if (given.issuer !== undefined && given.metadata === undefined) return undefined;
-  const {
-    authorization_endpoint: authorize,
-    token_endpoint: token,
-    userinfo_endpoint: userinfo,
-    jwks_uri: keys,
-  } = given.metadata ?? {};
-  if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined)
-    return 'the provider has neither an issuer to discover nor both authorizeUrl and tokenUrl';
-  // with HS256, the client secret is the key
-  if (given.usesOpenId && algorithms.includes('HS256')) return undefined;
-  if (given.usesOpenId)
-    return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined
-      ? 'the keys are neither given by jwks or jwksUrl nor named by the metadata'
-      : undefined;
-  return (given.userinfoUrl ?? userinfo) === undefined
-    ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nothing identifies the user'
-    : undefined;
+  const named = given.metadata === undefined ? {} : readMetadata(given.metadata, given);
+  return typeof named === 'string' ? `the metadata cannot be used: ${named}` : missingEndpoint(given, named);
 }
 
 function isVisible(value: string): boolean {

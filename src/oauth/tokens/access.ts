@@ -9,27 +9,16 @@ import { ACCESS_TOKEN_TYPE } from '../../auth/auth.ts';
 import { createToken } from '../../crypto/jwt.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { OAuthError } from '../errors.ts';
+import { isScopes } from '../plugin-options.ts';
 import { LruIndex } from '../../cache/lru.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Secrets } from '../../crypto/keys.ts';
 import type { Logger } from '../../observability/log.ts';
+import type { ReadOptions, UserAnswer } from '../plugin-options.ts';
 import type { RefreshVerdict } from './refresh.ts';
 import type { Awaitable } from '../../http/contracts.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { TokenStore } from './store.ts';
-
-/** Result of `onUser`: the application's subject, or undefined to refuse the login. */
-export type UserAnswer =
-  | string
-  | null
-  | undefined
-  | {
-      readonly sub: string;
-      /** Replaces the scopes of the plugin. */
-      readonly scopes?: readonly string[] | undefined;
-      /** Further claims of the access tokens, for example `roles`. */
-      readonly claims?: Readonly<Record<string, unknown>> | undefined;
-    };
 
 /** A user, as in the tokens. */
 export interface TokenUser {
@@ -38,18 +27,10 @@ export interface TokenUser {
   readonly claims: Readonly<Record<string, unknown>>;
 }
 
-/** Settings of access tokens. */
-interface AccessPolicy {
+/** Dependencies of {@link AccessTokens}. */
+interface AccessTokensDeps {
+  readonly options: ReadOptions;
   readonly secrets: Secrets;
-  readonly ttlSeconds: number;
-  readonly issuer: string | undefined;
-  readonly audience: string | undefined;
-  /** Default scopes. */
-  readonly scopes: readonly string[];
-  /** Whether tokens are stored in a cookie, which limits their length. */
-  readonly isForCookies: boolean;
-  /** Whether tokens contain their issue time in microseconds. */
-  readonly isExact: boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -59,27 +40,16 @@ const MAX_SUB = 255;
 const MAX_COOKIE_TOKEN = 4_000;
 /** Default `maxLength` of BearerAuth(), in characters. */
 const USUAL_TOKEN = 8_192;
-/** Pattern of a scope (RFC 6749 §3.3). */
-const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 /** A text as long as the id of a login, to compute the length of a token. */
 const ANY_ID = 'x'.repeat(22);
 
-/** Returns whether a value is a list of scopes. */
-export function isScopes(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
-}
-
 /** Issues access tokens. */
 export class AccessTokens {
-  readonly #policy: AccessPolicy;
+  readonly #deps: AccessTokensDeps;
   #hasWarned = false;
 
-  constructor(policy: AccessPolicy) {
-    this.#policy = policy;
-  }
-
-  get ttlSeconds(): number {
-    return this.#policy.ttlSeconds;
+  constructor(deps: AccessTokensDeps) {
+    this.#deps = deps;
   }
 
   /**
@@ -89,13 +59,13 @@ export class AccessTokens {
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
-    const { secrets, ttlSeconds, issuer, audience, isExact, clock } = this.#policy;
-    const exact = isExact ? { [EXACT_TIME]: issuedAt } : {};
+    const { secrets, clock, options } = this.#deps;
+    const exact = options.enforceValidAfter ? { [EXACT_TIME]: issuedAt } : {};
     const issuing = { ...clock, nowMs: () => issuedAt / 1_000 };
     return createToken(user.sub, secrets, {
-      expiresInSeconds: ttlSeconds,
-      issuer,
-      audience,
+      expiresInSeconds: options.accessTtlSeconds,
+      issuer: options.issuer,
+      audience: options.audience,
       id: true,
       type: ACCESS_TOKEN_TYPE,
       clock: issuing,
@@ -107,7 +77,7 @@ export class AccessTokens {
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
       sub,
-      scopes = this.#policy.scopes,
+      scopes = this.#deps.options.scopes,
       claims = {},
     } = typeof answer === 'string' ? { sub: answer } : answer;
     if (typeof sub !== 'string' || !sub.isWellFormed() || /^$|\p{Cc}/u.test(sub) || sub.length > MAX_SUB) {
@@ -147,9 +117,9 @@ export class AccessTokens {
       throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are not a list of words']);
     if (typeof user.claims !== 'object' || (user.claims as unknown) === null || Array.isArray(user.claims))
       throw new SvcError('E_OAUTH_USER', [hook, 'the claims are not an object']);
-    const { isForCookies, clock, log } = this.#policy;
+    const { options, clock, log } = this.#deps;
     const { length } = this.make(user, ANY_ID, clock.nowMicros());
-    if (isForCookies && length > MAX_COOKIE_TOKEN)
+    if (options.mode === 'cookie' && length > MAX_COOKIE_TOKEN)
       throw new SvcError('E_OAUTH_USER', [
         hook,
         `the claims make a token of ${length} characters, and a cookie holds ${MAX_COOKIE_TOKEN}`,

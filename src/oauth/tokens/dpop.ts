@@ -80,14 +80,21 @@ const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
+/** Dependencies of {@link DPoP}. */
+interface DPoPDeps {
+  /** Every refresh needs a proof. */
+  readonly isRequired: boolean;
+  /** Every proof needs a nonce of this server. */
+  readonly requiresNonce: boolean;
+  readonly nonces: DpopNonces;
+  readonly used: SingleUse;
+  readonly clock: Clock;
+  readonly audit: Audit;
+}
+
 /** Verifies DPoP proofs (RFC 9449). All processes together accept each proof only once. */
 export class DPoP {
-  readonly #isRequired: boolean;
-  readonly #clock: Clock;
-  readonly #audit: Audit;
-  readonly #used: SingleUse;
-  readonly #nonces: DpopNonces;
-  readonly #requiresNonce: boolean;
+  readonly #deps: DPoPDeps;
   /**
    * Results by request: several dependencies may check the same request, whose proof can be used only once.
    */
@@ -95,26 +102,13 @@ export class DPoP {
   /** Requests with a refused proof, with the error for the challenge. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
-  /** `isRequired`: every refresh needs a proof. `requiresNonce`: every proof needs a nonce of this server. */
-  constructor(deps: {
-    readonly isRequired: boolean;
-    readonly requiresNonce: boolean;
-    readonly nonces: DpopNonces;
-    readonly used: SingleUse;
-    readonly clock: Clock;
-    readonly audit: Audit;
-  }) {
-    this.#isRequired = deps.isRequired;
-    this.#clock = deps.clock;
-    this.#audit = deps.audit;
-    this.#used = deps.used;
-    this.#nonces = deps.nonces;
-    this.#requiresNonce = deps.requiresNonce;
+  constructor(deps: DPoPDeps) {
+    this.#deps = deps;
   }
 
   /** Returns the nonce for the client's next proof (§8.2). */
   get nonce(): string {
-    return this.#nonces.current();
+    return this.#deps.nonces.current();
   }
 
   /**
@@ -122,10 +116,10 @@ export class DPoP {
    * @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce`
    */
   async keyOf(req: HttpRequest, loginId: string): Promise<string | null> {
-    if (req.headers['dpop'] === undefined && !this.#isRequired) return null;
+    if (req.headers['dpop'] === undefined && !this.#deps.isRequired) return null;
     const proven = await this.#prove(req, {});
     if (typeof proven === 'object') return proven.thumbprint;
-    this.#audit.refreshRefused(req, `dpop_${proven}`, loginId);
+    this.#deps.audit.refreshRefused(req, `dpop_${proven}`, loginId);
     throw new OAuthError(proven === 'nonce' ? 'use_dpop_nonce' : 'invalid_dpop_proof', {
       reason: proven,
       headers: { 'DPoP-Nonce': this.nonce },
@@ -168,7 +162,7 @@ export class DPoP {
     if (typeof proven === 'object') return true;
     if (proven !== 'other_scheme' && proven !== 'other_key')
       this.#unproven.set(req, proven === 'nonce' ? 'use_dpop_nonce' : 'invalid_dpop_proof');
-    this.#audit.proofRefused(req, proven);
+    this.#deps.audit.proofRefused(req, proven);
     return false;
   }
 
@@ -179,14 +173,14 @@ export class DPoP {
     const opened = openProof(text);
     if (typeof opened === 'string') return opened;
     if (!(await isSignedBy(opened, opened.key))) return 'signature';
-    const refusal = issueOf(opened.claims, req, this.#clock.nowMs() / 1_000, expected.accessToken);
+    const refusal = issueOf(opened.claims, req, this.#deps.clock.nowMs() / 1_000, expected.accessToken);
     if (refusal !== undefined) return refusal;
     const { nonce } = opened.claims;
-    if (nonce === undefined ? this.#requiresNonce : !this.#nonces.accepts(nonce)) return 'nonce';
+    if (nonce === undefined ? this.#deps.requiresNonce : !this.#deps.nonces.accepts(nonce)) return 'nonce';
     const thumbprint = thumbprintOf(opened.key.key);
     if (expected.thumbprint !== undefined && expected.thumbprint !== thumbprint) return 'other_key';
     const use = hash('sha256', `${thumbprint} ${String(opened.claims['jti'])}`, 'base64url');
-    return (await this.#used.use('proof', use, REMEMBERED_MS)) ? { thumbprint } : 'replayed';
+    return (await this.#deps.used.use('proof', use, REMEMBERED_MS)) ? { thumbprint } : 'replayed';
   }
 }
 

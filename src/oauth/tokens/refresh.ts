@@ -128,33 +128,26 @@ const ABANDONED_AFTER = 5_000_000;
 const DELIVERY_WAIT_MS = 1_000;
 const DELIVERY_POLL_MS = 10;
 
+/** Dependencies of {@link RefreshTokens}. */
+interface RefreshTokensDeps {
+  readonly store: TokenStore;
+  readonly codec: RefreshTokenCodec;
+  readonly clock: Clock;
+  readonly audit: Audit;
+  readonly policy: RefreshPolicy;
+  /** Waits for some milliseconds. Tests replace it. */
+  readonly pause?: ((ms: number) => Promise<void>) | undefined;
+  readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
+}
+
 /** Issues, rotates and revokes refresh tokens. */
 export class RefreshTokens {
-  readonly #store: TokenStore;
-  readonly #codec: RefreshTokenCodec;
-  readonly #clock: Clock;
-  readonly #audit: Audit;
-  readonly #policy: RefreshPolicy;
+  readonly #deps: RefreshTokensDeps;
   readonly #pause: (ms: number) => Promise<void>;
-  readonly #onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 
-  /** `pause` waits for some milliseconds. Tests replace it. */
-  constructor(deps: {
-    readonly store: TokenStore;
-    readonly codec: RefreshTokenCodec;
-    readonly clock: Clock;
-    readonly audit: Audit;
-    readonly policy: RefreshPolicy;
-    readonly pause?: ((ms: number) => Promise<void>) | undefined;
-    readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
-  }) {
-    this.#store = deps.store;
-    this.#codec = deps.codec;
-    this.#clock = deps.clock;
-    this.#audit = deps.audit;
-    this.#policy = deps.policy;
+  constructor(deps: RefreshTokensDeps) {
+    this.#deps = deps;
     this.#pause = deps.pause ?? ((ms) => pass(deps.clock, ms));
-    this.#onRefresh = deps.onRefresh;
   }
 
   /**
@@ -162,9 +155,9 @@ export class RefreshTokens {
    * @throws OAuthError `access_denied` when the subject was revoked in the meantime
    */
   async issue(login: NewLogin): Promise<Issued> {
-    const token = this.#codec.first();
-    const now = this.#clock.nowMicros();
-    const absoluteExpiresAt = now + this.#policy.absoluteTtl;
+    const token = this.#deps.codec.first();
+    const now = this.#deps.clock.nowMicros();
+    const absoluteExpiresAt = now + this.#deps.policy.absoluteTtl;
     const { startedAt, providerSid = null, ...rest } = login;
     const row: LoginRow = {
       ...rest,
@@ -178,16 +171,16 @@ export class RefreshTokens {
       lastUsedAt: now,
       rotatedAt: null,
       deliveredAt: now,
-      idleExpiresAt: Math.min(now + this.#policy.idleTtl, absoluteExpiresAt),
+      idleExpiresAt: Math.min(now + this.#deps.policy.idleTtl, absoluteExpiresAt),
       absoluteExpiresAt,
       revokedAt: null,
       revokeReason: null,
     };
-    await this.#store.addLogin(row);
+    await this.#deps.store.addLogin(row);
     // this method and revokeAll() both write before they read, so at least one of them sees the other
     const revokedAt = await this.#revokedBefore(row, startedAt);
     return {
-      refreshToken: this.#codec.format(token),
+      refreshToken: this.#deps.codec.format(token),
       login: row,
       issuedAt: await this.#waitApart(row, startedAt, revokedAt),
     };
@@ -198,9 +191,9 @@ export class RefreshTokens {
    * @throws OAuthError `access_denied` if that was after the start of the login
    */
   async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
-    const revokedAt = await this.#store.validAfter(row.sub);
-    if (revokedAt + this.#policy.clockSkew < startedAt) return revokedAt;
-    await this.#store.revoke(row.id, 'all', this.#clock.nowMicros());
+    const revokedAt = await this.#deps.store.validAfter(row.sub);
+    if (revokedAt + this.#deps.policy.clockSkew < startedAt) return revokedAt;
+    await this.#deps.store.revoke(row.id, 'all', this.#deps.clock.nowMicros());
     throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
   }
 
@@ -209,14 +202,14 @@ export class RefreshTokens {
    * microseconds.
    */
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
-    const { apart } = this.#policy;
+    const { apart } = this.#deps.policy;
     const short = revokedAt + apart - row.createdAt;
     // a larger gap means that a clock was set back: do not wait for it
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt;
     await this.#pause(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
-    const issuedAt = this.#clock.nowMicros();
+    const issuedAt = this.#deps.clock.nowMicros();
     await this.#revokedBefore(row, startedAt);
-    if ((await this.#store.findLogin(row.id))?.revokedAt !== null)
+    if ((await this.#deps.store.findLogin(row.id))?.revokedAt !== null)
       throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
     return issuedAt;
   }
@@ -224,19 +217,19 @@ export class RefreshTokens {
   /** Returns the next token of a login. @throws OAuthError `invalid_grant`, `invalid_scope` */
   async refresh(token: RefreshToken, request: RefreshRequest): Promise<Refreshed> {
     if (request.scopes !== undefined) await this.#examine(token, request);
-    const next = this.#codec.next(token);
-    const now = this.#clock.nowMicros();
-    const isWinner = await this.#store.rotate({
+    const next = this.#deps.codec.next(token);
+    const now = this.#deps.clock.nowMicros();
+    const isWinner = await this.#deps.store.rotate({
       id: token.id,
       generation: token.generation,
       currentHash: hashOf(token),
       nextHash: hashOf(next),
       keyThumbprint: request.keyThumbprint,
       now,
-      idleExpiresAt: now + this.#policy.idleTtl,
+      idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
     // read again: `now` is from before the commit, and a slow disk would use up the wait
-    const knownAtMs = this.#clock.monotonicMs();
+    const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
     return isWinner ? this.#answer(next, row, 'rotated', context) : this.#replay(token, row, context);
@@ -244,19 +237,19 @@ export class RefreshTokens {
 
   /** Ends the login of a token of any generation (RFC 7009). Returns whether this call ended it. */
   async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
-    const isEnded = await this.#store.revoke(token.id, 'logout', this.#clock.nowMicros());
-    if (isEnded) this.#audit.tokenRevoked(req, token.id, 'logout');
+    const isEnded = await this.#deps.store.revoke(token.id, 'logout', this.#deps.clock.nowMicros());
+    if (isEnded) this.#deps.audit.tokenRevoked(req, token.id, 'logout');
     return isEnded;
   }
 
   /** Checks the login and the token before the rotation, so that no rotation has to be undone. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
-    const row = await this.#store.findLogin(token.id);
+    const row = await this.#deps.store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
     if (
       token.generation === row.generation &&
       hashOf(token) === row.currentHash &&
-      isLive(row, this.#clock.nowMicros())
+      isLive(row, this.#deps.clock.nowMicros())
     )
       // check scopes last, so that an attacker with a stolen token learns nothing about them
       this.#assertGranted(row, request);
@@ -264,7 +257,7 @@ export class RefreshTokens {
 
   #assertGranted(row: LoginRow, { scopes, req }: RefreshRequest): void {
     if (scopes === undefined || scopes.every((scope) => row.scopes.includes(scope))) return;
-    this.#audit.refreshRefused(req, 'scope', row.id);
+    this.#deps.audit.refreshRefused(req, 'scope', row.id);
     throw new OAuthError('invalid_scope');
   }
 
@@ -272,13 +265,13 @@ export class RefreshTokens {
    * Completes a rotation whose response was sent. From now on presenting the previous token ends the login.
    */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
-    await this.#store.markDelivered(login.id, generation, readyAt);
+    await this.#deps.store.markDelivered(login.id, generation, readyAt);
   }
 
   /** Ends a login whose code was used twice (RFC 6749 §4.1.2). */
   async endReused(req: HttpRequest | undefined, id: string): Promise<void> {
-    const row = await this.#store.findLogin(id);
-    if (row !== undefined && (await this.#end(row, 'reuse'))) this.#audit.reuseDetected(req, row);
+    const row = await this.#deps.store.findLogin(id);
+    if (row !== undefined && (await this.#end(row, 'reuse'))) this.#deps.audit.reuseDetected(req, row);
   }
 
   /** Handles a token that was rotated already, or does not belong to this login. */
@@ -293,9 +286,9 @@ export class RefreshTokens {
     }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
     if (hashOf(token) !== row.previousHash) throw this.#refusal(request, 'wrong_secret', row.id);
-    const successor = this.#codec.nextThatHas(row.currentHash, token);
+    const successor = this.#deps.codec.nextThatHas(row.currentHash, token);
     if (successor === undefined) throw this.#refusal(request, 'key_has_left', row.id);
-    const { grace, clockSkew, concurrency } = this.#policy;
+    const { grace, clockSkew, concurrency } = this.#deps.policy;
     const isAbandoned =
       row.deliveredAt === null && request.arrivedAt > (row.rotatedAt ?? 0) + ABANDONED_AFTER;
     const overlaps = row.deliveredAt === null || request.arrivedAt < row.deliveredAt + clockSkew;
@@ -325,7 +318,7 @@ export class RefreshTokens {
       // overlapped
       if (
         row.generation !== found.generation &&
-        request.arrivedAt < (found.rotatedAt ?? 0) + this.#policy.holdMs * 1_000
+        request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000
       )
         throw this.#refusal(request, 'concurrent', row.id);
     }
@@ -334,9 +327,9 @@ export class RefreshTokens {
 
   /** Returns the row of a login that is neither revoked nor expired. @throws OAuthError `invalid_grant` */
   async #living(id: string, request: RefreshRequest): Promise<LoginRow> {
-    const row = await this.#store.findLogin(id);
+    const row = await this.#deps.store.findLogin(id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', id);
-    if (isLive(row, this.#clock.nowMicros())) return row;
+    if (isLive(row, this.#deps.clock.nowMicros())) return row;
     throw this.#refusal(
       request,
       row.revokedAt === null ? 'expired' : `revoked_${row.revokeReason ?? 'before'}`,
@@ -345,12 +338,12 @@ export class RefreshTokens {
   }
 
   async #onReuse(row: LoginRow, request: RefreshRequest): Promise<never> {
-    if (await this.#end(row, 'reuse')) this.#audit.reuseDetected(request.req, row);
+    if (await this.#end(row, 'reuse')) this.#deps.audit.reuseDetected(request.req, row);
     throw new OAuthError('invalid_grant', { reason: 'reuse' });
   }
 
   #end(row: LoginRow, reason: RevokeReason): Promise<boolean> {
-    return this.#store.revoke(row.id, reason, this.#clock.nowMicros());
+    return this.#deps.store.revoke(row.id, reason, this.#deps.clock.nowMicros());
   }
 
   /** Calls `onRefresh`, waits for overlapping requests, and returns the result of the refresh. */
@@ -360,7 +353,7 @@ export class RefreshTokens {
     how: 'rotated' | 'replayed',
     { request, issuedAt, knownAtMs }: RefreshContext,
   ): Promise<Refreshed> {
-    const verdict = await this.#onRefresh?.({
+    const verdict = await this.#deps.onRefresh?.({
       id: row.id,
       sub: row.sub,
       provider: row.provider,
@@ -370,18 +363,18 @@ export class RefreshTokens {
     });
     if (verdict === false) {
       if (await this.#end(row, 'disabled'))
-        this.#audit.tokenRevoked(request.req, row.id, 'disabled', row.sub);
+        this.#deps.audit.tokenRevoked(request.req, row.id, 'disabled', row.sub);
       throw new OAuthError('invalid_grant', { reason: 'disabled' });
     }
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
     await this.#hold(knownAtMs);
     await this.#living(row.id, request); // the login may have been revoked during the wait
-    this.#audit.tokenRefreshed(request.req, row, how);
+    this.#deps.audit.tokenRefreshed(request.req, row, how);
     return {
       issuedAt,
       generation: next.generation,
-      readyAt: this.#clock.nowMicros(),
-      refreshToken: this.#codec.format(next),
+      readyAt: this.#deps.clock.nowMicros(),
+      refreshToken: this.#deps.codec.format(next),
       login: row,
       scopes:
         request.scopes === undefined ? scopes : scopes.filter((scope) => request.scopes!.includes(scope)),
@@ -394,15 +387,15 @@ export class RefreshTokens {
    * are read; during the second step, sockets are read.
    */
   async #hold(sinceMs: number): Promise<void> {
-    const { holdMs } = this.#policy;
+    const { holdMs } = this.#deps.policy;
     if (holdMs === 0) return;
-    const leftMs = Math.ceil(holdMs - 1 - (this.#clock.monotonicMs() - sinceMs));
+    const leftMs = Math.ceil(holdMs - 1 - (this.#deps.clock.monotonicMs() - sinceMs));
     if (leftMs > 0) await this.#pause(leftMs);
     await this.#pause(1);
   }
 
   #refusal(request: RefreshRequest, reason: string, id: string): OAuthError {
-    this.#audit.refreshRefused(request.req, reason, id);
+    this.#deps.audit.refreshRefused(request.req, reason, id);
     return new OAuthError('invalid_grant', { reason });
   }
 }

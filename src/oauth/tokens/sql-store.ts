@@ -7,9 +7,8 @@
  */
 import { randomInt } from 'node:crypto';
 import { pass } from '../../base/clock.ts';
-import { SvcError } from '../../base/errors.ts';
 import { DatabaseError } from '../../db/errors.ts';
-import { OAuthError } from '../errors.ts';
+import { askStore } from '../single-use.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
 import type { Row } from '../../db/driver.ts';
@@ -17,18 +16,45 @@ import type { Parameter } from '../../db/values.ts';
 import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } from './store.ts';
 
 const ATTEMPTS = 4;
-const RETRY_AFTER_SECONDS = 1;
 /** Longest first pause in milliseconds. It doubles with each attempt. */
 const PAUSE_MS = 20;
 
-const LOGIN_COLUMNS = `id, sub, provider, subject, gen, cur_hash, prev_hash, scopes, claims, auth_time, created_at, last_used_at, rotated_at, delivered_at,
-       idle_expires_at, abs_expires_at, revoked_at, revoke_reason, user_agent, ip, cnf_jkt, provider_sid`;
+/** Columns of svc_oauth_login by the member of {@link LoginRow}. */
+const COLUMNS = {
+  id: 'id',
+  sub: 'sub',
+  provider: 'provider',
+  subject: 'subject',
+  generation: 'gen',
+  currentHash: 'cur_hash',
+  previousHash: 'prev_hash',
+  scopes: 'scopes',
+  claims: 'claims',
+  authenticatedAt: 'auth_time',
+  createdAt: 'created_at',
+  lastUsedAt: 'last_used_at',
+  rotatedAt: 'rotated_at',
+  deliveredAt: 'delivered_at',
+  idleExpiresAt: 'idle_expires_at',
+  absoluteExpiresAt: 'abs_expires_at',
+  revokedAt: 'revoked_at',
+  revokeReason: 'revoke_reason',
+  userAgent: 'user_agent',
+  ip: 'ip',
+  keyThumbprint: 'cnf_jkt',
+  providerSid: 'provider_sid',
+} as const satisfies Record<keyof LoginRow, string>;
+const LOGIN_COLUMNS = Object.values(COLUMNS).join(', ');
+const INSERT = `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (${Object.keys(COLUMNS).fill('?').join(', ')})`;
+
+/** Condition that a login is neither revoked nor expired. */
+const LIVE = 'revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?';
 
 // assign prev_hash before cur_hash: MySQL and MariaDB evaluate assignments from left to right
 const ROTATE = `UPDATE svc_oauth_login
    SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ?, delivered_at = NULL, last_used_at = ?,
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
- WHERE id = ? AND gen = ? AND cur_hash = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? AND cnf_jkt IS NULL`;
+ WHERE id = ? AND gen = ? AND cur_hash = ? AND ${LIVE} AND cnf_jkt IS NULL`;
 
 /** Variant for a client that has proved a key: the request that wins binds the login to it. */
 const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
@@ -36,31 +62,13 @@ const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
   'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
 );
 
-/** A row of svc_oauth_login. */
-interface LoginRecord {
-  readonly id: string;
+/** A row of svc_oauth_login, by the members of {@link LoginRow}. */
+type LoginRecord = Omit<LoginRow, 'sub' | 'scopes' | 'claims'> & {
+  /** MySQL and MariaDB return this column as bytes. */
   readonly sub: string | Uint8Array;
-  readonly provider: string;
-  readonly subject: string;
-  readonly gen: number;
-  readonly cur_hash: string;
-  readonly prev_hash: string | null;
   readonly scopes: string;
   readonly claims: string;
-  readonly auth_time: number;
-  readonly created_at: number;
-  readonly last_used_at: number;
-  readonly rotated_at: number | null;
-  readonly delivered_at: number | null;
-  readonly idle_expires_at: number;
-  readonly abs_expires_at: number;
-  readonly revoked_at: number | null;
-  readonly revoke_reason: RevokeReason | null;
-  readonly user_agent: string | null;
-  readonly ip: string | null;
-  readonly cnf_jkt: string | null;
-  readonly provider_sid: string | null;
-}
+};
 
 /** Stores logins in a database. */
 export class SqlTokenStore implements TokenStore {
@@ -74,40 +82,15 @@ export class SqlTokenStore implements TokenStore {
   }
 
   async addLogin(row: LoginRow): Promise<void> {
+    const record = { ...row, scopes: row.scopes.join(' '), claims: JSON.stringify(row.claims) };
     await this.#execute(
-      `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      [
-        row.id,
-        row.sub,
-        row.provider,
-        row.subject,
-        row.generation,
-        row.currentHash,
-        row.previousHash,
-        row.scopes.join(' '),
-        JSON.stringify(row.claims),
-        row.authenticatedAt,
-        row.createdAt,
-        row.lastUsedAt,
-        row.rotatedAt,
-        row.deliveredAt,
-        row.idleExpiresAt,
-        row.absoluteExpiresAt,
-        row.revokedAt,
-        row.revokeReason,
-        row.userAgent,
-        row.ip,
-        row.keyThumbprint,
-        row.providerSid,
-      ],
+      INSERT,
+      (Object.keys(COLUMNS) as (keyof LoginRow)[]).map((name) => record[name]),
     );
   }
 
   async findLogin(id: string): Promise<LoginRow | undefined> {
-    const row = await this.#run((database) =>
-      database.fetchOne(`SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE id = ?`, [id]),
-    );
-    return row === undefined ? undefined : loginOf(row);
+    return (await this.#select('id = ?', [id]))[0];
   }
 
   async rotate({
@@ -120,11 +103,9 @@ export class SqlTokenStore implements TokenStore {
     idleExpiresAt,
   }: Rotation): Promise<boolean> {
     const params = [nextHash, now, now, idleExpiresAt, idleExpiresAt, id, generation, currentHash, now, now];
-    return (
-      (await (keyThumbprint === null
-        ? this.#execute(ROTATE, params)
-        : this.#execute(ROTATE_BOUND, [keyThumbprint, ...params, keyThumbprint]))) === 1
-    );
+    return keyThumbprint === null
+      ? this.#hits(ROTATE, params)
+      : this.#hits(ROTATE_BOUND, [keyThumbprint, ...params, keyThumbprint]);
   }
 
   async markDelivered(id: string, generation: number, now: number): Promise<void> {
@@ -135,20 +116,16 @@ export class SqlTokenStore implements TokenStore {
   }
 
   async revoke(id: string, reason: RevokeReason, now: number): Promise<boolean> {
-    return (
-      (await this.#execute(
-        'UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = ? WHERE id = ? AND revoked_at IS NULL',
-        [now, reason, id],
-      )) === 1
+    return this.#hits(
+      'UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = ? WHERE id = ? AND revoked_at IS NULL',
+      [now, reason, id],
     );
   }
 
   async revokeOf(sub: string, id: string, now: number): Promise<boolean> {
-    return (
-      (await this.#execute(
-        "UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = 'user' WHERE id = ? AND sub = ? AND revoked_at IS NULL",
-        [now, id, sub],
-      )) === 1
+    return this.#hits(
+      "UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = 'user' WHERE id = ? AND sub = ? AND revoked_at IS NULL",
+      [now, id, sub],
     );
   }
 
@@ -157,20 +134,16 @@ export class SqlTokenStore implements TokenStore {
     { provider, subject, providerSid }: ProviderIdentity,
     now: number,
   ): Promise<LoginRow[]> {
-    if (subject === undefined && providerSid === undefined) return [];
-    const wheres = [
-      ['provider = ?', provider],
-      ...(subject === undefined ? [] : [['subject = ?', subject] as const]),
-      ...(providerSid === undefined ? [] : [['provider_sid = ?', providerSid] as const]),
-    ] as const;
-    const rows = await this.#run((database) =>
-      database.fetchAll(
-        `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE ${wheres.map(([where]) => where).join(' AND ')} AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?`,
-        [...wheres.map(([, value]) => value), now, now],
-      ),
+    const wanted = Object.entries({ subject, provider_sid: providerSid }).filter(
+      ([, value]) => value !== undefined,
+    );
+    if (wanted.length === 0) return [];
+    const rows = await this.#select(
+      ['provider = ?', ...wanted.map(([column]) => `${column} = ?`), LIVE].join(' AND '),
+      [provider, ...wanted.map(([, value]) => value!), now, now],
     );
     const ended: LoginRow[] = [];
-    for (const row of rows.map(loginOf)) if (await this.revoke(row.id, 'provider', now)) ended.push(row);
+    for (const row of rows) if (await this.revoke(row.id, 'provider', now)) ended.push(row);
     return ended;
   }
 
@@ -200,13 +173,7 @@ export class SqlTokenStore implements TokenStore {
   }
 
   async listLogins(sub: string, now: number): Promise<readonly LoginRow[]> {
-    const rows = await this.#run((database) =>
-      database.fetchAll(
-        `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE sub = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? ORDER BY last_used_at DESC`,
-        [sub, now, now],
-      ),
-    );
-    return rows.map(loginOf);
+    return this.#select(`sub = ? AND ${LIVE} ORDER BY last_used_at DESC`, [sub, now, now]);
   }
 
   cleanUp(now: number, batch: number): Promise<number> {
@@ -223,65 +190,54 @@ export class SqlTokenStore implements TokenStore {
   /** Adds a subject. Returns false if it exists already. */
   async #addSubject(sub: string, now: number): Promise<boolean> {
     const { dialect } = this.#database();
-    return (
-      (await this.#execute(
-        dialect === 'sqlite' || dialect === 'postgres'
-          ? 'INSERT INTO svc_oauth_subject (sub, valid_after) VALUES (?, ?) ON CONFLICT (sub) DO NOTHING'
-          : 'INSERT IGNORE INTO svc_oauth_subject (sub, valid_after) VALUES (?, ?)',
-        [sub, now],
-      )) === 1
+    return this.#hits(
+      dialect === 'sqlite' || dialect === 'postgres'
+        ? 'INSERT INTO svc_oauth_subject (sub, valid_after) VALUES (?, ?) ON CONFLICT (sub) DO NOTHING'
+        : 'INSERT IGNORE INTO svc_oauth_subject (sub, valid_after) VALUES (?, ?)',
+      [sub, now],
     );
+  }
+
+  /** Returns the logins for which a condition holds. */
+  async #select(where: string, params: readonly Parameter[]): Promise<LoginRow[]> {
+    const sql = `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE ${where}`;
+    return (await this.#run((database) => database.fetchAll(sql, params))).map(loginOf);
+  }
+
+  /** Returns whether a statement has changed a row. */
+  async #hits(sql: string, params: readonly Parameter[]): Promise<boolean> {
+    return (await this.#execute(sql, params)) === 1;
   }
 
   async #execute(sql: string, params: readonly Parameter[]): Promise<number> {
     return (await this.#run((database) => database.execute(sql, params))).affectedRows;
   }
 
-  async #run<T>(ask: (database: Database) => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await ask(this.#database());
-      } catch (error) {
-        // a mistake in the application, for which a retry by the client does not help
-        if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
-        const isWorthwhile = error instanceof DatabaseError && error.isRetryable && attempt < ATTEMPTS;
-        if (!isWorthwhile)
-          throw new OAuthError('temporarily_unavailable', {
-            cause: error,
-            reason: 'store',
-            headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) },
-          });
-        await pass(this.#clock, 1 + randomInt(PAUSE_MS * 2 ** (attempt - 1)));
+  #run<T>(ask: (database: Database) => Promise<T>): Promise<T> {
+    return askStore(async () => {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await ask(this.#database());
+        } catch (error) {
+          const isWorthwhile = error instanceof DatabaseError && error.isRetryable && attempt < ATTEMPTS;
+          if (!isWorthwhile) throw error;
+          await pass(this.#clock, 1 + randomInt(PAUSE_MS * 2 ** (attempt - 1)));
+        }
       }
-    }
+    });
   }
 }
 
 function loginOf(found: Row): LoginRow {
-  const row = found as unknown as LoginRecord; // the row has the columns of LOGIN_COLUMNS
+  // the row has the columns of LOGIN_COLUMNS
+  const row = Object.fromEntries(
+    Object.entries(COLUMNS).map(([name, column]) => [name, found[column]]),
+  ) as unknown as LoginRecord;
   return {
-    id: row.id,
+    ...row,
     sub: typeof row.sub === 'string' ? row.sub : Buffer.from(row.sub).toString(),
-    provider: row.provider, // MySQL and MariaDB return these columns as bytes
-    subject: row.subject,
-    generation: row.gen,
-    currentHash: row.cur_hash,
-    previousHash: row.prev_hash,
     scopes: row.scopes === '' ? [] : row.scopes.split(' '),
     claims: JSON.parse(row.claims) as Record<string, unknown>, // addLogin() has written this JSON
-    authenticatedAt: row.auth_time,
-    createdAt: row.created_at,
-    lastUsedAt: row.last_used_at,
-    rotatedAt: row.rotated_at,
-    deliveredAt: row.delivered_at,
-    idleExpiresAt: row.idle_expires_at,
-    absoluteExpiresAt: row.abs_expires_at,
-    revokedAt: row.revoked_at,
-    revokeReason: row.revoke_reason,
-    userAgent: row.user_agent,
-    ip: row.ip,
-    keyThumbprint: row.cnf_jkt,
-    providerSid: row.provider_sid,
   };
 }
 

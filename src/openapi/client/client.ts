@@ -11,12 +11,11 @@
  */
 import { readFileSync } from 'node:fs';
 import { packageRoot } from '../../base/package-root.ts';
-import { list, record, resolve, text } from '../docs/document.ts';
+import { callbacksOf, formField, isFile, list, operationsOf, record, resolve, text } from '../reader.ts';
 import { isJson, isJsonLines, isText } from './runtime.ts';
-import { TypeWriter, comment, key, union } from './types.ts';
-import type { JsonObject } from '../docs/document.ts';
+import { TypeWriter, comment, declared, key, union } from './types.ts';
+import type { JsonObject, ReadOperation } from '../reader.ts';
 
-const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
 /** Places of parameters (`in`), and the member of the client's input for each. */
 const PLACES = [
@@ -43,18 +42,10 @@ const RESERVED = [
 const PRIVATE =
   /^export (?=(?:function (?:functionsOf|isJson|isJsonLines|isText)|interface (?:Operation|Scheme))\b)/gm;
 
-/** An operation with its references resolved. */
-interface Read {
+/** An operation of the client. */
+interface Read extends ReadOperation {
   readonly id: string;
-  readonly method: string;
   readonly path: string;
-  readonly operation: JsonObject;
-  readonly parameters: readonly JsonObject[];
-  /** Media type and content of the body. */
-  readonly body: readonly [type: string, media: JsonObject] | undefined;
-  readonly isBodyRequired: boolean;
-  readonly responses: readonly (readonly [status: string, content: JsonObject])[];
-  readonly security: readonly (readonly string[])[];
 }
 
 /** Returns the text of a client. `document` is an OpenAPI 3.1 document. */
@@ -78,14 +69,14 @@ class ClientWriter {
     this.#root = root;
     this.#operations = operations;
     this.#runtime = runtime;
-    this.#webhooks = readSent(root, root['webhooks']);
-    this.#callbacks = operations.map(({ id, operation }) => [id, callbacksOf(root, operation)]);
+    this.#webhooks = readSent(root, record(root['webhooks']));
+    this.#callbacks = operations.map(({ id, operation }) => [id, readCallbacks(root, operation)]);
     const own = [
       ...runtime.matchAll(/^(?:export )?(?:async )?(?:type|interface|class|function\*?|const) (\w+)/gm),
     ];
     this.#types = new TypeWriter(root, new Set([...RESERVED, ...own.map(([, name]) => name!)]), [
       ...operations.map(({ responses }) => responses),
-      ...[...this.#webhooks, ...this.#callbacks.flatMap(([, sent]) => sent)].map(({ parts }) => parts.body),
+      ...[...this.#webhooks, ...this.#callbacks.flatMap(([, sent]) => sent)].map(({ read }) => read.body),
     ]);
   }
 
@@ -128,7 +119,7 @@ class ClientWriter {
       const about = [
         text(operation['summary']),
         text(operation['description']),
-        `\`${method} ${path}\``,
+        `\`${method.toUpperCase()} ${path}\``,
         operation['deprecated'] === true ? '@deprecated' : undefined,
       ].filter((line) => line !== undefined);
       return `${comment(about.join('\n\n'), '  ')}  ${key(id)}(${this.#input(read)}, call?: CallOptions): Promise<${this.#result(read)}>;\n`;
@@ -161,23 +152,24 @@ class ClientWriter {
       .join('\n');
   }
 
-  #received({ name, operation, parts }: Sent, indent: string): string {
+  #received({ name, read: { operation, parameters, body } }: Sent, indent: string): string {
     const inner = `${indent}  `;
     const groups = PLACES.map(([place, group]) => {
-      const lines = parts.parameters
+      const lines = parameters
         .filter((parameter) => parameter['in'] === place)
         .map((parameter) => this.#parameter(parameter, inner, 'response'));
       return lines.length === 0 ? '' : `${inner}${group}: {\n${lines.join('')}${inner}};\n`;
     });
-    const body =
-      parts.body === undefined
+    const content = contentOf(body);
+    const received =
+      content === undefined
         ? ''
-        : `${inner}body: ${this.#types.type(parts.body[1]['schema'], 'response', inner)};\n`;
-    return `${comment(text(operation['description']), indent)}${indent}${key(name)}: {\n${groups.join('')}${body}${indent}};\n`;
+        : `${inner}body: ${this.#types.type(content[1]['schema'], 'response', inner)};\n`;
+    return `${comment(text(operation['description']), indent)}${indent}${key(name)}: {\n${groups.join('')}${received}${indent}};\n`;
   }
 
   /** Type of the first parameter of an operation's function. */
-  #input({ parameters, body, isBodyRequired }: Read): string {
+  #input({ parameters, body }: Read): string {
     const indent = '    ';
     const groups: string[] = [];
     let needs = false;
@@ -186,21 +178,17 @@ class ClientWriter {
       if (found.length === 0) continue;
       const isRequired = found.some((parameter) => parameter['required'] === true);
       const lines = found.map((parameter) => this.#parameter(parameter, indent));
-      groups.push(
-        `${indent}${name}${isRequired ? '' : '?'}: {\n${lines.join('')}${indent}}${isRequired ? '' : ' | undefined'};\n`,
-      );
+      groups.push(indent + declared(name, `{\n${lines.join('')}${indent}}`, isRequired));
       needs ||= isRequired;
     }
-    if (body !== undefined) {
-      const [type, media] = body;
-      const text = FORMS.has(type)
-        ? this.#form(media, indent)
-        : isJson(type)
-          ? this.#types.type(media['schema'], 'request', indent)
-          : 'RawBody';
-      groups.push(
-        `${indent}${FORMS.has(type) ? 'form' : 'body'}${isBodyRequired ? '' : '?'}: ${text}${isBodyRequired ? '' : ' | undefined'};\n`,
-      );
+    const content = contentOf(body);
+    if (content !== undefined) {
+      const [type, media] = content;
+      const isBodyRequired = body?.['required'] === true;
+      const json = isJson(type) ? this.#types.type(media['schema'], 'request', indent) : 'RawBody';
+      const isForm = FORMS.has(type);
+      const written = isForm ? this.#form(media, indent) : json;
+      groups.push(indent + declared(isForm ? 'form' : 'body', written, isBodyRequired));
       needs ||= isBodyRequired;
     }
     if (groups.length === 0) return 'input?: Record<string, never>';
@@ -214,15 +202,8 @@ class ClientWriter {
       description: parameter['description'] ?? schema['description'],
       deprecated: parameter['deprecated'],
     };
-    return this.#types.member(
-      String(parameter['name']),
-      { ...schema, ...about },
-      {
-        isRequired: parameter['required'] === true,
-        place,
-        indent,
-      },
-    );
+    const isRequired = parameter['required'] === true;
+    return this.#types.member(String(parameter['name']), { ...schema, ...about }, isRequired, place, indent);
   }
 
   /** Type of a form's fields: a file is a `Blob`, or a `File` when it has a name. */
@@ -230,13 +211,13 @@ class ClientWriter {
     const schema = resolve(this.#root, media['schema']);
     const required = new Set(list(schema['required']));
     const lines = Object.entries(record(schema['properties'])).map(([name, given]) => {
-      const member = resolve(this.#root, given);
-      const item = resolve(this.#root, member['items']);
+      const member = formField(resolve(this.#root, given));
+      const item = formField(resolve(this.#root, member['items']));
       const type = isFile(member) ? 'Blob' : isFile(item) ? 'Blob[]' : undefined;
       const isRequired = required.has(name);
-      if (type === undefined)
-        return this.#types.member(name, given, { isRequired, place: 'request', indent });
-      return `${comment(text(member['description']), `${indent}  `)}${indent}  ${key(name)}${isRequired ? '' : '?'}: ${type}${isRequired ? '' : ' | undefined'};\n`;
+      if (type === undefined) return this.#types.member(name, given, isRequired, 'request', indent);
+      const inner = `${indent}  `;
+      return comment(text(member['description']), inner) + inner + declared(name, type, isRequired);
     });
     return lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
   }
@@ -245,7 +226,9 @@ class ClientWriter {
   #result({ responses }: Read): string {
     const successes: string[] = [];
     const failures = new Map<string, string[]>();
-    const bodies = responses.map(([status, content]) => [status, this.#body(content)] as const);
+    const bodies = Object.entries(responses).map(
+      ([status, response]) => [status, this.#body(record(response['content']))] as const,
+    );
     for (const [status, body] of bodies) {
       if (/^[45]|^default$/.test(status)) failures.set(body, [...(failures.get(body) ?? []), status]);
       else successes.push(`Success<${statusType(status, [])}, ${body}>`);
@@ -271,13 +254,14 @@ class ClientWriter {
   }
 
   #options(): string {
-    const schemes = Object.entries(this.#schemes());
+    const given = Object.entries(record(record(this.#root['components'])['securitySchemes']));
+    const schemes = given.map(([name, value]) => [name, resolve(this.#root, value)] as const);
     const members = schemes.map(
-      ([name, [, scheme]]) =>
+      ([name, scheme]) =>
         `${comment(text(scheme['description']), '    ')}    readonly ${key(name)}?: Credential | undefined;\n`,
     );
     const auth = members.length === 0 ? '' : `  readonly auth?: {\n${members.join('')}  };\n`;
-    const entries = schemes.map(([name, [how]]) => `  ${keyOfTable(name)}: ${how},\n`);
+    const entries = schemes.map(([name, scheme]) => `  ${keyOfTable(name)}: ${schemeText(scheme)},\n`);
     return `/** Options of {@link createClient}. */
 export interface ClientOptions extends BaseOptions {
 ${auth}}
@@ -292,34 +276,27 @@ ${entries.join('')}};
 `;
   }
 
-  #schemes(): Record<string, readonly [how: string, scheme: JsonObject]> {
-    const given = Object.entries(record(record(this.#root['components'])['securitySchemes']));
-    return Object.fromEntries(
-      given.map(([name, value]) => {
-        const scheme = resolve(this.#root, value);
-        return [name, [schemeText(scheme), scheme] as const];
-      }),
-    );
-  }
-
   /** Tables that the runtime reads. Operations with the same media types of responses share an entry. */
   #table(): string {
     const shared = new Map<string, number>();
     const rows = this.#operations.map(({ id, method, path, parameters, body, responses, security }) => {
-      const types = responses.map(
-        ([status, content]) => `${JSON.stringify(status)}: ${JSON.stringify(Object.keys(content))}`,
+      const types = Object.entries(responses).map(
+        ([status, { content }]) =>
+          `${JSON.stringify(status)}: ${JSON.stringify(Object.keys(record(content)))}`,
       );
       const written = `{ ${types.join(', ')} }`;
       const number = shared.get(written) ?? shared.size;
       shared.set(written, number);
-      const joined = [...joinedParameters(parameters), ...joinedFields(body?.[1])];
+      const [type, media] = contentOf(body) ?? [];
+      const joined = [...joinedParameters(parameters), ...joinedFields(media)];
+      const alternatives = security.map((alternative) => alternative.map(([scheme]) => scheme));
       const members = [
-        `method: ${JSON.stringify(method)}`,
+        `method: ${JSON.stringify(method.toUpperCase())}`,
         `path: ${JSON.stringify(path)}`,
-        ...(body === undefined ? [] : [`body: ${JSON.stringify(body[0])}`]),
+        ...(type === undefined ? [] : [`body: ${JSON.stringify(type)}`]),
         ...(joined.length === 0 ? [] : [`joined: ${JSON.stringify(joined)}`]),
         `responses: RESPONSES[${number}]!`,
-        ...(security.length === 0 ? [] : [`security: ${JSON.stringify(security)}`]),
+        ...(security.length === 0 ? [] : [`security: ${JSON.stringify(alternatives)}`]),
       ];
       return `  ${keyOfTable(id)}: { ${members.join(', ')} },\n`;
     });
@@ -352,43 +329,34 @@ function statusUnion(name: string, first: number): string {
   return `/** Statuses ${first} to ${first + 99}. */\nexport type ${name} =\n  | ${rows.join('\n  | ')};\n`;
 }
 
-/**
- * Returns the operations in the order of the document. An operation without an id is named after its method
- * and path.
- */
+/** Returns the operations. An operation without an id is named after its method and path. */
 function readOperations(root: JsonObject): Read[] {
   const found: Read[] = [];
   const taken = new Set<string>();
-  for (const [path, entry] of Object.entries(record(root['paths']))) {
-    const item = resolve(root, entry);
-    for (const method of METHODS.filter((name) => typeof item[name] === 'object')) {
-      const operation = record(item[method]);
-      const wanted = text(operation['operationId']) ?? `${method}${path.replace(/\W+/g, '_')}`;
+  for (const [path, item] of Object.entries(record(root['paths'])))
+    for (const read of operationsOf(root, item)) {
+      const wanted = text(read.operation['operationId']) ?? `${read.method}${path.replace(/\W+/g, '_')}`;
       let id = wanted;
       for (let n = 2; taken.has(id); n++) id = `${wanted}${n}`;
       taken.add(id);
-      found.push({ id, method: method.toUpperCase(), path, operation, ...readParts(root, item, operation) });
+      found.push({ id, path, ...read });
     }
-  }
   return found;
 }
 
 /** A request that the application sends. */
 interface Sent {
   readonly name: string;
-  readonly operation: JsonObject;
-  readonly parts: ReturnType<typeof readParts>;
+  readonly read: ReadOperation;
 }
 
 /** Returns the requests of path items by name. Those with several methods are named by the method, too. */
-function readSent(root: JsonObject, items: unknown): Sent[] {
-  return Object.entries(record(items)).flatMap(([name, given]) => {
-    const item = resolve(root, given);
-    const methods = METHODS.filter((method) => typeof item[method] === 'object');
-    return methods.map((method) => ({
-      name: methods.length === 1 ? name : `${name} ${method}`,
-      operation: record(item[method]),
-      parts: readParts(root, item, record(item[method])),
+function readSent(root: JsonObject, items: JsonObject): Sent[] {
+  return Object.entries(items).flatMap(([name, item]) => {
+    const operations = operationsOf(root, item);
+    return operations.map((read) => ({
+      name: operations.length === 1 ? name : `${name} ${read.method}`,
+      read,
     }));
   });
 }
@@ -396,40 +364,19 @@ function readSent(root: JsonObject, items: unknown): Sent[] {
 /**
  * Returns the callbacks of an operation. If a name has several addresses, each address is added to the name.
  */
-function callbacksOf(root: JsonObject, operation: JsonObject): Sent[] {
-  return Object.entries(record(operation['callbacks'])).flatMap(([name, given]) => {
-    const byUrl = Object.entries(resolve(root, given));
-    return byUrl.flatMap(([url, item]) =>
-      readSent(root, { [byUrl.length === 1 ? name : `${name} ${url}`]: item }),
-    );
+function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
+  const callbacks = callbacksOf(root, operation);
+  return callbacks.flatMap(([name, url, item]) => {
+    const isOnly = callbacks.filter(([other]) => other === name).length === 1;
+    return readSent(root, { [isOnly ? name : `${name} ${url}`]: item });
   });
 }
 
-function readParts(
-  root: JsonObject,
-  item: JsonObject,
-  operation: JsonObject,
-): Omit<Read, 'id' | 'method' | 'path' | 'operation'> {
-  const all = [...list(item['parameters']), ...list(operation['parameters'])].map((one) =>
-    resolve(root, one),
-  );
-  const body = resolve(root, operation['requestBody']);
+/** Returns media type and content of a body. A form with files needs multipart, which can also send text fields. */
+function contentOf(body: JsonObject = {}): readonly [type: string, media: JsonObject] | undefined {
   const contents = Object.entries(record(body['content']));
-  // a form with files needs multipart, which can also send text fields
   const chosen = contents.find(([type]) => type === 'multipart/form-data') ?? contents[0];
-  return {
-    parameters: [...new Map(all.map((one) => [`${String(one['in'])} ${String(one['name'])}`, one])).values()],
-    body: chosen === undefined ? undefined : [chosen[0], record(chosen[1])],
-    isBodyRequired: body['required'] === true,
-    responses: Object.entries(record(operation['responses'])).map(
-      ([status, response]) => [status, record(resolve(root, response)['content'])] as const,
-    ),
-    security: list(operation['security'] ?? root['security']).map((one) => Object.keys(record(one))),
-  };
-}
-
-function isFile({ contentMediaType, contentEncoding, format }: JsonObject): boolean {
-  return format === 'binary' || (contentMediaType !== undefined && contentEncoding === undefined);
+  return chosen && [chosen[0], record(chosen[1])];
 }
 
 function joinedParameters(parameters: readonly JsonObject[]): string[] {

@@ -5,8 +5,8 @@
  * A schema for requests leaves out read-only members, and accepts undefined for optional ones. TypeScript
  * cannot express bounds, patterns and formats: the server validates them.
  */
-import { list, record, text, unescaped } from '../docs/document.ts';
-import type { JsonObject } from '../docs/document.ts';
+import { impliedType, list, record, schemaName, text } from '../reader.ts';
+import type { JsonObject } from '../reader.ts';
 
 /**
  * Use of a type: for requests or responses. A named schema that any response uses is written for responses.
@@ -14,7 +14,6 @@ import type { JsonObject } from '../docs/document.ts';
 type Place = 'request' | 'response';
 
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
-const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
 const INDENT = '  ';
 
 /** Writes the types of one document. `reserved` has the names that no schema may get. */
@@ -43,7 +42,7 @@ export class TypeWriter {
     if (schema === false) return 'never';
     const given = record(schema);
     const ref = text(given['$ref']);
-    if (ref !== undefined) return this.#reference(ref);
+    if (ref !== undefined) return this.#names.get(schemaName(ref) ?? '') ?? 'unknown';
     if (given['const'] !== undefined) return JSON.stringify(given['const']);
     const values = list(given['enum']);
     if (values.length > 0) return union(values.map((value) => JSON.stringify(value)));
@@ -63,10 +62,6 @@ export class TypeWriter {
     const type = this.type(schema, place);
     const identifier = this.#names.get(name)!;
     return `${comment(text(schema['description']))}export ${isObject(type) ? `interface ${identifier} ${type}` : `type ${identifier} = ${type};`}\n`;
-  }
-
-  #reference(ref: string): string {
-    return this.#names.get(nameIn(ref)) ?? 'unknown';
   }
 
   #own(given: JsonObject, place: Place, indent: string): string {
@@ -115,7 +110,7 @@ export class TypeWriter {
       return `Record<string, ${others.length === 0 ? 'unknown' : map}>`;
     const required = new Set(list(given['required']));
     const lines = members.map(([name, member]) =>
-      this.member(name, member, { isRequired: required.has(name), place, indent }),
+      this.member(name, member, required.has(name), place, indent),
     );
     const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
     // an index signature must be compatible with every member, so it cannot be used here
@@ -123,21 +118,13 @@ export class TypeWriter {
   }
 
   /** Returns one member of an object as lines, with its description. */
-  member(
-    name: string,
-    schema: unknown,
-    {
-      isRequired,
-      place,
-      indent,
-    }: { readonly isRequired: boolean; readonly place: Place; readonly indent: string },
-  ): string {
+  member(name: string, schema: unknown, isRequired: boolean, place: Place, indent: string): string {
     const inner = indent + INDENT;
     const given = record(schema);
     const type = this.type(schema, place, inner);
     const isLoose = !isRequired && place === 'request' && type !== 'unknown';
     const about = [text(given['description']), given['deprecated'] === true ? '@deprecated' : undefined];
-    return `${comment(about.filter((line) => line !== undefined).join('\n\n'), inner)}${inner}${key(name)}${isRequired ? '' : '?'}: ${type}${isLoose ? ' | undefined' : ''};\n`;
+    return `${comment(about.filter((line) => line !== undefined).join('\n\n'), inner)}${inner}${declared(name, type, isRequired, isLoose)}`;
   }
 
   /** Names of all schemas that the values refer to, directly or indirectly. */
@@ -146,7 +133,7 @@ export class TypeWriter {
     const visit = (value: unknown): void => {
       if (typeof value !== 'object' || value === null) return;
       const ref = text(record(value)['$ref']);
-      const name = ref === undefined ? undefined : nameIn(ref);
+      const name = ref === undefined ? undefined : schemaName(ref);
       if (name !== undefined && Object.hasOwn(this.#schemas, name) && !found.has(name)) {
         found.add(name);
         visit(this.#schemas[name]);
@@ -161,6 +148,16 @@ export class TypeWriter {
 /** Returns a member's name, quoted unless it is an identifier. */
 export function key(name: string): string {
   return IDENTIFIER.test(name) ? name : JSON.stringify(name);
+}
+
+/** Returns the declaration of a member. A loose one accepts undefined. */
+export function declared(
+  name: string,
+  type: string,
+  isRequired: boolean,
+  isLoose: boolean = !isRequired,
+): string {
+  return `${key(name)}${isRequired ? '' : '?'}: ${type}${isLoose ? ' | undefined' : ''};\n`;
 }
 
 /** Returns a doc comment on lines of its own; an empty text for no description. */
@@ -183,12 +180,6 @@ export function union(types: readonly string[]): string {
     : distinct.map((type) => (distinct.length === 1 ? type : part(type))).join(' | ');
 }
 
-function nameIn(ref: string): string {
-  return unescaped(COMPONENT.exec(ref)?.[1] ?? '')
-    .replaceAll('~1', '/')
-    .replaceAll('~0', '~');
-}
-
 /**
  * Returns an identifier for each schema: its own name, or the name with `Schema` and a number added if it is
  * taken.
@@ -204,11 +195,6 @@ function namesOf(names: readonly string[], reserved: ReadonlySet<string>): Reado
     found.set(name, identifier);
   }
   return found;
-}
-
-function impliedType(given: JsonObject): string {
-  if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
-  return given['items'] !== undefined || given['prefixItems'] !== undefined ? 'array' : 'any';
 }
 
 function part(type: string): string {

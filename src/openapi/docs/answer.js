@@ -179,7 +179,7 @@ const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([
 
 /** Returns JSON as coloured, indented elements. Text that is not JSON is returned unchanged. */
 function jsonNodes(text) {
-  if (!isJsonText(text)) return [text];
+  if (jsonOf(text) === undefined) return [text];
   const nodes = [];
   let depth = 0;
   let plain = '';

@@ -89,9 +89,8 @@ function fetchCode(request) {
 function bodyLiteral({ text, parts, type }) {
   if (parts) return 'form';
   if (text === undefined) return 'file';
-  return /[/+]json/.test(type) && isJsonText(text)
-    ? `JSON.stringify(${literalOf(JSON.parse(text), '  ')})`
-    : textLiteral(text);
+  const value = /[/+]json/.test(type) ? jsonOf(text) : undefined;
+  return value === undefined ? textLiteral(text) : `JSON.stringify(${literalOf(value, '  ')})`;
 }
 
 /** Returns the lines of code that build a form. */
@@ -111,8 +110,9 @@ const MEMBERS = { path: 'params', query: 'query', header: 'headers', cookie: 'co
 function clientCode({ operation, inputs, body }) {
   const groups = Object.entries(MEMBERS).map(([place, member]) => [member, inputs[place]]);
   const given = Object.fromEntries(groups.filter(([, values]) => Object.keys(values).length > 0));
+  const json = body?.text === undefined ? undefined : jsonOf(body.text);
   if (body?.parts) given.form = body.input;
-  else if (body) given.body = isJsonText(body.text) ? JSON.parse(body.text) : (body.text ?? body.file);
+  else if (body) given.body = json === undefined ? (body.text ?? body.file) : json;
   const id = operation.operationId ?? 'operation';
   const call = /^[A-Za-z_$][\w$]*$/.test(id) ? `.${id}` : `[${textLiteral(id)}]`;
   const [scheme] = chosenProofs(operation).map(([name]) => name);
@@ -132,13 +132,13 @@ function pythonCode(request) {
   const { method, url, body } = request;
   const lines = [JSON.stringify(url)];
   const cookie = cookieOf(request);
-  const isJson = body?.text !== undefined && /[/+]json/.test(body.type) && isJsonText(body.text);
+  const json = body?.text !== undefined && /[/+]json/.test(body.type) ? jsonOf(body.text) : undefined;
   const headers = [...headersOf(request), ...(cookie ? [['Cookie', cookie]] : [])];
   const shown = headers.filter(
-    ([name, value]) => !(isJson && name === 'Content-Type' && value === 'application/json'),
+    ([name, value]) => json === undefined || name !== 'Content-Type' || value !== 'application/json',
   );
   if (shown.length > 0) lines.push(`headers=${pythonLiteral(Object.fromEntries(shown), '    ')}`);
-  if (isJson) lines.push(`json=${pythonLiteral(JSON.parse(body.text), '    ')}`);
+  if (json !== undefined) lines.push(`json=${pythonLiteral(json, '    ')}`);
   else if (body?.text !== undefined) lines.push(`data=${JSON.stringify(body.text)}`);
   else if (body?.file) lines.push(`data=open(${JSON.stringify(body.file.name)}, "rb")`);
   const texts = body?.parts?.filter(([, value]) => !(value instanceof File)) ?? [];

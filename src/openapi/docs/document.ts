@@ -6,8 +6,8 @@
  * ignored.
  */
 
-/** A JSON object. */
-export type JsonObject = { readonly [key: string]: unknown };
+import { callbacksOf, list, operationsOf, record, resolve, text } from '../reader.ts';
+import type { JsonObject, ReadOperation } from '../reader.ts';
 
 /** A parameter of an operation. */
 export interface Parameter {
@@ -77,8 +77,7 @@ export interface Operation {
   readonly callbacks: readonly Callback[];
   /** True for webhooks and callbacks: the application sends them, so the page cannot try them. */
   readonly isWebhook: boolean;
-  /** Security alternatives, each with its schemes and scopes. Empty: no credentials are needed. */
-  readonly security: readonly (readonly (readonly [scheme: string, scopes: readonly string[]])[])[];
+  readonly security: ReadOperation['security'];
 }
 
 /** Operations of one tag. */
@@ -112,19 +111,6 @@ export interface ReadDocument {
   readonly hasSecurity: boolean;
 }
 
-const METHODS: ReadonlySet<string> = new Set([
-  'get',
-  'put',
-  'post',
-  'delete',
-  'options',
-  'head',
-  'patch',
-  'trace',
-]);
-/** Maximum number of references followed in a row. */
-const MOST_HOPS = 16;
-
 /** Reads a document. Never throws. */
 export function readDocument(document: object): ReadDocument {
   const root = document as JsonObject;
@@ -150,53 +136,6 @@ export function readDocument(document: object): ReadDocument {
   };
 }
 
-/** Returns a JSON object, or an empty object for any other value. */
-export function record(value: unknown): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
-}
-
-/** Returns a JSON array, or an empty array for any other value. */
-export function list(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-/** Returns a text that is not empty, or undefined. */
-export function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
-/** Returns a value, with a `$ref` within the document resolved. */
-export function resolve(root: JsonObject, value: unknown): JsonObject {
-  let found = record(value);
-  for (let hops = 0; hops < MOST_HOPS; hops++) {
-    const ref = text(found['$ref']);
-    if (ref === undefined) return found;
-    found = record(target(root, ref));
-  }
-  return {};
-}
-
-/** Returns the member of the document that a reference names (RFC 6901). */
-function target(root: JsonObject, ref: string): unknown {
-  if (!ref.startsWith('#/')) return undefined;
-  let found: unknown = root;
-  for (const part of ref.slice(2).split('/')) {
-    const key = unescaped(part).replaceAll('~1', '/').replaceAll('~0', '~');
-    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) return undefined;
-    found = (found as JsonObject)[key];
-  }
-  return found;
-}
-
-/** Returns the text with percent-encoding decoded, or unchanged if the encoding is invalid. */
-export function unescaped(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
-}
-
 /**
  * Makes unique ids without spaces, which HTML forbids. None starts with a colon, because the script of the
  * page uses such ids.
@@ -205,17 +144,7 @@ class Ids {
   /** Ids that the page itself uses. */
   readonly #taken = new Set([
     '',
-    'authorize',
-    'count',
-    'main',
-    'menu',
-    'nav',
-    'none',
-    'say',
-    'schemas',
-    'search',
-    'theme',
-    'top',
+    ...'authorize count main menu nav none say schemas search theme top'.split(' '),
   ]);
 
   of(wanted: string): string {
@@ -235,111 +164,67 @@ function sectionsOf(root: JsonObject, ids: Ids): Section[] {
   const described = new Map(
     list(root['tags']).map((tag) => [text(record(tag)['name']) ?? '', text(record(tag)['description'])]),
   );
-  const byTag = new Map<string, Operation[]>([
-    ['', []],
-    ...[...described.keys()].map((name) => [name, []] as [string, Operation[]]),
-  ]);
-  for (const [path, entry] of Object.entries(record(root['paths']))) {
-    const item = resolve(root, entry);
-    for (const method of methodsIn(item)) {
-      const declared = record(item[method]);
-      const tag = text(list(declared['tags'])[0]) ?? '';
-      const operations = byTag.get(tag) ?? [];
-      byTag.set(tag, operations);
-      operations.push(operationOf(root, { path, method, item, declared }, ids));
-    }
-  }
-  return [...byTag]
-    .filter(([, operations]) => operations.length > 0)
-    .map(([name, operations]) => ({
+  const tagged = Object.entries(record(root['paths'])).flatMap(([path, item]) =>
+    operationsOf(root, item).map((read) => ({
+      tag: text(list(read.operation['tags'])[0]) ?? '',
+      operation: operationOf(root, path, read, ids),
+    })),
+  );
+  const byTag = Map.groupBy(tagged, ({ tag }) => tag);
+  return [...new Set(['', ...described.keys(), ...byTag.keys()])]
+    .filter((name) => byTag.has(name))
+    .map((name) => ({
       id: ids.of(name === '' ? 'operations' : `tag/${name}`),
       name: name === '' ? 'Operations' : name,
       description: described.get(name),
-      operations,
+      operations: byTag.get(name)!.map(({ operation }) => operation),
     }));
 }
 
 /** Returns the webhooks as a section, or undefined if there are none. */
 function webhooksOf(root: JsonObject, ids: Ids): Section | undefined {
-  const operations = Object.entries(record(root['webhooks'])).flatMap(([path, entry]) => {
-    const item = resolve(root, entry);
-    return methodsIn(item).map((method) =>
-      operationOf(root, { path, method, item, declared: record(item[method]), isWebhook: true }, ids),
-    );
-  });
+  const operations = Object.entries(record(root['webhooks'])).flatMap(([name, item]) =>
+    operationsOf(root, item).map((read) => ({ ...operationOf(root, name, read, ids), isWebhook: true })),
+  );
   return operations.length === 0
     ? undefined
     : { id: ids.of('webhooks'), name: 'Webhooks', description: undefined, operations };
 }
 
-/** Returns the operations of a path item. */
-function methodsIn(item: JsonObject): string[] {
-  return Object.keys(item).filter(
-    (method) => METHODS.has(method) && typeof item[method] === 'object' && item[method] !== null,
-  );
-}
-
-function callbacksOf(root: JsonObject, declared: unknown): Callback[] {
-  return Object.entries(record(declared)).flatMap(([name, callback]) =>
-    Object.entries(resolve(root, callback)).flatMap(([expression, entry]) => {
-      const item = resolve(root, entry);
-      return methodsIn(item).map((method) => {
-        const body = bodyOf(root, record(item[method])['requestBody']);
-        return { name, method, expression, body };
-      });
-    }),
-  );
-}
-
-interface Declared {
-  readonly path: string;
-  readonly method: string;
-  readonly item: JsonObject;
-  readonly declared: JsonObject;
-  readonly isWebhook?: boolean;
-}
-
-function operationOf(
-  root: JsonObject,
-  { path, method, item, declared, isWebhook = false }: Declared,
-  ids: Ids,
-): Operation {
-  const summary = text(declared['summary']) ?? text(item['summary']);
+function operationOf(root: JsonObject, path: string, read: ReadOperation, ids: Ids): Operation {
+  const { method, item, operation, security } = read;
+  const summary = text(operation['summary']) ?? text(item['summary']);
   return {
-    id: ids.of(text(declared['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
+    id: ids.of(text(operation['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
     method,
     path,
     // omits the summary if it only repeats the method and path
     summary: summary === `${method.toUpperCase()} ${path}` ? undefined : summary,
-    description: text(declared['description']) ?? text(item['description']),
-    isDeprecated: declared['deprecated'] === true,
-    parameters: parametersOf(root, [...list(item['parameters']), ...list(declared['parameters'])]),
-    body: bodyOf(root, declared['requestBody']),
-    responses: Object.entries(record(declared['responses'])).map(([status, response]) =>
-      responseOf(root, status, response),
+    description: text(operation['description']) ?? text(item['description']),
+    isDeprecated: operation['deprecated'] === true,
+    parameters: read.parameters.flatMap(parameterOf),
+    body: bodyOf(read),
+    responses: Object.entries(read.responses).map(([status, response]) => responseOf(root, status, response)),
+    callbacks: callbacksOf(root, operation).flatMap(([name, expression, sent]) =>
+      operationsOf(root, sent).map((request) => ({
+        name,
+        method: request.method,
+        expression,
+        body: bodyOf(request),
+      })),
     ),
-    callbacks: callbacksOf(root, declared['callbacks']),
-    isWebhook,
-    security: list(declared['security'] ?? root['security']).map((alternative) =>
-      Object.entries(record(alternative)).map(
-        ([scheme, scopes]) => [scheme, list(scopes).map(String)] as const,
-      ),
-    ),
+    isWebhook: false,
+    security,
   };
 }
 
-/**
- * Merges parameters. Of several with one name and place, the last is used, so the operation's replace those
- * of its path.
- */
-function parametersOf(root: JsonObject, declared: readonly unknown[]): Parameter[] {
-  const byName = new Map<string, Parameter>();
-  for (const entry of declared) {
-    const parameter = resolve(root, entry);
-    const [name, place] = [text(parameter['name']), text(parameter['in'])];
-    if (name === undefined || place === undefined) continue;
-    const [content] = contentsOf(parameter['content']);
-    byName.set(`${place} ${name}`, {
+/** Returns a parameter as a list; an empty list if its name or place is missing. */
+function parameterOf(parameter: JsonObject): Parameter[] {
+  const [name, place] = [text(parameter['name']), text(parameter['in'])];
+  if (name === undefined || place === undefined) return [];
+  const [content] = contentsOf(parameter['content']);
+  return [
+    {
       name,
       in: place,
       isRequired: parameter['required'] === true,
@@ -347,14 +232,12 @@ function parametersOf(root: JsonObject, declared: readonly unknown[]): Parameter
       description: text(parameter['description']),
       schema: parameter['schema'] ?? content?.schema,
       examples: content?.examples ?? examplesOf(parameter),
-    });
-  }
-  return [...byName.values()];
+    },
+  ];
 }
 
-function bodyOf(root: JsonObject, declared: unknown): RequestBody | undefined {
-  if (declared === undefined) return undefined;
-  const body = resolve(root, declared);
+function bodyOf({ body }: ReadOperation): RequestBody | undefined {
+  if (body === undefined) return undefined;
   return {
     isRequired: body['required'] === true,
     description: text(body['description']),
@@ -362,8 +245,7 @@ function bodyOf(root: JsonObject, declared: unknown): RequestBody | undefined {
   };
 }
 
-function responseOf(root: JsonObject, status: string, declared: unknown): DocumentedResponse {
-  const response = resolve(root, declared);
+function responseOf(root: JsonObject, status: string, response: JsonObject): DocumentedResponse {
   return {
     status,
     description: text(response['description']) ?? '',

@@ -27,13 +27,8 @@ const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t
 /** Returns a description as blocks, or an empty result for an empty text. */
 export function prose(text: string | undefined): Markup {
   if (text === undefined || text.trim() === '') return NOTHING;
-  return blocks(
-    text
-      .slice(0, MOST_CHARACTERS)
-      .trim()
-      .split(/\r\n|\r|\n/),
-    0,
-  );
+  const read = text.slice(0, MOST_CHARACTERS).trim();
+  return blocks(read.split(/\r\n|\r|\n/), 0);
 }
 
 /** Returns a description as one line: emphasis, code and links only. */
@@ -74,15 +69,12 @@ function blockAt(lines: readonly string[], at: number, depth: number): readonly 
     at + 1,
     endOf(lines, at + 1, (each, index) => !startsBlock(lines, index, each)),
   );
-  return [
-    html`<p>${inline(
-      lines
-        .slice(at, end)
-        .map((each) => each.trimStart())
-        .join('\n'),
-    )}</p>`,
-    end,
-  ];
+  return [html`<p>${flow(lines.slice(at, end))}</p>`, end];
+}
+
+/** Returns the lines of a paragraph as one text. */
+function flow(lines: readonly string[]): Markup {
+  return inline(lines.map((line) => line.trimStart()).join('\n'));
 }
 
 function endOf(
@@ -146,12 +138,7 @@ function isWithin(lines: readonly string[], at: number, line: string, indent: nu
 /** Returns the content of a list item. A single paragraph needs no element of its own. */
 function itemOf(lines: readonly string[], depth: number): Markup {
   const end = endOf(lines, 0, (line, index) => index === 0 || !startsBlock(lines, index, line));
-  return html`${inline(
-    lines
-      .slice(0, end)
-      .map((line) => line.trimStart())
-      .join('\n'),
-  )}${blocks(lines.slice(end), depth)}`;
+  return html`${flow(lines.slice(0, end))}${blocks(lines.slice(end), depth)}`;
 }
 
 function indentOf(line: string): number {

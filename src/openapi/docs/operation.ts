@@ -5,8 +5,8 @@
 import { http } from '../../base/node-http.ts';
 import { inline, prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
-import { record, text } from './document.ts';
-import { isFile } from './schema.ts';
+import { isFile, record, text } from '../reader.ts';
+import { factsOf } from './schema.ts';
 import type {
   Callback,
   DocumentedResponse,
@@ -20,12 +20,12 @@ import type { Markup } from './markup.ts';
 import type { SchemaWriter } from './schema.ts';
 
 /** Places of parameters, in the order in which a request has them. */
-const PLACES: readonly (readonly [place: string, title: string])[] = [
-  ['path', 'Path parameters'],
-  ['query', 'Query parameters'],
-  ['header', 'Headers'],
-  ['cookie', 'Cookies'],
-];
+const PLACES: Readonly<Record<string, string>> = {
+  path: 'Path parameters',
+  query: 'Query parameters',
+  header: 'Headers',
+  cookie: 'Cookies',
+};
 /** Maximum number of characters of a shown example. */
 const MOST_CHARACTERS = 20_000;
 /** Maximum number of examples of one content. */
@@ -72,16 +72,12 @@ function schemeMarkup([scheme, scopes]: readonly [string, readonly string[]]): M
 }
 
 function parametersMarkup(parameters: readonly Parameter[], schemas: SchemaWriter): Markup {
-  const groups = PLACES.map(
-    ([place, title]) => [title, parameters.filter((parameter) => parameter.in === place)] as const,
-  ).filter(([, found]) => found.length > 0);
-  return joined(
-    groups.map(
-      ([title, found]) =>
-        html`<h4>${title}</h4><ul class="f">${found.map((parameter) => parameterMarkup(parameter, schemas))}</ul>`,
-    ),
-    '',
-  );
+  const groups = Object.entries(PLACES).map(([place, title]) => {
+    const found = parameters.filter((parameter) => parameter.in === place);
+    const items = found.map((parameter) => parameterMarkup(parameter, schemas));
+    return found.length > 0 && html`<h4>${title}</h4><ul class="f">${items}</ul>`;
+  });
+  return html`${groups}`;
 }
 
 function parameterMarkup(
@@ -89,7 +85,7 @@ function parameterMarkup(
   schemas: SchemaWriter,
 ): Markup {
   const said = description ?? text(record(schema)['description']);
-  return html`<li><code>${name}</code> <span class="t">${schemas.type(schema)}</span>${isRequired && html` <em>required</em>`}${isDeprecated && html` <s>deprecated</s>`}${prose(said)}${schemas.facts(
+  return html`<li><code>${name}</code> <span class="t">${schemas.type(schema)}</span>${isRequired && html` <em>required</em>`}${isDeprecated && html` <s>deprecated</s>`}${prose(said)}${factsOf(
     schema,
     examples.map(({ value }) => value),
   )}${record(schema)['$ref'] === undefined && schemas.members(schema)}`;
@@ -101,11 +97,9 @@ function bodyMarkup({ isRequired, description, contents }: RequestBody, schemas:
 
 /** Writes each success response separately, and groups errors with equal content. */
 function responsesMarkup(responses: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
-  const groups = new Map<string, DocumentedResponse[]>();
-  for (const response of responses) {
-    const likeness = /^[23]/.test(response.status) ? response.status : JSON.stringify(response.contents);
-    groups.set(likeness, [...(groups.get(likeness) ?? []), response]);
-  }
+  const groups = Map.groupBy(responses, ({ status, contents }) =>
+    /^[23]/.test(status) ? status : JSON.stringify(contents),
+  );
   return html`<h4>Responses</h4>${[...groups.values()].map((group) => (group.length === 1 ? responseMarkup(group[0]!, schemas) : errorsMarkup(group, schemas)))}`;
 }
 
@@ -152,11 +146,9 @@ function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Ma
 
 /** Writes the contents of a body. Media types with one schema share its description. */
 function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
-  const groups = new Map<string, MediaContent[]>();
-  for (const content of contents) {
-    const likeness = JSON.stringify([content.schema, content.examples, [...content.fieldTypes]]);
-    groups.set(likeness, [...(groups.get(likeness) ?? []), content]);
-  }
+  const groups = Map.groupBy(contents, ({ schema, examples, fieldTypes }) =>
+    JSON.stringify([schema, examples, [...fieldTypes]]),
+  );
   return joined(
     [...groups.values()].map((group) => contentMarkup(group, schemas, isWhole)),
     '',
@@ -169,7 +161,7 @@ function contentMarkup(group: readonly MediaContent[], schemas: SchemaWriter, is
   return html`<p class="t">${joined(
     group.map(({ type }) => html`<code>${type}</code>`),
     ' or ',
-  )} ${isBinary ? '' : schemas.type(schema)}</p>${schemas.facts(schema)}${isWhole && schemas.members(schema, fieldTypes)}${examples.slice(0, MOST_EXAMPLES).map(exampleMarkup)}`;
+  )} ${isBinary ? '' : schemas.type(schema)}</p>${factsOf(schema)}${isWhole && schemas.members(schema, fieldTypes)}${examples.slice(0, MOST_EXAMPLES).map(exampleMarkup)}`;
 }
 
 function exampleMarkup({ name, value }: Example): Markup {

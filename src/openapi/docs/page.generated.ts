@@ -21,23 +21,23 @@ ui-monospace, 'SF Mono', SFMono-Regular, Menlo, Consolas, 'Liberation Mono', 'De
 *{box-sizing:border-box}
 html{scroll-padding-top:4.5rem;-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--bg);color:var(--text);font:
-15px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif}
-h1,h2,h3,h4,p,ul,ol,dl,dd,pre,figure{margin:0;padding:0}
-h1{font-size:1.75rem;line-height:1.2;letter-spacing:-0.02em;overflow-wrap:anywhere}
-h2{font-size:1.25rem;letter-spacing:-0.01em;overflow-wrap:anywhere}
+15px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;overflow-wrap:anywhere}
+:is(h1, h2, h3, h4, p, ul, ol, dl, dd, pre){margin:0;padding:0}
+h1{font-size:1.75rem;line-height:1.2;letter-spacing:-0.02em}
+h2{font-size:1.25rem;letter-spacing:-0.01em}
 h3{font-size:inherit;font-weight:500}
 h4{font-size:0.8125rem;font-weight:650;margin:1.5rem 0 0.5rem;padding-bottom:0.375rem;border-bottom:1px solid var(--line)}
 code,pre,textarea.c,.m{font-family:var(--mono);font-size:0.8125rem}
-code{overflow-wrap:anywhere}
 a{color:var(--accent);text-underline-offset:0.15em}
 p code,li p code{background:var(--hover);padding:0.1em 0.3em;border-radius:0.25rem}
 pre{background:var(--hover);padding:0.75rem 0.875rem;border-radius:0.5rem;overflow:auto;max-height:26rem;line-height:1.5;tab-size:2}
-pre.w{white-space:pre-wrap;overflow-wrap:anywhere}
-s{text-decoration:none;color:var(--warn);font-size:0.75rem;font-weight:600}
-em{font-style:normal;color:var(--bad);font-size:0.75rem;font-weight:600}
+pre.w{white-space:pre-wrap}
+:is(s, em){font-style:normal;font-size:0.75rem;font-weight:600}
+s{text-decoration:none;color:var(--warn)}
+em{color:var(--bad)}
 small{font-size:0.75rem;color:var(--soft);margin-left:0.35em}
 summary{cursor:pointer}
-button,input,select,textarea{font:inherit;color:inherit}
+:is(button, input, select, textarea){font:inherit;color:inherit}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px}
 [hidden]{display:none !important}
 html:not(.js) .j{display:none}
@@ -48,7 +48,6 @@ html:not(.js) .j{display:none}
 .brand{font-weight:650;color:var(--text);text-decoration:none;white-space:nowrap;overflow:hidden;text-overflow:ellipsis;flex:0 1 auto;min-width:0}
 .search{position:relative;flex:1 1 20rem;max-width:34rem;margin:0 auto}
 .search input{width:100%;height:2.25rem;padding:0 2.5rem 0 0.875rem;border:1px solid var(--edge);border-radius:0.5rem;background:var(--bg)}
-.search input::placeholder{color:var(--soft);opacity:1}
 .search kbd{position:absolute;right:0.5rem;top:0.4375rem;border:1px solid var(--line);border-radius:0.25rem;padding:0 0.4375rem;font:inherit;font-size:0.8125rem;line-height:1.25rem;color:var(--soft);background:var(--side)}
 .search input:focus + kbd,.search input:not(:placeholder-shown) + kbd{display:none}
 .button{display:inline-flex;align-items:center;gap:0.4rem;height:2.25rem;padding:0 0.875rem;border:1px solid var(--line);border-radius:0.5rem;background:var(--bg);cursor:pointer;white-space:nowrap;font-weight:550;font-size:0.875rem}
@@ -58,82 +57,75 @@ a.button{color:inherit;text-decoration:none}
 .button.main:hover{filter:brightness(1.1)}
 .button.icon{width:2.25rem;padding:0;justify-content:center}
 .button.small{height:1.75rem;padding:0 0.625rem;font-size:0.8125rem}
-.theme::before{content:'';width:0.875rem;height:0.875rem;border-radius:50%;border:1.5px solid currentColor;background:linear-gradient(90deg, currentColor 50%, transparent 50%)}
 .menu{display:none}
 .shell{display:grid;grid-template-columns:18rem minmax(0, 1fr)}
-nav{position:sticky;top:3.5rem;height:calc(100vh - 3.5rem);height:calc(100dvh - 3.5rem);overflow-y:auto;padding:1rem 0.75rem 3rem;border-right:1px solid var(--line);background:var(--side);font-size:0.8125rem;scrollbar-width:thin}
+nav{position:sticky;top:3.5rem;height:calc(100dvh - 3.5rem);overflow-y:auto;padding:1rem 0.75rem 3rem;border-right:1px solid var(--line);background:var(--side);font-size:0.8125rem;scrollbar-width:thin}
 nav ul{list-style:none}
-nav summary,nav .h{display:block;padding:0.5rem 0.5rem 0.375rem;font-weight:650;color:var(--text);text-decoration:none;list-style:none;border-radius:0.375rem;overflow-wrap:anywhere}
-nav summary::-webkit-details-marker{display:none}
-nav summary::before{content:'';display:inline-block;width:0.35rem;height:0.35rem;margin:0 0.6rem 0.12rem 0.15rem;border:solid var(--soft);border-width:0 1.5px 1.5px 0;transform:rotate(-45deg)}
-nav details[open] > summary::before{transform:rotate(45deg)}
-nav summary:hover,nav a:hover{background:var(--hover)}
+nav :is(summary, .h){padding:0.5rem 0.5rem 0.375rem;font-weight:650;color:var(--text);text-decoration:none;border-radius:0.375rem}
+nav .h{display:block}
+nav :is(summary, a):hover{background:var(--hover)}
 nav li a{display:flex;gap:0.5rem;align-items:baseline;padding:0.25rem 0.5rem;border-radius:0.375rem;color:var(--text);text-decoration:none;line-height:1.4}
-nav li a span{overflow-wrap:anywhere;min-width:0}
+nav li a span{min-width:0}
 nav li a.here{background:var(--hover);box-shadow:inset 2px 0 var(--accent)}
 nav .m{flex:none;width:2.375rem;font-size:0.625rem;background:none;padding:0;text-align:left;min-width:0}
 main{min-width:0;max-width:84rem;padding:2.25rem clamp(1rem, 3.5vw, 3rem) 6rem}
 main:focus{outline:none}
 .intro{max-width:46rem;margin-bottom:2.5rem}
 .intro .lead{font-size:1.0625rem;margin-top:0.5rem}
-.intro h1 small{font-size:0.8125rem;font-weight:550;letter-spacing:0;vertical-align:middle;padding:0.2rem 0.5rem;border:1px solid var(--line);border-radius:1rem;margin-left:0.5rem;overflow-wrap:anywhere}
+.intro h1 small{font-size:0.8125rem;font-weight:550;letter-spacing:0;vertical-align:middle;padding:0.2rem 0.5rem;border:1px solid var(--line);border-radius:1rem;margin-left:0.5rem}
 .intro p,.about p,.d > p,:is(.intro, .about, .d, li, blockquote) > :is(ul:not(.f), ol, blockquote, pre, .g){margin-top:0.625rem}
 :is(.intro, .about, .d, .peek, li, blockquote) > :is(ul:not(.f), ol){padding-left:1.25rem}
 blockquote{margin:0;padding-left:0.75rem;border-left:3px solid var(--line);color:var(--soft)}
 hr{border:0;border-top:1px solid var(--line);margin:1rem 0 0}
 .g{overflow-x:auto}
 table{border-collapse:collapse;font-size:0.875rem}
-th,td{border:1px solid var(--line);padding:0.25rem 0.625rem;text-align:left;vertical-align:top}
+:is(th, td){border:1px solid var(--line);padding:0.25rem 0.625rem;text-align:left;vertical-align:top}
 th{background:var(--side)}
 .ac{text-align:center}
 .ar{text-align:right}
-.intro .facts{display:flex;flex-wrap:wrap;gap:0.25rem 1.25rem;color:var(--soft);font-size:0.875rem;margin-top:1rem}
+.intro .facts{display:flex;flex-wrap:wrap;gap:0.25rem 1.25rem;margin-top:1rem}
 section{margin-bottom:2.5rem}
 .about{max-width:46rem;color:var(--soft)}
 .list{margin-top:0.875rem;border:1px solid var(--line);border-radius:0.75rem;background:var(--bg);overflow:clip;container-type:inline-size}
 .none{padding:1rem 0;color:var(--soft)}
-.m{display:inline-block;min-width:4rem;padding:0.0625rem 0.5rem;border-radius:0.375rem;text-align:center;font-size:0.6875rem;font-weight:700;letter-spacing:0.02em;line-height:1.375rem;color:var(--c, var(--soft));background:color-mix(in srgb, var(--c, var(--soft)) 11%, var(--bg))}
+.m{display:inline-block;min-width:4rem;padding:0.0625rem 0.5rem;border-radius:0.375rem;text-align:center;font-size:0.6875rem;font-weight:700;letter-spacing:0.02em;line-height:1.375rem;white-space:nowrap;color:var(--c, var(--soft));background:color-mix(in srgb, var(--c, var(--soft)) 11%, var(--bg))}
 .get{--c:var(--good)}
 .post{--c:var(--accent)}
 .put{--c:var(--warn)}
 .patch{--c:var(--patch)}
 .delete{--c:var(--bad)}
-.many .op,.many .sc{content-visibility:auto;contain-intrinsic-size:auto 3rem}
-.op{border-bottom:1px solid var(--line)}
-.op:last-child{border-bottom:0}
-.many .op[open],.many .sc[open]{content-visibility:visible}
-.op > summary,.sc > summary{display:flex;flex-wrap:wrap;align-items:center;gap:0.25rem 0.75rem;padding:0.75rem 1rem;list-style:none}
-.op > summary::-webkit-details-marker,.sc > summary::-webkit-details-marker{display:none}
-.op > summary:hover,.sc > summary:hover{background:var(--hover)}
-.op > summary:focus-visible,.sc > summary:focus-visible{outline-offset:-3px;border-radius:0.375rem}
+.many :is(.op, .sc){content-visibility:auto;contain-intrinsic-size:auto 3rem}
+:is(.op, .sc):not(:last-child){border-bottom:1px solid var(--line)}
+.many :is(.op, .sc)[open]{content-visibility:visible}
+:is(.op, .sc) > summary{display:flex;flex-wrap:wrap;align-items:center;gap:0.25rem 0.75rem;padding:0.75rem 1rem;list-style:none}
+:is(.op, .sc) > summary::-webkit-details-marker{display:none}
+:is(.op, .sc) > summary:hover{background:var(--hover)}
+:is(.op, .sc) > summary:focus-visible{outline-offset:-3px;border-radius:0.375rem}
 .op[open]{box-shadow:inset 3px 0 var(--c, var(--soft))}
 .op[open] > summary{background:var(--side);border-bottom:1px solid var(--line)}
 .op h3{display:flex;align-items:baseline;gap:0.75rem;min-width:min(42%, 30rem)}
 .op h3 code{font-size:0.875rem}
 .op h3 i{font-style:normal;color:var(--c, var(--soft))}
-.s{color:var(--soft);font-size:0.875rem;min-width:0;overflow-wrap:anywhere}
-.hit{font:0.75rem var(--mono);color:var(--accent);overflow-wrap:anywhere}
-.l{flex:none;width:0.75rem;height:0.5625rem;border-radius:0.125rem;background:var(--soft);position:relative;margin:0.25rem 0.125rem 0}
-.l::before{content:'';position:absolute;left:0.1875rem;top:-0.3125rem;width:0.375rem;height:0.375rem;border:1.5px solid var(--soft);border-bottom:0;border-radius:0.25rem 0.25rem 0 0;box-sizing:border-box}
+:is(.s, .a, .facts){color:var(--soft);font-size:0.875rem;min-width:0}
+.hit{font:0.75rem var(--mono);color:var(--accent)}
+.l{flex:none;width:12px;height:14px;margin:0 0.125rem;background:var(--soft);clip-path:path('M0 6h12v8H0zM2 6V4a4 4 0 0 1 8 0v2H8.5V4a2.5 2.5 0 0 0-5 0v2z')}
 .op > summary > .l{margin-left:auto}
-.dot{margin-top:0.375rem}
-.dot.on,.dot.on::before{background:var(--good);border-color:var(--good)}
-.dot.on::before{background:none}
-.b{scroll-margin-top:3.25rem;padding:1rem 1.25rem 1.5rem;display:grid;gap:1.5rem;overflow-wrap:anywhere}
+.dot.on{background:var(--good)}
+.b{scroll-margin-top:3.25rem;padding:1rem 1.25rem 1.5rem;display:grid;gap:1.5rem}
 .d{min-width:0}
 .d > :first-child{margin-top:0}
-.a{font-size:0.875rem;color:var(--soft);margin-top:0.625rem}
+.a{margin-top:0.625rem}
 .a .l{display:inline-block;margin:0 0.375rem 0 0.125rem}
 .f{list-style:none}
-.f > li{padding:0.5rem 0;border-top:1px solid var(--line)}
-.f > li:first-child{border-top:0;padding-top:0.125rem}
+.f > li{padding:0.5rem 0}
+.f > li:first-child{padding-top:0.125rem}
+.f > li + li{border-top:1px solid var(--line)}
 .f > li > code:first-child{font-weight:650}
-.f > li > p{font-size:0.875rem;margin-top:0.125rem}
-.f .f{margin:0.375rem 0 0;padding-left:0.875rem;border-left:2px solid var(--line)}
-.f.peek{margin-top:0.375rem;padding-left:0.875rem;border-left:2px solid var(--line)}
-.peek > p{font-size:0.875rem}
+.f > li > p{margin-top:0.125rem}
+.f > li > p,.peek > p{font-size:0.875rem}
+.f .f,.f.peek{margin-top:0.375rem;padding-left:0.875rem;border-left:2px solid var(--line)}
 .f.peek > .f{margin:0;padding:0;border:0}
-.t{font-size:0.8125rem;color:var(--soft);overflow-wrap:anywhere}
+.t{font-size:0.8125rem;color:var(--soft)}
 p.t{margin:0.375rem 0}
 .t > code{color:var(--text)}
 .k{font-size:0.8125rem !important;color:var(--soft)}
@@ -147,48 +139,41 @@ p.r,.r > summary{padding:0.4375rem 0.75rem}
 .r em{color:var(--soft);font-weight:500}
 details.r > :not(summary){margin-left:0.75rem;margin-right:0.75rem}
 details.r > :last-child:not(summary){margin-bottom:0.75rem}
-.r > b,.r > summary > b,.st > b{display:inline-block;min-width:2rem}
-.c2{color:var(--good)}
-.c3{color:var(--accent)}
-.c4{color:var(--warn)}
+:is(.r, .r > summary, .st) > b{display:inline-block;min-width:2rem}
+:is(.c2, .js-s){color:var(--good)}
+:is(.c3, .js-k){color:var(--accent)}
+:is(.c4, .js-n){color:var(--warn)}
 .c5{color:var(--bad)}
 .e{margin-top:0.5rem;font-size:0.875rem}
-.e summary{color:var(--soft);font-size:0.8125rem}
 .e pre{margin-top:0.375rem}
-.sc{border-bottom:1px solid var(--line)}
-.sc:last-child{border-bottom:0}
 .sc h3{font-family:var(--mono);font-size:0.875rem}
 .y{align-self:start;border:1px solid var(--line);border-radius:0.625rem;background:var(--side);min-width:0;font-size:0.875rem}
 .y form{padding:0.875rem 1rem 1rem}
 .y h4{border:0;margin:0;padding:0;font-size:0.875rem}
 .bar{display:flex;align-items:center;justify-content:space-between;gap:0.5rem;min-height:2rem}
 .bar p{min-width:0}
-.y label,dialog label{display:block;margin:0.625rem 0 0.1875rem;font-size:0.8125rem}
-.y label code,dialog label code{font-weight:650}
+:is(.y, dialog) label{display:block;margin:0.625rem 0 0.1875rem;font-size:0.8125rem}
+:is(.y, dialog) label code{font-weight:650}
 .in{width:100%;min-height:2.125rem;padding:0.3125rem 0.625rem;border:1px solid var(--edge);border-radius:0.4375rem;background:var(--bg)}
 textarea.in{display:block;resize:vertical;line-height:1.5}
 .in.wrong{border-color:var(--bad)}
-.in::placeholder{color:var(--soft);opacity:1}
+:is(.in, .search input)::placeholder{color:var(--soft);opacity:1}
 .wrongs{color:var(--bad);font-size:0.8125rem;margin-top:0.25rem}
 .go{display:flex;gap:0.5rem;margin-top:0.875rem}
 .go .main{flex:1;justify-content:center}
 .y .need{margin-top:0.5rem;color:var(--soft)}
 .curl{border-top:1px solid var(--line);padding:0.5rem 1rem}
-.curl summary{font-size:0.8125rem;color:var(--soft)}
+:is(.curl, .e) summary{font-size:0.8125rem;color:var(--soft)}
 .curl .go{align-items:center}
 .curl select{flex:1}
-.curl pre,.out pre{margin-top:0.375rem;background:var(--bg);border:1px solid var(--line)}
+:is(.curl, .out) pre{margin-top:0.375rem;background:var(--bg);border:1px solid var(--line)}
 .out{border-top:1px solid var(--line);padding:0.75rem 1rem 1rem}
 .out:empty{display:none}
 .out img{display:block;max-width:100%;margin-top:0.375rem;border:1px solid var(--line);border-radius:0.375rem}
 .st b{font-size:1rem}
 .heads{font-size:0.8125rem;margin-top:0.375rem}
 .heads dl{display:grid;grid-template-columns:minmax(6rem, auto) minmax(0, 1fr);gap:0.125rem 0.75rem;margin-top:0.375rem}
-.heads dt{color:var(--soft);overflow-wrap:anywhere}
-.heads dd{overflow-wrap:anywhere}
-.js-k{color:var(--accent)}
-.js-s{color:var(--good)}
-.js-n{color:var(--warn)}
+.heads dt{color:var(--soft)}
 .js-l{color:var(--patch)}
 dialog{width:min(32rem, calc(100vw - 2rem));max-height:calc(100dvh - 4rem);padding:1.25rem 1.5rem 1.5rem;border:1px solid var(--line);border-radius:0.75rem;background:var(--bg);color:var(--text)}
 dialog::backdrop{background:rgb(0 0 0/0.45)}
@@ -215,21 +200,18 @@ main{padding-top:1.5rem}
 .b{padding:0.875rem 1rem 1.25rem}
 h1{font-size:1.5rem}
 }
-@media (prefers-reduced-motion:no-preference){nav summary::before{transition:transform 0.12s}
-.button,.x{transition:background 0.12s}
-}
 @media (forced-colors:active){.m,.button{border:1px solid}
 .l{background:CanvasText}
 }
-@media print{.top,nav,.y,.x{display:none !important}
+@media print{:is(.top, nav, .y, .x){display:none !important}
 .shell{display:block}
 main{max-width:none;padding:0}
 .list{overflow:visible;border-radius:0}
-.many .op,.many .sc{content-visibility:visible}
+.many :is(.op, .sc){content-visibility:visible}
 details::details-content{content-visibility:visible;display:block;height:auto}
 .b{display:block !important}
 pre{max-height:none;white-space:pre-wrap}
-.op > summary,.sc > summary,.r > summary{break-after:avoid}
+:is(.op, .sc, .r) > summary{break-after:avoid}
 .f > li{break-inside:avoid}
 }
 </style>
@@ -995,9 +977,6 @@ const item = resolved(openApi.paths?.[path]);
 const operation = item[method.toLowerCase()];
 if (!operation) return;
 panel.append(contentOf(':try'));
-const copyLink = panel.querySelector('.bar .button');
-const link = () => \`\${location.href.split('#')[0]}#\${encodeURIComponent(body.id)}\`;
-copyLink.addEventListener('click', () => copy(link(), copyLink));
 startForm(panel, { method, path, item, operation });
 }
 function startForm(panel, { method, path, item, operation }) {
@@ -1190,7 +1169,7 @@ const wrong = make('p', { class: 'wrongs', id: \`\${id}-wrong\` });
 const given = { id, class: 'in c', spellcheck: 'false', 'aria-describedby': wrong.id };
 const area = make('textarea', given);
 area.addEventListener('input', () => {
-const isWrong = isJson && area.value !== '' && !isJsonText(area.value);
+const isWrong = isJson && area.value !== '' && jsonOf(area.value) === undefined;
 wrong.textContent = isWrong ? 'Not valid JSON' : '';
 area.classList.toggle('wrong', isWrong);
 });
@@ -1201,17 +1180,24 @@ area.rows = Math.min(Math.max(area.value.split('\\n').length, 3), 24);
 const read = () => (area.value === '' && !isRequired ? undefined : { type, text: area.value });
 return { elements: [label, area, wrong], read };
 }
-function isJsonText(text) {
+function jsonOf(text) {
 try {
-JSON.parse(text);
-return true;
+return JSON.parse(text);
 } catch {
-return false;
+return undefined;
 }
+}
+function formField(schema) {
+if (schema.items) return { ...schema, items: formField(resolved(schema.items)) };
+return schema.contentMediaType && !schema.contentEncoding ? { ...schema, format: 'binary' } : schema;
 }
 function formEditor(type, schema, example, encoding) {
 const required = schema.required ?? [];
-const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member)]);
+const isMultipart = type.startsWith('multipart/');
+const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [
+name,
+isMultipart ? formField(resolved(member)) : resolved(member),
+]);
 const fields = members
 .filter(([, member]) => !member.readOnly)
 .map(([name, member]) =>
@@ -1226,7 +1212,6 @@ mediaType: encoding[name]?.contentType,
 const parts = () => fields.flatMap(({ name, values }) => values().map((value) => [name, value]));
 const input = () =>
 Object.fromEntries(fields.map((field) => [field.name, typedValue(field.schema, field.values())]));
-const isMultipart = type.startsWith('multipart/');
 return {
 elements: fields.flatMap(({ elements }) => elements),
 read: () => ({ type, isMultipart, parts: parts(), input: input() }),
@@ -1275,7 +1260,8 @@ if (text === undefined || text instanceof File) return text;
 if (type === 'boolean') return text === 'true';
 const isNumber = (type === 'integer' || type === 'number') && Number.isFinite(Number(text));
 if (isNumber) return Number(text);
-return type === 'object' && isJsonText(text) ? JSON.parse(text) : text;
+const value = type === 'object' ? jsonOf(text) : undefined;
+return value === undefined ? text : value;
 }
 function base() {
 for (const { url, variables } of openApi.servers ?? []) {
@@ -1292,9 +1278,10 @@ function queryOf({ name, style, explode }, schema, texts) {
 const type = typeName(schema);
 if (type === 'array' && explode === false)
 return [\`\${encodeURIComponent(name)}=\${texts.map(encodeURIComponent).join(SEPARATORS[style] ?? ',')}\`];
-if (type === 'object' && isJsonText(texts[0])) {
+const members = type === 'object' ? jsonOf(texts[0]) : undefined;
+if (members) {
 const nameOf = (key) => (style === 'deepObject' ? \`\${name}[\${key}]\` : key);
-return Object.entries(JSON.parse(texts[0])).map(([key, value]) => pairOf(nameOf(key), asText(value)));
+return Object.entries(members).map(([key, value]) => pairOf(nameOf(key), asText(value)));
 }
 return texts.map((text) => pairOf(name, text));
 }
@@ -1368,9 +1355,8 @@ return \`\${formCode(body)}const response = await fetch(\${textLiteral(url)}\${g
 function bodyLiteral({ text, parts, type }) {
 if (parts) return 'form';
 if (text === undefined) return 'file';
-return /[/+]json/.test(type) && isJsonText(text)
-? \`JSON.stringify(\${literalOf(JSON.parse(text), '  ')})\`
-: textLiteral(text);
+const value = /[/+]json/.test(type) ? jsonOf(text) : undefined;
+return value === undefined ? textLiteral(text) : \`JSON.stringify(\${literalOf(value, '  ')})\`;
 }
 function formCode(body) {
 if (!body?.parts) return '';
@@ -1383,8 +1369,9 @@ const MEMBERS = { path: 'params', query: 'query', header: 'headers', cookie: 'co
 function clientCode({ operation, inputs, body }) {
 const groups = Object.entries(MEMBERS).map(([place, member]) => [member, inputs[place]]);
 const given = Object.fromEntries(groups.filter(([, values]) => Object.keys(values).length > 0));
+const json = body?.text === undefined ? undefined : jsonOf(body.text);
 if (body?.parts) given.form = body.input;
-else if (body) given.body = isJsonText(body.text) ? JSON.parse(body.text) : (body.text ?? body.file);
+else if (body) given.body = json === undefined ? (body.text ?? body.file) : json;
 const id = operation.operationId ?? 'operation';
 const call = /^[A-Za-z_$][\\w$]*$/.test(id) ? \`.\${id}\` : \`[\${textLiteral(id)}]\`;
 const [scheme] = chosenProofs(operation).map(([name]) => name);
@@ -1401,13 +1388,13 @@ function pythonCode(request) {
 const { method, url, body } = request;
 const lines = [JSON.stringify(url)];
 const cookie = cookieOf(request);
-const isJson = body?.text !== undefined && /[/+]json/.test(body.type) && isJsonText(body.text);
+const json = body?.text !== undefined && /[/+]json/.test(body.type) ? jsonOf(body.text) : undefined;
 const headers = [...headersOf(request), ...(cookie ? [['Cookie', cookie]] : [])];
 const shown = headers.filter(
-([name, value]) => !(isJson && name === 'Content-Type' && value === 'application/json'),
+([name, value]) => json === undefined || name !== 'Content-Type' || value !== 'application/json',
 );
 if (shown.length > 0) lines.push(\`headers=\${pythonLiteral(Object.fromEntries(shown), '    ')}\`);
-if (isJson) lines.push(\`json=\${pythonLiteral(JSON.parse(body.text), '    ')}\`);
+if (json !== undefined) lines.push(\`json=\${pythonLiteral(json, '    ')}\`);
 else if (body?.text !== undefined) lines.push(\`data=\${JSON.stringify(body.text)}\`);
 else if (body?.file) lines.push(\`data=open(\${JSON.stringify(body.file.name)}, "rb")\`);
 const texts = body?.parts?.filter(([, value]) => !(value instanceof File)) ?? [];
@@ -1590,7 +1577,7 @@ return \`\${Number(size.toFixed(1))} \${unit}\`;
 }
 const TOKENS = /("(?:\\\\.|[^"\\\\])*")(\\s*:)?|(-?\\d[\\d.eE+-]*)|(true|false|null)|([{}[\\],])/g;
 function jsonNodes(text) {
-if (!isJsonText(text)) return [text];
+if (jsonOf(text) === undefined) return [text];
 const nodes = [];
 let depth = 0;
 let plain = '';
@@ -1627,7 +1614,6 @@ return [...nodes, plain];
 <button
 class="button icon menu"
 id="menu"
-type="button"
 aria-expanded="false"
 aria-controls="nav"
 aria-label="Contents"
@@ -1648,16 +1634,10 @@ aria-keyshortcuts="/"
 />
 <kbd aria-hidden="true">/</kbd>
 </search>
-<button class="button j" id="authorize" type="button" {{authorize}}>
+<button class="button j" id="authorize" {{authorize}}>
 <span class="l dot"></span><span class="t2">Authorize</span>
 </button>
-<button
-class="button icon theme j"
-id="theme"
-type="button"
-aria-label="Dark colours"
-aria-pressed="false"
-></button>
+<button class="button icon j" id="theme" aria-label="Dark colours" aria-pressed="false">◐</button>
 </header>
 <div class="shell">
 <nav id="nav" aria-label="Contents">{{contents}}</nav>
@@ -1688,10 +1668,7 @@ aria-pressed="false"
 </dialog>
 <template id=":try">
 <form novalidate>
-<div class="bar">
 <h4>Try it out</h4>
-<button class="button small" type="button">Copy link</button>
-</div>
 <p class="need" hidden>
 <span></span>
 <button class="button small" type="button">Authorize</button>

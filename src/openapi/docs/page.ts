@@ -3,7 +3,7 @@
  * other places. It is readable without JavaScript; the script adds search, calls, copying and colours.
  *
  * Steps:
- *   document -> readDocument() -> Markup -> text with two places for the nonce -> content codings, made once
+ *   document -> readDocument() -> Markup -> text with two places for the nonce, made once -> compression
  *
  * No text of the document is trusted: it is escaped, and the policy allows only elements with the response's
  * nonce. The script builds elements, never HTML (`trusted-types 'none'`), and connects only to its own
@@ -15,14 +15,13 @@ import { readDocument } from './document.ts';
 import { operationMarkup } from './operation.ts';
 import { PAGE } from './page.generated.ts';
 import { SchemaWriter } from './schema.ts';
+import { CompressionMiddleware } from '../../http/middleware/compression.ts';
 import { ContentSecurityPolicy, cspNonce } from '../../http/middleware/security-headers.ts';
 import { csrfTokenIfAny } from '../../http/session/csrf.ts';
 import { HttpResponse } from '../../http/response.ts';
-import { codersOf, negotiateEncoding } from '../../http/content-codings.ts';
 import type { NamedSchema, ReadDocument, Section } from './document.ts';
 import type { Content, Markup } from './markup.ts';
 import type { HttpRequest, Middleware, Next } from '../../http/contracts.ts';
-import type { ContentCoding } from '../../http/content-codings.ts';
 
 /** Security policy of the page. `blob:` is for images in responses, `data:` for the page's icon. */
 const POLICY = new ContentSecurityPolicy({
@@ -49,6 +48,19 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 /**
+ * Compresses each response: the compressed bytes cannot be kept, because each page has another nonce. For 500
+ * operations, br compresses 1.3 MB to 37 kB in 5 ms in another thread; a page of the usual size takes 1 ms.
+ * Hashes instead of the nonce would save that time, but then middleware that adds elements to the page would
+ * have to update the policy. For this page, zstd gives more bytes and takes longer than br.
+ */
+const COMPRESSION = new CompressionMiddleware({
+  encodings: ['br', 'gzip'],
+  brotliQuality: 5,
+  gzipLevel: 9,
+  maxConcurrent: 32,
+});
+
+/**
  * Field in the response to HEAD that gives the page's script a CSRF token. Other sites can neither read nor
  * store it.
  */
@@ -59,7 +71,8 @@ export class DocsPage {
   readonly #document: () => object;
   readonly #documentUrl: string;
   readonly #protection: () => readonly Middleware[];
-  #page: CodedPage | undefined;
+  /** Texts of the page, between which the nonce is inserted. */
+  #parts: readonly string[] | undefined;
 
   /**
    * Calls `document` when the page is first requested. `documentUrl` is the document's URL relative to the
@@ -90,20 +103,18 @@ export class DocsPage {
       const last: Next = () => withToken(req, response);
       return this.#protection().reduceRight<Next>((next, layer) => () => layer.handle(req, next), last)();
     }
-    this.#page ??= new CodedPage(pageParts(readDocument(this.#document()), this.#documentUrl));
-    return this.#page.write(response, req.headers['accept-encoding'], nonce);
+    this.#parts ??= pageParts(readDocument(this.#document()), this.#documentUrl);
+    response.body = this.#parts.join(nonce);
+    return COMPRESSION.handle(req, () => response);
   }
 }
 
-/** Returns the response to HEAD, without content. */
-function withToken(req: HttpRequest, response: HttpResponse): HttpResponse {
+/** Returns the response to HEAD, without content and with the fields of GET. */
+function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
   response.body = []; // an empty stream of unknown length, so that the page is not rendered for HEAD
-  response.headers.vary('Accept-Encoding');
-  const coding = negotiateEncoding(req.headers['accept-encoding'], CODINGS);
-  if (coding !== undefined) response.headers.set('Content-Encoding', coding);
-  return response;
+  return COMPRESSION.handle(req, () => response);
 }
 
 /**
@@ -174,59 +185,4 @@ function schemasMarkup(schemas: readonly NamedSchema[], writer: SchemaWriter): M
 `,
   );
   return html`<section id="schemas"><h2>Schemas</h2><div class="list">${rows}</div></section>`;
-}
-
-/*
- * Bytes of the page. Each response has another nonce between the same parts, and is compressed anew.
- *
- * Compressed bytes cannot be cached, because the nonce changes. For 500 operations, br compresses 1.3 MB to
- * 37 kB in 5 ms, in another thread; a page of the usual size takes 1 ms. Hashes instead of the nonce would
- * save that time. But middleware that adds elements to the page would then have to update the policy.
- */
-
-const CODERS = codersOf({ zstd: 3, br: 5, gzip: 9 });
-/**
- * The codings that are used, the best first. For this page, zstd gives more bytes and takes longer than br.
- */
-const CODINGS = ['br', 'gzip'] as const;
-/** Maximum number of concurrent compressions; further responses are sent uncompressed. */
-const MOST_AT_A_TIME = 32;
-
-/** The parts of a page, with a nonce between them. */
-export class CodedPage {
-  readonly #parts: readonly Buffer[];
-  #underWay = 0;
-
-  /** `parts`: texts of the page, between which the nonce is inserted. */
-  constructor(parts: readonly string[]) {
-    this.#parts = parts.map((part) => Buffer.from(part));
-  }
-
-  /** Sets the response's body, in the coding that the client prefers. */
-  async write(response: HttpResponse, accepted: string | undefined, nonce: string): Promise<HttpResponse> {
-    const bytes = this.#with(nonce);
-    const coding = negotiateEncoding(accepted, CODINGS);
-    response.headers.vary('Accept-Encoding');
-    response.body = bytes;
-    if (coding === undefined || this.#underWay >= MOST_AT_A_TIME) return response;
-    response.body = await this.#coded(bytes, coding);
-    response.headers.set('Content-Encoding', coding);
-    return response;
-  }
-
-  #with(nonce: string): Buffer {
-    const between = Buffer.from(nonce);
-    return Buffer.concat(this.#parts.flatMap((part, index) => (index === 0 ? [part] : [between, part])));
-  }
-
-  #coded(bytes: Buffer, coding: ContentCoding): Promise<Buffer> {
-    this.#underWay++;
-    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-    CODERS[coding].later(bytes, (error, coded) => {
-      this.#underWay--;
-      if (error === null) resolve(coded);
-      else reject(error);
-    });
-    return promise;
-  }
 }

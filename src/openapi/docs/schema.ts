@@ -10,8 +10,19 @@
  */
 import { prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
-import { list, record, resolve, text, unescaped } from './document.ts';
-import type { JsonObject, NamedSchema, ReadDocument } from './document.ts';
+import {
+  formField,
+  impliedType,
+  isFile,
+  list,
+  record,
+  resolve,
+  schemaName,
+  text,
+  unescaped,
+} from '../reader.ts';
+import type { JsonObject } from '../reader.ts';
+import type { NamedSchema, ReadDocument } from './document.ts';
 import type { Content, Markup } from './markup.ts';
 
 /** Maximum nesting of member lists; deeper members only show their type. */
@@ -21,17 +32,8 @@ const MOST_VALUES = 40;
 /** Maximum number of characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
 /** Keywords whose values contain schemas. */
-const HOLDERS = [
-  'properties',
-  'items',
-  'additionalProperties',
-  'oneOf',
-  'anyOf',
-  'allOf',
-  'patternProperties',
-  'discriminator',
-];
-const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
+const HOLDERS =
+  'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
 /** Writes the schemas of a document as HTML. */
 export class SchemaWriter {
@@ -41,16 +43,6 @@ export class SchemaWriter {
 
   constructor(document: ReadDocument) {
     this.#document = document;
-  }
-
-  /** Returns the type in words, with links to named schemas. */
-  type(schema: unknown): Markup {
-    return this.#type(schema, 0);
-  }
-
-  /** Returns all constraints, the default and the example as a line; empty if there are none. */
-  facts(schema: unknown, examples: readonly unknown[] = []): Markup {
-    return factsOf(schema, examples);
   }
 
   /**
@@ -68,12 +60,11 @@ export class SchemaWriter {
   named({ schema }: NamedSchema): Markup {
     const { description } = record(schema);
     const members = this.#members(schema, 0);
-    return html`${prose(text(description))}${members === NOTHING || !isPlainObject(schema) ? html`<p class="t">${this.#type(schema, 0)}</p>${factsOf(schema, [])}` : NOTHING}${members}`;
+    return html`${prose(text(description))}${members === NOTHING || !isPlainObject(schema) ? html`<p class="t">${this.type(schema)}</p>${factsOf(schema)}` : NOTHING}${members}`;
   }
 
-  // -- types --
-
-  #type(schema: unknown, depth: number): Markup {
+  /** Returns the type in words, with links to named schemas. */
+  type(schema: unknown, depth = 0): Markup {
     if (schema === true || schema === undefined) return html`any`;
     if (schema === false) return html`never`;
     const given = record(schema);
@@ -95,7 +86,7 @@ export class SchemaWriter {
     const parts = list(given['allOf']);
     if (parts.length > 0)
       return joined(
-        parts.map((part) => this.#type(part, depth + 1)),
+        parts.map((part) => this.type(part, depth + 1)),
         ' & ',
       );
     const { type } = given;
@@ -110,7 +101,7 @@ export class SchemaWriter {
   /** Returns the types of a union. Duplicates are removed, and `null` comes last. */
   #alternatives(variants: readonly unknown[], depth: number): Markup {
     const types = new Map(
-      variants.map((variant) => this.#type(variant, depth + 1)).map((type) => [type.text, type]),
+      variants.map((variant) => this.type(variant, depth + 1)).map((type) => [type.text, type]),
     );
     return joined(
       [...types.values()].sort((left, right) => Number(left.text === 'null') - Number(right.text === 'null')),
@@ -119,9 +110,8 @@ export class SchemaWriter {
   }
 
   #reference(ref: string): Markup {
-    const name = unescaped(COMPONENT.exec(ref)?.[1] ?? '');
-    const known = this.#document.schemas.get(name);
-    if (known !== undefined) return html`<a href="#${encodeURIComponent(known.id)}">${name}</a>`;
+    const known = this.#document.schemas.get(schemaName(ref) ?? '');
+    if (known !== undefined) return html`<a href="#${encodeURIComponent(known.id)}">${known.name}</a>`;
     return html`${unescaped(ref.split('/').at(-1)!)}`;
   }
 
@@ -131,16 +121,16 @@ export class SchemaWriter {
         const items = list(schema['prefixItems']);
         if (items.length > 0)
           return html`[${joined(
-            items.map((item) => this.#type(item, depth + 1)),
+            items.map((item) => this.type(item, depth + 1)),
             ', ',
           )}]`;
-        const item = this.#type(schema['items'], depth + 1);
+        const item = this.type(schema['items'], depth + 1);
         return item.text.includes(' | ') ? html`array of (${item})` : html`array of ${item}`;
       }
       case 'object': {
         const values = schema['additionalProperties'];
         const isMap = schema['properties'] === undefined && values !== undefined && values !== false;
-        return isMap ? html`map of ${this.#type(values, depth + 1)}` : html`object`;
+        return isMap ? html`map of ${this.type(values, depth + 1)}` : html`object`;
       }
       case 'string': {
         if (isFile(schema)) return html`file`;
@@ -180,7 +170,13 @@ export class SchemaWriter {
   #writeMembers(given: JsonObject, depth: number, fieldTypes?: ReadonlyMap<string, string>): Markup {
     const required = new Set(list(given['required']));
     const rows = Object.entries(record(given['properties'])).map(([name, member]) =>
-      this.#member(name, member, required.has(name), depth, fieldTypes?.get(name)),
+      this.#member(
+        name,
+        fieldTypes === undefined ? member : formField(member),
+        required.has(name),
+        depth,
+        fieldTypes?.get(name),
+      ),
     );
     const others = [
       ...Object.entries(record(given['patternProperties'])).map(([pattern, member]) =>
@@ -193,7 +189,7 @@ export class SchemaWriter {
     const parts = list(given['allOf']).map((part) =>
       record(part)['$ref'] === undefined
         ? this.#members(part, depth)
-        : html`<p class="k">All of ${this.#type(part, 0)}, and:</p>`,
+        : html`<p class="k">All of ${this.type(part)}, and:</p>`,
     );
     const own = rows.length + others.length === 0 ? NOTHING : html`<ul class="f">${rows}${others}</ul>`;
     const all = [...parts, own, this.#variants(given, depth), this.#inner(given, depth)].filter(
@@ -204,7 +200,7 @@ export class SchemaWriter {
 
   #member(name: string, schema: unknown, isRequired: boolean, depth: number, mediaType?: string): Markup {
     const given = record(schema);
-    return html`<li><code>${name}</code> <span class="t">${this.#type(schema, 0)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [], mediaType)}${this.#members(schema, depth + 1)}`;
+    return html`<li><code>${name}</code> <span class="t">${this.type(schema)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [], mediaType)}${this.#members(schema, depth + 1)}`;
   }
 
   /** Writes inline alternatives. References are not repeated, because they appear in the type. */
@@ -245,45 +241,21 @@ function literal(value: unknown): Markup {
   return html`<code>${json.length > MOST_CHARACTERS ? `${json.slice(0, MOST_CHARACTERS)}…` : json}</code>`;
 }
 
-/** Whether a schema describes bytes rather than text. */
-export function isFile(schema: unknown): boolean {
-  const { format, contentMediaType, contentEncoding } = record(schema);
-  return (
-    format === 'binary' ||
-    (contentMediaType !== undefined &&
-      contentEncoding === undefined &&
-      contentMediaType !== 'application/json' &&
-      !String(contentMediaType).startsWith('text/'))
-  );
-}
-
 function isPlainObject(schema: unknown): boolean {
   const { type, oneOf, anyOf } = record(schema);
   return type === 'object' && oneOf === undefined && anyOf === undefined;
 }
 
-/** Returns the type of a schema. Without `type`, its keywords imply the type. */
-function impliedType(given: JsonObject): string {
-  if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
-  if (given['items'] !== undefined || given['prefixItems'] !== undefined) return 'array';
-  return isFile(given) ? 'string' : 'any';
-}
-
 /** Formats that are shown instead of a pattern and length that only repeat them. */
-const NAMED_FORMATS: ReadonlySet<unknown> = new Set([
-  'date',
-  'date-time',
-  'email',
-  'hostname',
-  'ipv4',
-  'ipv6',
-  'time',
-  'uri',
-  'uuid',
-]);
+const NAMED_FORMATS: ReadonlySet<unknown> = new Set(
+  'date date-time email hostname ipv4 ipv6 time uri uuid'.split(' '),
+);
 
-/** Returns constraints of a schema as a line, and those of its items as another line. */
-function factsOf(schema: unknown, examples: readonly unknown[], mediaType?: string): Markup {
+/**
+ * Returns constraints, default and example of a schema as a line, and those of its items as another line; empty
+ * if there are none.
+ */
+export function factsOf(schema: unknown, examples: readonly unknown[] = [], mediaType?: string): Markup {
   const { type, items } = record(schema);
   const own = factList(schema, examples, mediaType);
   const each = type === 'array' ? factList(items, []) : [];
@@ -327,16 +299,8 @@ function rangesOf(given: JsonObject): Content[] {
   const counts = RANGES.flatMap(([least, most, one, many]): Content[] => {
     const [from, to] = [given[least], given[most]];
     if (from === undefined && to === undefined) return [];
-    if (isBytes && least === 'minLength') return [sizesOf(from, to)];
-    const numbers =
-      from === undefined
-        ? `up to ${grouped(to)}`
-        : to === undefined
-          ? `at least ${grouped(from)}`
-          : from === to
-            ? grouped(from)
-            : `${grouped(from)}–${grouped(to)}`;
-    return [`${numbers} ${(to ?? from) === 1 ? one : many}`];
+    if (isBytes && least === 'minLength') return [span(from, to, sizeOf)];
+    return [`${span(from, to, grouped)} ${(to ?? from) === 1 ? one : many}`];
   });
   const [least, most] = [given['minimum'], given['maximum']].map((bound) =>
     typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound,
@@ -348,10 +312,7 @@ function rangesOf(given: JsonObject): Content[] {
           typeof least === 'number' && `≥ ${grouped(least)}`,
           typeof most === 'number' && `≤ ${grouped(most)}`,
         ];
-  const { exclusiveMinimum: above, exclusiveMaximum: below } = given as {
-    exclusiveMinimum?: unknown;
-    exclusiveMaximum?: unknown;
-  };
+  const [above, below] = [given['exclusiveMinimum'], given['exclusiveMaximum']];
   return [
     ...counts,
     ...bounds,
@@ -360,12 +321,14 @@ function rangesOf(given: JsonObject): Content[] {
   ];
 }
 
-/** Size limits of a file. OpenAPI 3.1 has no keyword for them, so they count octets of a string. */
-function sizesOf(from: unknown, to: unknown): string {
-  if (from === undefined) return `up to ${sizeOf(to)}`;
-  return to === undefined ? `at least ${sizeOf(from)}` : `${sizeOf(from)}–${sizeOf(to)}`;
+/** Returns the range between two limits, of which one may be absent. */
+function span(from: unknown, to: unknown, write: (limit: unknown) => string): string {
+  if (from === undefined) return `up to ${write(to)}`;
+  if (to === undefined) return `at least ${write(from)}`;
+  return from === to ? write(from) : `${write(from)}–${write(to)}`;
 }
 
+/** Returns a size limit of a file. OpenAPI 3.1 has no keyword for it: it counts octets of a string. */
 function sizeOf(bytes: unknown): string {
   if (typeof bytes !== 'number') return String(bytes);
   for (const [unit, size] of [

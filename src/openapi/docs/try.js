@@ -29,9 +29,6 @@ async function addTry(fold, body) {
   const operation = item[method.toLowerCase()];
   if (!operation) return;
   panel.append(contentOf(':try'));
-  const copyLink = panel.querySelector('.bar .button');
-  const link = () => `${location.href.split('#')[0]}#${encodeURIComponent(body.id)}`;
-  copyLink.addEventListener('click', () => copy(link(), copyLink));
   startForm(panel, { method, path, item, operation });
 }
 
@@ -246,7 +243,7 @@ function bodyEditor(type, media, isRequired) {
   const given = { id, class: 'in c', spellcheck: 'false', 'aria-describedby': wrong.id };
   const area = make('textarea', given);
   area.addEventListener('input', () => {
-    const isWrong = isJson && area.value !== '' && !isJsonText(area.value);
+    const isWrong = isJson && area.value !== '' && jsonOf(area.value) === undefined;
     wrong.textContent = isWrong ? 'Not valid JSON' : '';
     area.classList.toggle('wrong', isWrong);
   });
@@ -258,18 +255,28 @@ function bodyEditor(type, media, isRequired) {
   return { elements: [label, area, wrong], read };
 }
 
-function isJsonText(text) {
+/** Returns the value of a JSON text; undefined for another text. */
+function jsonOf(text) {
   try {
-    JSON.parse(text);
-    return true;
+    return JSON.parse(text);
   } catch {
-    return false;
+    return undefined;
   }
+}
+
+/** Returns the schema of a form's field. A field with a media type of its own is a file, even if it contains text. */
+function formField(schema) {
+  if (schema.items) return { ...schema, items: formField(resolved(schema.items)) };
+  return schema.contentMediaType && !schema.contentEncoding ? { ...schema, format: 'binary' } : schema;
 }
 
 function formEditor(type, schema, example, encoding) {
   const required = schema.required ?? [];
-  const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member)]);
+  const isMultipart = type.startsWith('multipart/');
+  const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [
+    name,
+    isMultipart ? formField(resolved(member)) : resolved(member),
+  ]);
   const fields = members
     .filter(([, member]) => !member.readOnly)
     .map(([name, member]) =>
@@ -284,7 +291,6 @@ function formEditor(type, schema, example, encoding) {
   const parts = () => fields.flatMap(({ name, values }) => values().map((value) => [name, value]));
   const input = () =>
     Object.fromEntries(fields.map((field) => [field.name, typedValue(field.schema, field.values())]));
-  const isMultipart = type.startsWith('multipart/');
   return {
     elements: fields.flatMap(({ elements }) => elements),
     read: () => ({ type, isMultipart, parts: parts(), input: input() }),
@@ -339,7 +345,8 @@ function typedValue(schema, texts) {
   if (type === 'boolean') return text === 'true';
   const isNumber = (type === 'integer' || type === 'number') && Number.isFinite(Number(text));
   if (isNumber) return Number(text);
-  return type === 'object' && isJsonText(text) ? JSON.parse(text) : text;
+  const value = type === 'object' ? jsonOf(text) : undefined;
+  return value === undefined ? text : value;
 }
 
 /** The address of the operations: a server of the document that is this site, or else the folder of the document. */
@@ -360,9 +367,10 @@ function queryOf({ name, style, explode }, schema, texts) {
   const type = typeName(schema);
   if (type === 'array' && explode === false)
     return [`${encodeURIComponent(name)}=${texts.map(encodeURIComponent).join(SEPARATORS[style] ?? ',')}`];
-  if (type === 'object' && isJsonText(texts[0])) {
+  const members = type === 'object' ? jsonOf(texts[0]) : undefined;
+  if (members) {
     const nameOf = (key) => (style === 'deepObject' ? `${name}[${key}]` : key);
-    return Object.entries(JSON.parse(texts[0])).map(([key, value]) => pairOf(nameOf(key), asText(value)));
+    return Object.entries(members).map(([key, value]) => pairOf(nameOf(key), asText(value)));
   }
   return texts.map((text) => pairOf(name, text));
 }

@@ -13,7 +13,7 @@ import { folder, run, start } from '../../support/run.ts';
 import { Visitor } from '../../support/visitor.ts';
 import type { Page } from '../../support/chromium.ts';
 
-/** One project and one browser for all tests: hooks of a test would end them with that test. */
+/** One project and one browser serve all tests of the file. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
 /** Address of the project; empty without a browser. */
 const url = chromium === undefined ? '' : await served();
@@ -31,7 +31,7 @@ async function served(): Promise<string> {
   return address!;
 }
 
-/** A new visitor on the start page, by one of the names of this machine. */
+/** Opens the start page for a new visitor, by one of the names of this machine. */
 async function visitor(home: string): Promise<Page> {
   const page = await chromium!.visitor();
   await page.open(home);
@@ -170,7 +170,7 @@ test('an open page of a new project shows notes from other browsers, keeps its d
           `new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`,
         );
       } catch (error) {
-        if (!/navigated or closed/.test(String(error))) throw error; // the page has moved on by itself: the next one is asked
+        if (!/navigated or closed/.test(String(error))) throw error; // the page has loaded another page by itself, so the expression is evaluated in that one
       }
     }
   };
@@ -203,7 +203,7 @@ test('logging out in one browser logs out the other browsers of that person, but
   for (const page of [there, other]) await page.reload();
   assert.match(await there.text(), /Notes are for people who have logged in/);
   assert.match(await other.text(), /Logged in as Ada Lovelace/);
-  await there.click('a.button', `${url}/_dev/dev`); // and in again, at once
+  await there.click('a.button', `${url}/_dev/dev`); // logs in again at once
   await there.click('button[value="alan"]', url);
   assert.match(await there.text(), /Logged in as Alan Turing/);
 });
@@ -238,7 +238,7 @@ test('axe-core finds no problem on the pages of a new project, light and dark, w
     await page.send('Emulation.setEmulatedMedia', {
       features: [{ name: 'prefers-color-scheme', value: scheme }],
     });
-    await page.send('Page.setBypassCSP', { enabled: true }); // the policy would not let the checker in
+    await page.send('Page.setBypassCSP', { enabled: true }); // the Content-Security-Policy of the page would forbid the script of axe-core
     const look = async (what: string): Promise<void> => {
       await pictured(page, `starter-${what}-${scheme}`);
       await page.run(`void ${source}`);

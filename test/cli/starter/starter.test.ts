@@ -100,7 +100,7 @@ test('compose.yaml of the starter sets all variables of the application, and con
   const text = textOf('compose.yaml');
   for (const [, variable, value] of text.matchAll(/- (\w*(?:SECRET|PASSWORD)\w*)(?:=(.*))?$/gm))
     assert.match(value ?? '', /^(?:|\$\{[A-Z_]+:\?\})$/, variable);
-  assert.match(text, /postgres:\/\/app:\$\{POSTGRES_PASSWORD:\?\}@db\/app\?sslmode=disable /); // as hexadecimal digits nothing of it needs to be escaped
+  assert.match(text, /postgres:\/\/app:\$\{POSTGRES_PASSWORD:\?\}@db\/app\?sslmode=disable /); // the password has only hexadecimal digits, so it needs no escaping
   for (const line of [
     'read_only: true',
     'cap_drop: [ALL]',
@@ -184,7 +184,7 @@ test('the container image of the starter keeps its data in a volume of its user;
   const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
     (line) => lines.indexOf(line),
   );
-  assert.ok(owned !== -1 && owned! < volume! && volume! < user!); // changes to a volume after its declaration are lost
+  assert.ok(owned !== -1 && owned! < volume! && volume! < user!); // a Dockerfile loses changes to a volume after its declaration
   for (const name of ['src', 'public', 'migrations'])
     assert.ok(lines.includes(`COPY ${name} ./${name}`), name);
   assert.match(textOf('Dockerfile'), /^ENV .* DATABASE_URL=sqlite:\/\/\/data\/data\.db$/m);

@@ -172,6 +172,28 @@ onEveryDatabase(
   },
 );
 
+onEveryDatabase('a key of a FLOAT column ends every list of pages, or is refused', async (db) => {
+  await db.script('create table ratio (id integer primary key, rate float not null)');
+  await db.insertMany('ratio', ['id', 'rate'], [[1, 1.1], [2, 1.1], [3, 0.1], [4, 2.5]]); // prettier-ignore
+  const pages = new KeysetPages({ orderBy: { rate: 'asc', id: 'asc' }, secret: SECRET });
+  const found: unknown[] = [];
+  const readAll = async (): Promise<void> => {
+    let cursor: string | undefined;
+    do {
+      const query = sql`select id, rate from ratio`;
+      const page: KeysetPage<Row> = await pages.fetch(db, query, { query: { size: 1, cursor } });
+      found.push(...page.items.map(({ id }) => id));
+      cursor = page.next ?? undefined;
+    } while (cursor !== undefined && found.length < 10);
+  };
+  // MySQL and MariaDB send 0.1 for a FLOAT that is a little more than 0.1
+  if (db.dialect === 'mysql' || db.dialect === 'mariadb') await assert.rejects(readAll, fault('E_DB_PAGE'));
+  else {
+    await readAll();
+    assert.deepEqual(found, [3, 1, 2, 4]);
+  }
+});
+
 onEveryDatabase(
   'numbered pages have a total, and links to the first, previous, next and last page',
   async (db) => {

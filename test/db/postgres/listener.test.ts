@@ -133,6 +133,34 @@ test('PostgresListener listens to all channels again after a lost connection, ca
   assert.equal(clock.pending, 0);
 });
 
+test('PostgresListener.listen() rejects, and disposing of a listener does not wait, while the server is down', async () => {
+  const { listener, sessions, state, clock } = bench();
+  let reconnects = 0;
+  const onReconnect = (): number => reconnects++;
+  const kept = await listener.listen('kept', () => undefined, { onReconnect });
+  const dropped = await listener.listen('dropped', () => undefined, { onReconnect });
+  state.isAway = true;
+  sessions[0]!.lose();
+  await new Promise(setImmediate);
+  await assert.rejects(
+    listener.listen('new', () => undefined, {}),
+    ConnectionLost,
+  );
+  await dropped[Symbol.asyncDispose]();
+  state.isAway = false;
+  // connects before the next attempt to reconnect
+  const later = await listener.listen('later', () => undefined, { onReconnect });
+  assert.deepEqual(sessions[1]!.scripts, ['listen "kept"', 'listen "later"']);
+  await clock.advance(2_000);
+  assert.deepEqual([sessions.length, reconnects], [2, 1]); // "later" has missed nothing
+  sessions[1]!.lose();
+  await Promise.all([kept[Symbol.asyncDispose](), later[Symbol.asyncDispose]()]);
+  await clock.advance(2_000);
+  assert.equal(sessions.at(-1)!.isClosed, true);
+  await listener.close();
+  assert.equal(clock.pending, 0);
+});
+
 test('PostgresListener opens a new connection, or reports an error, when its connection ends together with a reply', async () => {
   const { listener, sessions, clock, state } = bench();
   let dying = 0;

@@ -489,6 +489,21 @@ test('DatabasePlugin.openMigrator() reads PostgreSQL without writing', async (t)
   assert.equal(await db.scalar('select count(*) from pg_tables where schemaname = current_schema()'), 0);
 });
 
+test('DatabasePlugin.openMigrator() reads an address with target_session_attrs=read-write', async (t) => {
+  if (!needsPostgres(t)) return;
+  const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
+  const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
+  const url = `${await postgresUrl(t)}?target_session_attrs=read-write`;
+  const plugin = new DatabasePlugin(url, { migrationDirectory: directory });
+  app.register(plugin);
+  app.check(); // compiling the application registers its plugins
+  await using open = await plugin.openMigrator({ onlyReads: true });
+  assert.deepEqual(
+    (await open.migrator.status()).map(({ state }) => state),
+    ['pending'],
+  );
+});
+
 // ── in an application ──
 
 test('an SQLite database loads no PostgreSQL module except the address parser', async () => {

@@ -490,6 +490,7 @@ test('Redis connection: commands that affect other callers, and invalid argument
   ])
     await assert.rejects(redis.command(parts as never), fault('E_REDIS_ARGUMENT'));
   assert.equal(fake.commands.length, before);
+  await redis.command(['XREAD', 'COUNT', 1, 'STREAMS', 'block', 0]); // here "block" is the name of a stream
   await assert.rejects(redis.command(['ECHO', 'a'], { signal: AbortSignal.abort() }), QueryCanceled);
 });
 

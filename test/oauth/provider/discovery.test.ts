@@ -75,7 +75,6 @@ test('readMetadata() reads the endpoints, the client authentication, and whether
     tokenUrl: 'https://own.test/token',
     userinfoUrl: 'https://own.test/userinfo',
     jwksUrl: 'https://own.test/jwks',
-    endSessionUrl: undefined,
     clientAuth: 'basic',
     sendsIssuer: false,
   });

@@ -195,7 +195,11 @@ function library(): Svc {
   app.put(
     '/cover',
     {
-      form: { cover: Field(file), caption: Field('', { maxLength: 80 }) },
+      form: {
+        cover: Field(file),
+        caption: Field('', { maxLength: 80 }),
+        lines: Field(file, { contentTypes: ['text/csv'], optional: true }),
+      },
       tags: ['files'],
       summary: 'Give a cover',
       public: true,
@@ -204,6 +208,7 @@ function library(): Svc {
       filename: form.cover.filename,
       text: Buffer.from(await form.cover.bytes()).toString(),
       caption: form.caption,
+      lines: form.lines && Buffer.from(await form.lines.bytes()).toString(),
     }),
   );
   app.get(
@@ -726,6 +731,23 @@ test('/docs in Chromium sends files, and shows images, streams and redirects', a
   assert.match((await sent(page, 'getAway')).status, /^No response/);
   // The redirect starts this request, and the policy blocks it
   assertPeaceful(page, [/Content Security Policy|Fetch API cannot load/], ['http://127.0.0.2:9/']);
+});
+
+test('/docs in Chromium offers a file field for a file of text, such as text/csv', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/docs');
+  await unfold(page, 'putCover');
+  assert.match(await page.run('document.querySelector("#putCover .d").textContent'), /lines file/);
+  await page.run(
+    '(() => { const [cover, lines] = document.querySelectorAll("#putCover input[type=file]"); for (const [field, name, type] of [[cover, "cover.txt", ""], [lines, "lines.csv", "text/csv"]]) { const data = new DataTransfer(); data.items.add(new File([name], name, { type })); field.files = data.files; } })()',
+  );
+  assert.deepEqual(JSON.parse((await sent(page, 'putCover')).body), {
+    filename: 'cover.txt',
+    text: 'cover.txt',
+    caption: '',
+    lines: 'lines.csv',
+  });
+  assertPeaceful(page);
 });
 
 test('/docs in Chromium finds operations by keyboard, and follows links to them', async (t) => {

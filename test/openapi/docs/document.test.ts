@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readDocument, resolve } from '../../../src/openapi/docs/document.ts';
+import { readDocument } from '../../../src/openapi/docs/document.ts';
+import { resolve } from '../../../src/openapi/reader.ts';
 import { HOSTILE, LIBRARY, largeDocument } from '../../support/openapi-documents.ts';
 
 test('readDocument() groups operations by their first tag, in the order of the document, untagged operations first', () => {

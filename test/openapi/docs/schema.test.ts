@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readDocument } from '../../../src/openapi/docs/document.ts';
-import { SchemaWriter } from '../../../src/openapi/docs/schema.ts';
+import { SchemaWriter, factsOf } from '../../../src/openapi/docs/schema.ts';
 import { LIBRARY } from '../../support/openapi-documents.ts';
 
 const document = readDocument(LIBRARY);
@@ -71,8 +71,8 @@ for (const [schema, facts] of [
   [{ examples: ['x', 'y'] }, 'example "x"'],
   [{ example: 0 }, 'example 0'],
 ] as const) {
-  test(`SchemaWriter.facts() says "${facts}" for ${JSON.stringify(schema)}`, () =>
-    assert.equal(read(writer.facts(schema)), facts));
+  test(`factsOf() says "${facts}" for ${JSON.stringify(schema)}`, () =>
+    assert.equal(read(factsOf(schema)), facts));
 }
 
 test('SchemaWriter.members() lists the members of an object with type, need and facts, and links to other schemas', () => {

@@ -186,7 +186,7 @@ test('sample() gives base64 text for each pair of lengths of bytes that the vali
 /** Returns a request as code. */
 function code(language: string, request: object): string {
   const context = `const stored = () => null, base = () => 'http://a.example/v1/', chosenProofs = () => proofs`;
-  const scripts = `${context}; ${scriptOf('code')}; const isJsonText = (text) => { try { JSON.parse(text); return true; } catch { return false; } }`;
+  const scripts = `${context}; ${scriptOf('code')}; const jsonOf = (text) => { try { return JSON.parse(text); } catch { return undefined; } }`;
   const given = {
     method: 'GET',
     url: 'http://a.example/v1/x',

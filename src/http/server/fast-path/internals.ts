@@ -274,7 +274,7 @@ export class SentMessage extends http.ServerResponse {
  * Resets a TCP connection. A client of TLS distinguishes a cut from an end by itself; Unix sockets cannot be
  * reset.
  */
-export function reset(socket: Socket): void {
+function reset(socket: Socket): void {
   try {
     socket.resetAndDestroy();
   } catch {

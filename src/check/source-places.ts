@@ -1,0 +1,206 @@
+/**
+ * Joins the findings of the compiled application with those of the sources.
+ *
+ *   secrets that code passed to this package ──→ texts in the sources and in their JSON files (SVC205)
+ *   findings with a cause, such as `debug: true` ──→ the line that has it
+ *   one mistake, found by both ──→ one finding
+ */
+import { readFileSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { weaknessOf } from '../crypto/keys.ts';
+import { fileOfPlace } from '../base/findings.ts';
+import { causes } from './check.ts';
+import { numberOf } from './source/routes.ts';
+import { Sources } from './source/sources.ts';
+import type { Finding, Place } from '../base/findings.ts';
+import type { UsedSecret } from '../base/used-secrets.ts';
+import type { Cause, RuleText } from './check.ts';
+import type { SourceModule } from './source/modules.ts';
+import type { Node } from './source/nodes.ts';
+import type { SourceReport } from './source/examine.ts';
+
+/** A text file that the sources name. */
+interface DataFile {
+  readonly file: string;
+  readonly text: string;
+}
+
+/** Shortest secret that is searched for. A shorter one could equal any word. */
+const LEAST_CHARACTERS = 8;
+const REMEDY =
+  'Read the secret from a variable of the environment, and make a new one, because this one is in the history of the sources';
+
+/** Returns the findings of both, each mistake once. */
+export function joinFindings(
+  declared: readonly Finding[],
+  { findings: written, project }: SourceReport,
+  secrets: readonly UsedSecret[],
+  secretRule: RuleText,
+): Finding[] {
+  let parsed: Sources | undefined;
+  const sources = (): Sources => (parsed ??= new Sources(project));
+  const placed = declared.map((finding) => {
+    const cause = causes.get(finding);
+    const place = cause === undefined ? undefined : placeOfCause(cause, sources());
+    return place === undefined ? finding : { ...finding, place };
+  });
+  const found = findSecrets(secrets, project.modules, sources, secretRule);
+  // findings of the sources about one of these secrets, at the call that receives it
+  const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
+  const others = written.filter(
+    ({ rule, message, place }) =>
+      !(rule === 'SVC205' && / is written in the source/.test(message) && elsewhere.has(lineOf(place))),
+  );
+  const isReported = (finding: Finding): boolean =>
+    others.some(
+      (other) =>
+        other.rule === finding.rule &&
+        (lineOf(other.place) === lineOf(finding.place) ||
+          (finding.rule !== 'SVC205' && other.message === finding.message)),
+    );
+  const ofSettings = new Set(
+    placed.filter(({ rule }) => rule === 'SVC205').map(({ place }) => lineOf(place)),
+  );
+  const fresh = [
+    ...placed,
+    ...found.map(({ finding }) => finding).filter(({ place }) => !ofSettings.has(lineOf(place))),
+  ];
+  return [...fresh.filter((finding) => finding.place === undefined || !isReported(finding)), ...others];
+}
+
+function lineOf(place: Place | undefined): string {
+  return place === undefined ? '' : `${fileOfPlace(place)}:${place.line}`;
+}
+
+// -- causes --
+
+/** Returns the place of the only member of an object that has the key and the value of a cause. */
+function placeOfCause({ key, value }: Cause, sources: Sources): Place | undefined {
+  const entries = sources
+    .all('entry')
+    .filter(({ node }) => node.key === key && node.parent?.type === 'object' && mayBe(node.value, value));
+  const [first] = entries;
+  if (entries.length === 1) return first!.module.placeAt(first!.node.start);
+  const variable = /^[A-Z_]+$/.test(key)
+    ? sources.all('member').find(({ node }) => node.property === key)
+    : undefined;
+  if (variable !== undefined) return variable.module.placeAt(variable.node.start);
+  const [file] = dataFiles(sources.project.modules).flatMap((data) => {
+    const at = new RegExp(`"${key}"\\s*:`).exec(data.text)?.index;
+    return at === undefined ? [] : [placeIn(data, at)];
+  });
+  return entries.length === 0 ? file : undefined;
+}
+
+/** Whether an expression can have a value. Only literals are compared. */
+function mayBe(node: Node | undefined, value: unknown): boolean {
+  if (node?.type === 'text') return node.value === value;
+  if (typeof value === 'number') return (numberOf(node) ?? value) === value;
+  return node?.type !== 'value' || node.raw === String(value);
+}
+
+// -- secrets --
+
+interface FoundSecret {
+  readonly finding: Finding;
+  /** Place of the call that received the secret. */
+  readonly call: Place;
+}
+
+function findSecrets(
+  secrets: readonly UsedSecret[],
+  modules: readonly SourceModule[],
+  sources: () => Sources,
+  { id, severity }: RuleText,
+): FoundSecret[] {
+  const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret])); // keeps the first call
+  return [...byText.values()].flatMap(({ text, owner, declared }) => {
+    if (text.length < LEAST_CHARACTERS) return [];
+    const place = placeOfText(text, modules, sources);
+    const isKey = /Auth$|Middleware$/.test(owner) && owner !== 'APIKeyAuth';
+    const weakness = isKey ? weaknessOf(text) : undefined;
+    if (place === undefined && weakness === undefined) return [];
+    const message =
+      place === undefined
+        ? `the secret of ${owner} ${weakness!}`
+        : `the ${owner === 'the database' ? 'password' : 'secret'} of ${owner} is written in the source${weakness === undefined ? '' : `, and ${weakness}`}`;
+    const at = place ?? declared.place;
+    const subject = `module ${basename(fileOfPlace(at))}`;
+    return [
+      {
+        call: declared.place,
+        finding: { rule: id as 'SVC205', severity, subject, message, remedy: REMEDY, place: at },
+      },
+    ];
+  });
+}
+
+/** Returns the place where a text stands in the sources, also as the password of an address. */
+function placeOfText(
+  text: string,
+  modules: readonly SourceModule[],
+  sources: () => Sources,
+): Place | undefined {
+  if (modules.some(({ source }) => source.includes(text))) {
+    const has = (value: string): boolean => value === text || value.includes(`:${text}@`);
+    for (const { module, node } of sources().all('text'))
+      if (has(node.value) && !isForDevelopment(node, module, sources())) return module.placeAt(node.start);
+    for (const { module, node } of sources().all('template'))
+      if (node.texts.some(has)) return module.placeAt(node.start);
+  }
+  for (const data of dataFiles(modules)) {
+    const at = data.text.indexOf(text);
+    if (at !== -1) return placeIn(data, at);
+  }
+  return undefined;
+}
+
+const TELLS_ENVIRONMENT = /\bproduction\b|\bdevelopment\b|isDev|isProd|NODE_ENV|SVC_ENV/i;
+
+/**
+ * Whether a text is used outside production only: below a test of the environment, by a function that knows
+ * the environment, or in a constant that is used so.
+ */
+function isForDevelopment(node: Node, module: SourceModule, sources: Sources, depth = 0): boolean {
+  const tells = ({ start, end }: Node, { source } = module): boolean =>
+    TELLS_ENVIRONMENT.test(source.slice(start, end).replace(source.slice(node.start, node.end), ''));
+  for (let at = node.parent; at !== undefined; at = at.parent) {
+    if ((at.type === 'if' || at.type === 'choice') && tells(at.test)) return true;
+    if (at.type === 'function' && tells(at)) return true;
+    if (at.type === 'call') {
+      const called = sources.handlers.resolve(at.callee, module);
+      if (called !== undefined && tells(called, sources.handlers.homeOf(called))) return true;
+    }
+    if (at.type === 'declarator' && at.target.type === 'name' && depth === 0) {
+      const { name } = at.target;
+      const uses = sources.all('name').filter((use) => use.node.name === name);
+      if (uses.some((use) => isForDevelopment(use.node, use.module, sources, 1))) return true;
+    }
+  }
+  return false;
+}
+
+/** Returns the JSON files that modules name, relative to the module or to the working folder. */
+function dataFiles(modules: readonly SourceModule[]): readonly DataFile[] {
+  const files = new Set(
+    modules.flatMap(({ file, source }) =>
+      [...source.matchAll(/['"`]([^'"`\n]+\.json)['"`]/g)].flatMap(([, name]) => [
+        resolve(dirname(file), name!), // the pattern always captures a name
+        resolve(name!),
+      ]),
+    ),
+  );
+  return [...files].flatMap((file) => {
+    try {
+      return [{ file, text: readFileSync(file, 'utf8') }];
+    } catch {
+      return []; // a name that is not the name of a file
+    }
+  });
+}
+
+function placeIn({ file, text }: DataFile, offset: number): Place {
+  const before = text.slice(0, offset).split('\n');
+  return { file: pathToFileURL(file).href, line: before.length, column: before.at(-1)!.length + 1 };
+}

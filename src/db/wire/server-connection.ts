@@ -1,0 +1,247 @@
+/**
+ * One connection to a database server, lent to one owner at a time, independent of the protocol: methods that
+ * run a statement, the end of transactions, and the state that a pool needs.
+ */
+import { limitReached } from '../limits.ts';
+import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
+import { allRows, commitError, firstRow, firstValue } from './conversation.ts';
+import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
+import type { DatabaseError } from '../errors.ts';
+import type { Params } from '../values.ts';
+import type { ByteWriter } from './bytes.ts';
+import type { Conversation, RowReader, RowsWanted, ServerExchange } from './conversation.ts';
+import type { PooledConnection } from './pool-settings.ts';
+
+/** A connection whose requests are of type `E`. */
+export abstract class ServerConnection<
+  E extends ServerExchange<RowReader>,
+  C extends Conversation<E, ByteWriter>,
+  R extends ServerRunner<E, C>,
+> implements PooledConnection {
+  protected readonly conversation: C;
+  protected readonly runner: R;
+  /** Whether the server has become read-only, although writes are required. */
+  protected isUnfit = false;
+  protected isReadOnly = false;
+  /** Whether the owner has begun a transaction that has not ended. */
+  protected hasBegun = false;
+  #isRetired = false;
+
+  constructor(runner: R) {
+    this.conversation = runner.conversation;
+    this.runner = runner;
+  }
+
+  abstract get isInTransaction(): boolean;
+  abstract get isIdle(): boolean;
+  abstract fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table>;
+  abstract executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number>;
+  abstract stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
+  abstract script(sql: string, limit: Limit | undefined): Promise<void>;
+  abstract begin(options: BeginOptions, limit: Limit | undefined): Promise<void>;
+  abstract rollback(limit?: Limit): Promise<void>;
+  abstract savepoint(name: string, limit?: Limit): Promise<void>;
+  abstract releaseSavepoint(name: string, limit?: Limit): Promise<void>;
+  abstract rollbackTo(name: string, limit?: Limit): Promise<void>;
+  abstract reset(): Promise<void>;
+  /** Sends COMMIT, and throws when the server did not commit. */
+  protected abstract sendCommit(limit: Limit | undefined): Promise<void>;
+  /** Sends a request that runs no statement. */
+  protected abstract sendPing(limit: Limit | undefined): Promise<unknown>;
+  /** Returns the error for a statement after the server has ended the transaction. */
+  protected abstract endedError(sql: string): DatabaseError;
+
+  get isBroken(): boolean {
+    return this.conversation.isEnded;
+  }
+  get isStale(): boolean {
+    return this.isUnfit || this.#isRetired;
+  }
+  get onLost(): ((error: Error) => void) | undefined {
+    return this.conversation.onLost;
+  }
+  set onLost(listener: ((error: Error) => void) | undefined) {
+    this.conversation.onLost = listener;
+  }
+
+  execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+    return this.run(sql, params, limit, 'none', result);
+  }
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+    return this.run(sql, params, limit, 'first', firstRow);
+  }
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
+    return this.run(sql, params, limit, 'objects', allRows);
+  }
+  scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+    return this.run(sql, params, limit, 'firstList', firstValue);
+  }
+
+  async commit(limit?: Limit): Promise<void> {
+    const wasEnded = this.hasEnded;
+    const isSent = !this.isBroken;
+    this.over();
+    if (wasEnded) throw this.endedError('commit');
+    try {
+      await this.sendCommit(limit);
+    } catch (error) {
+      throw isSent ? commitError(error, this.isBroken) : error;
+    }
+  }
+
+  async ping(limit: Limit | undefined): Promise<void> {
+    try {
+      await this.sendPing(limit);
+    } catch (error) {
+      this.destroy();
+      throw error;
+    }
+  }
+
+  retire(): void {
+    this.#isRetired = true;
+  }
+  close(): Promise<void> {
+    return this.conversation.leave();
+  }
+  destroy(): void {
+    this.conversation.destroy();
+  }
+
+  /** Whether the server has ended the transaction by itself. */
+  protected get hasEnded(): boolean {
+    return this.hasBegun && !this.isInTransaction && this.conversation.isQuiet && !this.isBroken;
+  }
+
+  protected run<T>(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+    wanted: RowsWanted,
+    answer: (exchange: E) => T,
+  ): Promise<T> {
+    return this.runner.run(sql, params, limit, wanted, answer);
+  }
+
+  /** Runs work of several requests, and records its time as that of one statement. */
+  protected timed<T>(sql: string, work: () => Promise<T>): Promise<T> {
+    return this.runner.timing?.around(sql, work) ?? work();
+  }
+
+  /** Records that the owner has ended the transaction. */
+  protected over(): void {
+    this.hasBegun = this.isReadOnly = false;
+  }
+}
+
+function result({ affectedRows, lastInsertId }: ServerExchange<RowReader>): ExecuteResult {
+  return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId };
+}
+
+/*
+ * Runs the statements of one connection: whose turn it is, how long a statement takes, and what follows an
+ * error. A request waits while another one is incomplete, for example during a long write.
+ */
+
+/** A statement in progress: its exchange, and when it began. */
+interface Sent<E> {
+  readonly exchange: E;
+  readonly timing: StatementTiming | undefined;
+  readonly startedMs: number;
+}
+
+/** Runs the statements of one connection. */
+export abstract class ServerRunner<
+  E extends ServerExchange<RowReader>,
+  C extends Conversation<E, ByteWriter>,
+> {
+  readonly conversation: C;
+  /** Records the time of statements that run here. The connection records those of several requests. */
+  readonly timing: StatementTiming | undefined;
+  readonly #options: TimingOptions;
+  /** Resolves when the request that is being written is complete. Later requests wait for it. */
+  protected writing: Promise<void> | undefined;
+
+  constructor(conversation: C, options: TimingOptions) {
+    this.conversation = conversation;
+    this.timing = timingOf(options);
+    this.#options = options;
+  }
+
+  /**
+   * Runs one statement and returns the result of `answer` for its rows. Rejects with the server's error, or
+   * with an SvcError for a value that cannot be sent.
+   */
+  abstract run<T>(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+    wanted: RowsWanted,
+    answer: (exchange: E) => T,
+  ): Promise<T>;
+
+  get isWriting(): boolean {
+    return this.writing !== undefined;
+  }
+
+  /** Runs `work`, which writes one request in several parts, while other requests wait. */
+  async exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const done = Promise.withResolvers<void>();
+    this.writing = done.promise;
+    try {
+      return await work();
+    } finally {
+      this.writing = undefined;
+      done.resolve();
+    }
+  }
+
+  /**
+   * Whether a request must wait for its turn. A caller checks again behind each wait, and then writes at once:
+   * `while (mustWait) await turn()`. So requests keep the order of the calls.
+   */
+  get mustWait(): boolean {
+    return this.writing !== undefined;
+  }
+
+  /** Resolves when the request that is being written is complete. */
+  turn(): Promise<void> {
+    return this.writing ?? Promise.resolve();
+  }
+
+  /** Throws when no request can be sent. @throws ConnectionLost, QueryCanceled, QueryTimeout */
+  check(text: string | undefined, limit: Limit | undefined): void {
+    this.conversation.check(text);
+    const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
+    if (reached !== undefined) throw reached;
+  }
+
+  /** Returns the answer of a sent statement by one promise. `onceMore` handles its error, or throws it. */
+  protected answered<T>(
+    { exchange, timing, startedMs }: Sent<E>,
+    answer: (exchange: E) => T,
+    onceMore: (error: unknown) => Promise<E>,
+  ): Promise<T> {
+    return exchange.answered((ended, error) => {
+      if (error !== undefined)
+        return this.timed(exchange.sql, timing, startedMs, () => onceMore(error), answer);
+      timing?.end(startedMs, exchange.sql);
+      return answer(ended);
+    });
+  }
+
+  /** Runs work that is the rest of a statement, and records the time since its start. */
+  protected async timed<T>(
+    sql: string,
+    timing: StatementTiming | undefined,
+    startedMs: number,
+    work: () => Promise<E>,
+    answer: (exchange: E) => T,
+  ): Promise<T> {
+    try {
+      return answer(await work());
+    } finally {
+      timing?.end(startedMs, sql);
+    }
+  }
+}

@@ -1,0 +1,32 @@
+/**
+ * The parts of the plugin that its endpoints share.
+ */
+import type { Env } from '../base/config.ts';
+import type { OwnPages } from '../http/origins.ts';
+import type { Authorizations } from './authorization.ts';
+import type { EndpointGuard } from './guard.ts';
+import type { Logins, LoginsDeps } from './logins.ts';
+import type { LoginStates } from './login-state.ts';
+import type { StoredProviderTokens } from './provider-tokens.ts';
+import type { SingleUse } from './single-use.ts';
+import type { TokenCookies } from './tokens/cookies.ts';
+import type { RefreshTokenCodec } from './tokens/refresh-codec.ts';
+import type { TokenStore } from './tokens/store.ts';
+
+/** Dependencies of the endpoints, created once for each application. */
+export interface EndpointDeps extends LoginsDeps {
+  readonly env: Env;
+  readonly store: TokenStore;
+  readonly used: SingleUse;
+  readonly codec: RefreshTokenCodec;
+  readonly guard: EndpointGuard;
+  readonly states: LoginStates;
+  readonly authorizations: Authorizations;
+  readonly logins: Logins;
+  /** Origins whose pages may send requests that cookies authenticate. */
+  readonly ownPages: OwnPages;
+  /** Defined in cookie mode. */
+  readonly cookies: TokenCookies | undefined;
+  /** Defined with the option `storeProviderTokens`. */
+  readonly providerTokens: StoredProviderTokens | undefined;
+}

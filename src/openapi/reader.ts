@@ -1,0 +1,143 @@
+/**
+ * Reads parts of an OpenAPI 3.1 document that any tool may have written: the docs page, the client generator and
+ * the comparison use it. Never throws: missing members, and members of another type, count as absent.
+ */
+
+/** A JSON object. */
+export type JsonObject = { readonly [key: string]: unknown };
+
+/** One method of a path item. References to its parts are resolved. */
+export interface ReadOperation {
+  /** HTTP method in lower case. */
+  readonly method: string;
+  /** Path item that contains the operation. */
+  readonly item: JsonObject;
+  readonly operation: JsonObject;
+  /** Parameters of the path item and the operation. Of those with one name and place, the last is used. */
+  readonly parameters: readonly JsonObject[];
+  readonly body: JsonObject | undefined;
+  readonly responses: Readonly<Record<string, JsonObject>>;
+  /** Security alternatives, each with its schemes and scopes. Empty: no credentials are needed. */
+  readonly security: readonly (readonly (readonly [scheme: string, scopes: readonly string[]])[])[];
+}
+
+const METHODS: readonly string[] = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
+/** Maximum number of references followed in a row. */
+const MOST_HOPS = 16;
+const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
+
+/** Returns a JSON object, or an empty object for any other value. */
+export function record(value: unknown): JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** Returns a JSON array, or an empty array for any other value. */
+export function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Returns a text that is not empty, or undefined. */
+export function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** Returns a value, with a `$ref` within the document resolved (RFC 6901). */
+export function resolve(root: JsonObject, value: unknown): JsonObject {
+  let found = record(value);
+  for (let hops = 0; hops < MOST_HOPS; hops++) {
+    const ref = text(found['$ref']);
+    if (ref === undefined) return found;
+    if (!ref.startsWith('#/')) return {};
+    let target: unknown = root;
+    for (const part of ref.slice(2).split('/')) {
+      const key = unescaped(part);
+      target = Object.hasOwn(record(target), key) ? record(target)[key] : undefined;
+    }
+    found = record(target);
+  }
+  return {};
+}
+
+/** Returns the name of the schema to which a reference points, or undefined for a reference to another part. */
+export function schemaName(ref: string): string | undefined {
+  const part = COMPONENT.exec(ref)?.[1];
+  return part === undefined ? undefined : unescaped(part);
+}
+
+/** Decodes one segment of a reference. Invalid percent-encoding stays as it is. */
+export function unescaped(segment: string): string {
+  let decoded = segment;
+  try {
+    decoded = decodeURIComponent(segment);
+  } catch {
+    /* the text is used unchanged */
+  }
+  return decoded.replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
+/** Returns the operations of a path item, in the order of the document. */
+export function operationsOf(root: JsonObject, given: unknown): readonly ReadOperation[] {
+  const item = resolve(root, given);
+  const methods = Object.keys(item).filter((key) => METHODS.includes(key) && item[key] === record(item[key]));
+  return methods.map((method) => {
+    const operation = record(item[method]);
+    const parameters = [...list(item['parameters']), ...list(operation['parameters'])].map((parameter) =>
+      resolve(root, parameter),
+    );
+    const byName = new Map(parameters.map((one) => [`${String(one['in'])} ${String(one['name'])}`, one]));
+    const responses = Object.entries(record(operation['responses']));
+    return {
+      method,
+      item,
+      operation,
+      parameters: [...byName.values()],
+      body: operation['requestBody'] === undefined ? undefined : resolve(root, operation['requestBody']),
+      responses: Object.fromEntries(responses.map(([status, one]) => [status, resolve(root, one)])),
+      security: list(operation['security'] ?? root['security']).map((alternative) =>
+        Object.entries(record(alternative)).map(
+          ([name, scopes]) => [name, list(scopes).map(String)] as const,
+        ),
+      ),
+    };
+  });
+}
+
+/** Returns the callbacks of an operation: name, expression of the URL, and path item. */
+export function callbacksOf(
+  root: JsonObject,
+  operation: JsonObject,
+): readonly (readonly [name: string, url: string, item: unknown])[] {
+  return Object.entries(record(operation['callbacks'])).flatMap(([name, given]) =>
+    Object.entries(resolve(root, given)).map(([url, item]) => [name, url, item] as const),
+  );
+}
+
+/** Whether a schema describes bytes rather than text. */
+export function isFile(schema: unknown): boolean {
+  const { format, contentMediaType, contentEncoding } = record(schema);
+  return (
+    format === 'binary' ||
+    (contentMediaType !== undefined &&
+      contentEncoding === undefined &&
+      contentMediaType !== 'application/json' &&
+      !String(contentMediaType).startsWith('text/'))
+  );
+}
+
+/**
+ * Returns the schema of a form's field. A field with a media type of its own is a file, even if it contains
+ * text, such as `text/csv`.
+ */
+export function formField(given: unknown): JsonObject {
+  const schema = record(given);
+  if (schema['items'] !== undefined) return { ...schema, items: formField(schema['items']) };
+  const isPart = schema['contentMediaType'] !== undefined && schema['contentEncoding'] === undefined;
+  return isPart ? { ...schema, format: 'binary' } : schema;
+}
+
+/** Returns the type of a schema. Without `type`, its keywords imply the type. */
+export function impliedType(given: JsonObject): string {
+  if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
+  if (given['items'] !== undefined || given['prefixItems'] !== undefined) return 'array';
+  return isFile(given) ? 'string' : 'any';
+}

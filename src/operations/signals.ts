@@ -1,0 +1,90 @@
+/**
+ * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, the second at once. SIGHUP renews
+ * what the process holds; without such a thing, or after the terminal was closed, it stops the process.
+ */
+import { constants } from 'node:os';
+import { isatty } from 'node:tty';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../observability/log.ts';
+
+/** Reactions to signals. */
+interface SignalActions {
+  readonly log: Logger;
+  /** Called once: on the first SIGTERM or SIGINT, or on a SIGHUP that does not renew. */
+  end(): void;
+  /** Called on the second signal, before the process exits. */
+  readonly kill?: (() => void) | undefined;
+  /** Called on SIGHUP. If undefined, SIGHUP stops the process. */
+  readonly renew?: (() => void) | undefined;
+}
+
+/** Listeners for the signals of a process. Disposing removes them. */
+interface SignalWatch extends Disposable {
+  /** Whether the process is about to exit. */
+  readonly isEnding: boolean;
+}
+
+/** Listens for signals. */
+export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch {
+  const hadTerminal = isatty(0);
+  let isEnding = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (isEnding) {
+      kill?.();
+      process.exit(128 + constants.signals[signal]);
+    }
+    isEnding = true;
+    log.info('signal', { signal });
+    end();
+  };
+  const onHangUp = (signal: NodeJS.Signals): void => {
+    if (renew === undefined || (hadTerminal && !isatty(0))) return onSignal(signal);
+    log.info('signal', { signal });
+    renew();
+  };
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('SIGHUP', onHangUp);
+  return {
+    get isEnding() {
+      return isEnding;
+    },
+    [Symbol.dispose]: () =>
+      void process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGHUP', onHangUp),
+  };
+}
+
+/** How the process ends on a signal. */
+interface Ending {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Time after which the process exits with status 1, even if a hook hangs or a task never settles. */
+  readonly deadlineMs: number;
+  close(): Promise<void>;
+  /** Called on SIGHUP to reload files. If undefined, SIGHUP stops the process. */
+  readonly renew?: (() => void) | undefined;
+}
+
+/**
+ * Closes on the first SIGTERM or SIGINT, or on a SIGHUP without TLS files. Then exits with status 0. A second
+ * signal exits at once.
+ */
+export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
+  const end = (): void => {
+    clock.after(deadlineMs, () => {
+      log.error(
+        'shutdown_deadline_exceeded',
+        new Error(
+          `The application did not shut down within ${deadlineMs} ms: check "onShutdown" hooks and background tasks`,
+        ),
+      );
+      process.exit(1);
+    });
+    close().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.error('shutdown_failed', error);
+        process.exit(1);
+      },
+    );
+  };
+  return onSignals({ log, end, renew });
+}
