@@ -15,6 +15,7 @@ import {
   PASSING_FUNCTIONS,
   QUERIES,
   READERS,
+  VALIDATES,
   isWeakTest,
   WEAK_MEMBERS,
   memberOf,
@@ -217,8 +218,8 @@ export class Flow {
       const [target, over] = head as [Node, Node]; // a for-of or for-in loop has two parts
       this.#scan(over, names);
       const value = this.#value(over, names);
-      const targets = target.type === 'declare' ? target.items.map((item) => item.target) : [target];
-      for (const each of targets) this.#bind(each, value, names);
+      for (const each of target.type === 'declare' ? target.items.map((item) => item.target) : [target])
+        this.#bind(each, value, names);
     } else for (const part of head) this.#statement(part, names);
     this.#statement(body, names);
   }
@@ -236,8 +237,8 @@ export class Flow {
   #lookedUp(target: Node, value: Node, names: Names): void {
     const call = value.type === 'await' ? value.value : value;
     if (call.type !== 'call') return;
+    if (VALIDATES.test(calledName(call) ?? '')) return this.#asserted(call, names);
     const keys = this.#keysWithin(call, names);
-    if (keys.length === 0) return;
     for (const { local } of boundIn(target)) names.setKeys(local, keys);
     if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
   }
@@ -534,12 +535,11 @@ export class Flow {
       }
       if (receiver?.kind === 'outside') {
         if (!PASSING.test(callee.property) || isOneCharacter(call)) return undefined;
-        const [name] = args;
-        if (/^(?:get|getAll)$/.test(callee.property) && name?.type === 'text')
-          return memberOf(receiver, name.value);
-        const [fn] = args;
-        if (/^(?:map|flatMap)$/.test(callee.property) && fn?.type === 'function')
-          return this.#mapped(fn, receiver, names);
+        const [arg] = args;
+        if (/^(?:get|getAll)$/.test(callee.property) && arg?.type === 'text')
+          return memberOf(receiver, arg.value);
+        if (/^(?:map|flatMap)$/.test(callee.property) && arg?.type === 'function')
+          return this.#mapped(arg, receiver, names);
         return { ...receiver, part: undefined };
       }
     }

@@ -182,7 +182,7 @@ function awaitedBy(node: Node, module: SourceModule, sources: Sources): Node | u
 
 /** Names of functions whose promises do not reject: they wait, or turn errors into results. */
 const NEVER_FAILS =
-  /^(?:sleep|delay|wait|pause|timeout|tick|nextTick|setTimeout|setImmediate|allSettled|to|attempt|swallow|try[A-Z]\w*|safe[A-Z]?\w*)$/;
+  /^(?:sleep|delay|wait|pause|timeout|tick|nextTick|setTimeout|setImmediate|allSettled|value|to|attempt|swallow|try[A-Z]\w*|safe[A-Z]?\w*)$/;
 
 /**
  * Whether nothing catches the rejection of a promise. `load().catch(…)` catches it, and so does a function

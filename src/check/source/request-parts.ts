@@ -32,11 +32,14 @@ export const PASSING_FUNCTIONS: RegExp =
   /^(?:String|decodeURIComponent|decodeURI|unescape|JSON\.(?:parse|stringify)|structuredClone|Object\.(?:values|entries|fromEntries|assign|freeze)|Array\.from|Buffer\.from|URL|Promise\.(?:all|resolve)|(?:path\.|posix\.|path\.posix\.)?(?:join|resolve|normalize)|fileURLToPath|pathToFileURL|String\.raw|format|util\.format)$/;
 export const KEEPING: RegExp = /^(?:push|unshift|append|add|concat)$/;
 export const ASSERTING: RegExp =
-  /(?:assert|check|enforce|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
+  /(?:assert|check|enforce|ensure|valid|safeParse|verify|must|guard|require|expect|allow|reject|refuse)/i;
 
 /** Names of functions whose result counts as checked: `sanitize`, `cleanName`, `toSafePath`. */
 export const CLEANING: RegExp =
   /^(?:sanit|clean|escape|encode|basename|validat|whitelist|allowlist|safe|slug|purify|normali[sz]e[A-Z])|(?:Saniti[sz]ed?|Clean|Escape[ds]?|Safe[A-Z]?\w*|Slug)$|^to(?:Safe|Slug|Int|Number)/;
+
+/** Functions that validate a whole input: `const { error } = schema.validate(body)`. */
+export const VALIDATES: RegExp = /^(?:validate\w*|safeParse\w*)$/;
 
 /** Functions that throw if they find nothing: `findOneOrFail`. */
 export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
