@@ -466,6 +466,7 @@ export class Flow {
         return this.#valueOfCall(node, names);
       case 'await':
       case 'spread':
+      case 'assign':
         return this.#value(node.value, names);
       case 'template':
         return node.tag === undefined || pathOf(node.tag) === 'String.raw'
@@ -484,8 +485,6 @@ export class Flow {
         });
         return value;
       }
-      case 'assign':
-        return this.#value(node.value, names);
       case 'sequence':
         return node.items.length === 0 ? undefined : this.#value(node.items.at(-1)!, names);
       case 'list':

@@ -182,7 +182,7 @@ function awaitedBy(node: Node, module: SourceModule, sources: Sources): Node | u
 
 /** Names of functions whose promises do not reject: they wait, or turn errors into results. */
 const NEVER_FAILS =
-  /^(?:sleep|delay|wait|pause|timeout|tick|nextTick|setTimeout|setImmediate|allSettled|value|to|attempt|swallow|try[A-Z]\w*|safe[A-Z]?\w*)$/;
+  /^(?:sleep|delay|wait|pause|timeout|tick|nextTick|set(?:Timeout|Immediate)|allSettled|value|to|attempt|swallow|try[A-Z]\w*|safe[A-Z]?\w*)$/;
 
 /**
  * Whether nothing catches the rejection of a promise. `load().catch(…)` catches it, and so does a function
@@ -273,17 +273,15 @@ function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean
   return mayFail(fn, sources);
 }
 
-/** Whether a comment at a call says that nothing waits for it: `// fire and forget`. */
-function isOnPurpose(call: Call, { source }: SourceModule): boolean {
-  const lines = source.slice(0, source.indexOf('\n', call.end) + 1 || undefined).split('\n');
-  const own = source.slice(0, call.start).split('\n').length;
-  return lines
-    .slice(Math.max(0, own - 4))
-    .some((line) =>
-      /\/[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block))/i.test(
-        line,
-      ),
-    );
+const ON_PURPOSE =
+  /\/?[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block))/i;
+
+/** Whether a comment at a call, or right above it, says that nothing waits for it: `// fire and forget`. */
+function isOnPurpose({ start, end }: Call, { source }: SourceModule): boolean {
+  const lines = source.slice(0, start).split('\n');
+  const own = `${lines.pop()!}${source.slice(start, end)}${source.slice(end).split('\n', 1)[0]!}`;
+  const above = lines.slice(lines.findLastIndex((line) => !/^\s*(?:\/\/|\/?\*)/.test(line)) + 1);
+  return [...above, own].some((line) => ON_PURPOSE.test(line));
 }
 
 /** Whether the project handles rejections that nothing else does: `process.on('unhandledRejection', …)`. */

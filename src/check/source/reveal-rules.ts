@@ -50,7 +50,7 @@ function findLogged(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a message says that a token lets nobody in: `'Invalid token'`. */
+/** Whether a message says that the program refused a token: `'Invalid token'`. */
 function isRefusal(call: Call, { source }: SourceModule): boolean {
   return /invalid|expired|unknown|mismatch|malformed|not found|wrong/i.test(
     source.slice(call.start, call.end),
