@@ -793,7 +793,7 @@ test('planOf() returns one plan per class, which describes its fields', () => {
 
 // ── JSON ──
 
-test('JSON input is never converted between kinds', () => {
+test('a value of JSON input is never converted to another type', () => {
   const good: [TypeSource, unknown[]][] = [
     [str, ['', 'x', '😀']],
     [int, [0, -0, 5, 2 ** 53 - 1, -(2 ** 53 - 1), 1.0]],
