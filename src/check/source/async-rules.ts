@@ -2,11 +2,14 @@
  * Rules about streams that are piped and transactions (SVC613, SVC614), unbounded memory and time (SVC634,
  * SVC635), and blocking calls in functions that handlers call (SVC501).
  */
+import * as childProcess from 'node:child_process';
+import * as crypto from 'node:crypto';
+import * as fs from 'node:fs';
+import * as zlib from 'node:zlib';
 import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
 import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
 import { isCommand, makerOf, meaningOfCall } from './sources.ts';
 import { leadOf, returnsOf } from './values.ts';
-import { isBlockingName } from './blocking.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
@@ -220,6 +223,22 @@ function parentText(call: Call, module: SourceModule): string {
 }
 
 // -- SVC501 in functions that handlers call --
+
+/** Synchronous functions that take only microseconds, as `createHmac()` does. */
+const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
+const NAMES: ReadonlySet<string> = new Set([
+  ...[fs, crypto, zlib, childProcess]
+    .flatMap((module) => Object.keys(module))
+    .filter((name) => name.endsWith('Sync') && !QUICK.has(name)),
+  'hashSync',
+  'compareSync',
+  'genSaltSync',
+]);
+
+/** Whether a function of this name blocks the event loop. */
+export function isBlockingName(name: string): boolean {
+  return NAMES.has(name);
+}
 
 function findBlockingHelpers(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {

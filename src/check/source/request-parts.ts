@@ -2,6 +2,7 @@
  * Parts of a request: which members hold text of a client, and which methods and functions keep that text in
  * their result.
  */
+import { REST } from './modules.ts';
 import { isHarmless } from './routes.ts';
 import type { Call } from './nodes.ts';
 import type { Given } from './values.ts';
@@ -57,6 +58,8 @@ export const QUERIES: RegExp = /^(?:find|get|load|lookup|query|retrieve|select|f
  * text.
  */
 export function memberOf(object: Given, property: string): Given | undefined {
+  // code that names some members leaves out those that clients must not set
+  if (property === REST) return object.kind === 'outside' ? { ...object, part: undefined } : object;
   if (object.kind === 'members') return object.members?.get(property);
   const made = (what: string, more: Partial<Given> = {}): Given => ({
     kind: 'outside',

@@ -301,7 +301,8 @@ function secretNameAround(node: Node): string | undefined {
     if (at.type === 'function') depth++;
     if (/^(?:length|size|min|max)$/.test(name ?? '')) return undefined;
     if (name !== undefined && SECRET_NAME.test(bare(name)) && !BELONGS.test(name)) return name;
-    if (at.type === 'statement') return undefined;
+    // `{ placeholder: Math.random() }` is no part of a secret, whatever holds the object
+    if (at.type === 'statement' || at.type === 'entry') return undefined;
   }
   return undefined;
 }

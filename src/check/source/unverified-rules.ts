@@ -73,7 +73,7 @@ function isProviderCallback(fn: Fn | undefined): boolean {
 const CLAIM =
   /^(?:sub|uid|id|_id|user|user_?id|user_?name|login|email|account|account_?id|tenant|tenant_?id|roles?|is_?admin|admin|scopes?|permissions|groups)$/i;
 /** Names of functions that read a token for another purpose than to let its sender in. */
-const ONLY_READS = /expir|kid|header|audience|issuer|inspect|debug|print|display/i;
+const ONLY_READS = /expir|kid|header|audience|issuer|inspect|debug|print|display|log|meta/i;
 
 /** Whether code trusts a decoded token: it reads a claim that names the client, or returns all claims. */
 function isTrusted(call: Call, fn: Fn | undefined): boolean {
