@@ -191,7 +191,29 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
       } else findForeignRoles(detail, before, report);
     });
   }
+  findWeakerBulk(view, report);
   findUnguardedCorners(view, report);
+}
+
+/** Reports `DELETE /users` with a weaker guard than `DELETE /users/{id}`. Names such as `session` are left out. */
+function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
+  const all = ownRoutes(view).filter(({ route }) => route.method === 'DELETE');
+  for (const detail of all) {
+    const { template } = detail.route;
+    if (OF_ONE_CLIENT.test(template)) continue;
+    const item = all.find(
+      (other) =>
+        other.route.template.startsWith(`${template}/{`) &&
+        shapeOf(other).split('/').length === shapeOf(detail).split('/').length + 1 &&
+        (asksForMore(other, detail) || ranksAbove(other, detail)),
+    );
+    if (item !== undefined)
+      report(
+        subjectOf(detail),
+        `DELETE ${item.route.template} asks for ${demandsOf(item)}, but this route deletes more and asks for ${demandsOf(detail)} only`,
+        detail.route.place,
+      );
+  }
 }
 
 function weakDemandOf(detail: RouteDetail): string {
@@ -263,6 +285,8 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
     );
 }
 
+/** Paths below which clients change what belongs to them. */
+const OF_ONE_CLIENT = /\bme\b|profile|session|log-?out/;
 const CORNER = /^(?:admin|administration|internal|backoffice|manage|management|staff)$/i;
 
 /** Reports routes below `/admin` without a role, beside routes that require one. */
@@ -277,7 +301,7 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
     if (corner === '' || stricter === undefined) continue;
     for (const detail of details) {
       if (!isGuarded(detail) || isPublic(detail) || detail.route.security.some(isQualified)) continue;
-      if (/\bme\b|profile|log-?out/.test(detail.route.template)) continue;
+      if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(
         subjectOf(detail),
         `${subjectOf(stricter)} asks for ${demandsOf(stricter)}, but this route below ${corner} accepts every authenticated client`,
@@ -303,9 +327,11 @@ const SECRET_WORDS =
 /**
  * Words that suggest a secret only beside a word of ACCOUNT_WORDS: other things are reset and changed, too.
  */
-const CHANGING_WORDS = /^(?:reset|change)$/i;
+const CHANGING_WORDS = /^(?:reset|change|verify|verification)$/i;
 const ACCOUNT_WORDS =
-  /^(?:auth|accounts?|users?|members?|me|profile|identity|credentials|passwords?|pins?|e?mail)$/i;
+  /^(?:auth|accounts?|users?|members?|me|profile|identity|credentials|passwords?|pins?|e?mail|phone|codes?)$/i;
+/** Words in paths where clients send a short code, such as a PIN. */
+const CODE_WORDS = /^(?:unlock|pins?|passcodes?)$/i;
 /** Words in paths of routes that create a secret and show it once. */
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
@@ -333,7 +359,8 @@ export function findGuessable(view: ApplicationView, report: ReportFinding): voi
   for (const detail of ownRoutes(view)) {
     const { route, declared } = detail;
     if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') continue;
-    if (!isAboutSecrets(detail) && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
+    const isAboutCodes = isAboutSecrets(detail) || wordsOf(detail).some((word) => CODE_WORDS.test(word));
+    if (!isAboutCodes && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
     const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
     if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, report);
     else

@@ -477,7 +477,7 @@ const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | St
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
-function findSettings({ settings, secrets }: ApplicationView, report: ReportFinding): void {
+function findSettings({ settings, secrets, place }: ApplicationView, report: ReportFinding): void {
   const reads = [...settings.reads().values()];
   const isRead = new Set(reads.map((read) => read.key));
   for (const { key, variable, cast, fallback } of reads) {
@@ -505,7 +505,7 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
       `variable ${variable}`,
       'the variable is set, but no code reads it' +
         (suggestion === undefined ? '' : `: did you mean ${suggestion}?`),
-      undefined,
+      place,
       {
         severity: 'warning',
         remedy:

@@ -160,7 +160,8 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
   const last = call.args.at(-1);
   const handler = last === undefined ? undefined : sources.handlers.resolve(last, module);
   if (handler === undefined) return;
-  const isWriting = reaches(handler, sources, isWrite) || (name === 'tool' && changesModule(handler, sources));
+  const isWriting =
+    reaches(handler, sources, isWrite) || (name === 'tool' && changesModule(handler, sources));
   if (!isWriting) return;
   if (name === 'tool' && call.args[0]?.type === 'text') {
     const mounts = sources.all('call').filter(({ node }) => calledName(node) === 'mountMcp');
@@ -211,7 +212,8 @@ function isWrite(call: Call, module: SourceModule): boolean {
   const binding = module.lookup(root, call);
   const value =
     binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
-  if ([...names, ...(value === undefined ? [] : namesIn(value))].some((each) => STORE.test(each))) return true;
+  if ([...names, ...(value === undefined ? [] : namesIn(value))].some((each) => STORE.test(each)))
+    return true;
   if (names.length === 1 && /^[A-Z]/.test(root)) return binding !== undefined; // a model: `User.create(…)`
   const isKept =
     root === 'this' || (binding?.kind === 'declared' && functionAround(binding.node) === undefined);
@@ -267,7 +269,12 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
   judgeKey(limit, module, sources, report);
   const tries = entryOf(limit, 'perMinute');
   const perMinute = numberOf(tries);
-  if (methods.includes('post') && GUESSED.test(path.value) && perMinute !== undefined && perMinute > MOST_TRIES)
+  if (
+    methods.includes('post') &&
+    GUESSED.test(path.value) &&
+    perMinute !== undefined &&
+    perMinute > MOST_TRIES
+  )
     report(
       'SVC204',
       module,
@@ -338,7 +345,11 @@ function changeIn(
         : statement?.type === 'template'
           ? statement.texts.join('?')
           : '';
-    if (!isLinked && CHANGES_ROWS.test(text) && /^(?:execute|query|run|fetch\w*)$/.test(calledName(node) ?? ''))
+    if (
+      !isLinked &&
+      CHANGES_ROWS.test(text) &&
+      /^(?:execute|query|run|fetch\w*)$/.test(calledName(node) ?? '')
+    )
       found = /^\s*delete/i.test(text) ? 'deletes rows' : 'changes rows';
     const called = depth < 2 && mayChange(node) ? sources.handlers.resolve(node.callee, module) : undefined;
     if (called !== undefined && called !== handler)
@@ -348,8 +359,9 @@ function changeIn(
 }
 
 /** Whether a call may change data: by its name, or as a method of the same class or of a new object. */
-function mayChange({ callee }: Call): boolean {
-  const path = pathOf(callee) ?? '';
+function mayChange(call: Call): boolean {
+  const { callee } = call;
+  const path = pathOf(callee) ?? calledName(call) ?? '';
   if (/expired|stale|old|outdated/i.test(path)) return false;
   if (/delete|remove|destroy|revoke|log-?out|sign-?out|endSession/i.test(path)) return true;
   if (callee.type !== 'member') return false;
@@ -371,7 +383,8 @@ function callsAny(handler: Fn, names: RegExp): boolean {
 
 /** Highest limit in requests per minute that still hinders the guessing of passwords. */
 const MOST_TRIES = 600;
-const GUESSED = /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset)(?:\/|$)/i;
+const GUESSED =
+  /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset|unlock|pins?|passcodes?)(?:\/|$)/i;
 
 /** SVC204: rate limits that are too high to hinder the guessing of passwords. */
 function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
