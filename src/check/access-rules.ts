@@ -86,11 +86,10 @@ export function findUnguardedWrites(view: ApplicationView, report: ReportFinding
   }
 }
 
-/** A function that returns true, whatever it is given. */
+/** Code of a function that always returns true. */
 const ALWAYS_TRUE =
   /^(?:async\s*)?(?:function\s*[\w$]*\s*\([^)]*\)|\([^)]*\)\s*=>|[\w$]+\s*=>|[\w$]+\s*\([^)]*\))\s*(?:\{\s*return\s+true\s*;?\s*\}|\(?true\)?)$/;
 
-/** Reports guards that refuse no client. */
 function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const predicate = predicateOf(dependency.source);
@@ -111,12 +110,12 @@ function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Whether nothing authenticates the clients of a route, and nothing says that this is intended. */
+/** Whether a route requires no credential and is not declared public. */
 function isOpen(detail: RouteDetail): boolean {
   return !isPublic(detail) && asksNothing(detail);
 }
 
-/** Whether no guard stands before a route, and no dependency that may throw. */
+/** Whether a route has no guard, and no dependency that may throw. */
 function asksNothing(detail: RouteDetail): boolean {
   const { routerDeps, deps } = detail.declared;
   const all = [...routerDeps.map(([, dependency]) => dependency), ...Object.values(deps)];
@@ -195,7 +194,7 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   findUnguardedCorners(view, report);
 }
 
-/** Reports `DELETE /users` with a weaker guard than `DELETE /users/{id}`. Names such as `session` are left out. */
+/** Reports `DELETE /users` with a weaker guard than `DELETE /users/{id}`. Skips paths such as `/sessions`. */
 function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
   const all = ownRoutes(view).filter(({ route }) => route.method === 'DELETE');
   for (const detail of all) {
@@ -285,7 +284,7 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
     );
 }
 
-/** Paths below which clients change what belongs to them. */
+/** Words in paths where a client changes only its own data. */
 const OF_ONE_CLIENT = /\bme\b|profile|session|log-?out/;
 const CORNER = /^(?:admin|administration|internal|backoffice|manage|management|staff)$/i;
 
@@ -325,7 +324,7 @@ const SECRET_WORDS =
   /^(?:log-?in|log-?on|sign-?in|tokens?|passwords?|(?:password-reset|(?:reset|change)-password)|forgot(?:-password)?|otp|totp|2fa|mfa|magic-links?)$/i;
 
 /**
- * Words that suggest a secret only beside a word of ACCOUNT_WORDS: other things are reset and changed, too.
+ * Words that suggest a secret only beside a word of ACCOUNT_WORDS. `/filters/reset` is about no secret.
  */
 const CHANGING_WORDS = /^(?:reset|change|verify|verification)$/i;
 const ACCOUNT_WORDS =

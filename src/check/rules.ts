@@ -57,7 +57,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'load',
     why: 'A module that cannot be imported cannot be deployed. A module that listens, connects or starts timers at import cannot be checked or tested',
     remedy:
-      'Declare at import, start work in app.onStartup(), and end with: if (import.meta.main) await app.run()',
+      'Only declare the application at import, start work in app.onStartup(), and end the module with: if (import.meta.main) await app.run()',
   },
   {
     id: 'SVC101',
@@ -80,7 +80,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'graph',
     run: findTwins,
     why: 'Paths that differ only in case or in a final slash are two routes here, but one for many clients and proxies. An access rule for one does not protect the other',
-    remedy: 'Keep one spelling, and redirect the other to it',
+    remedy: 'Keep one spelling of the path, and redirect the other spelling to it',
   },
   {
     id: 'SVC104',
@@ -96,7 +96,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'graph',
     run: findContradictions,
     why: 'The server answers HEAD like GET without the body, and OPTIONS from its routes. A separate handler can contradict those replies',
-    remedy: 'Remove the handler, or make it reply like GET or like the preflight',
+    remedy: 'Remove the handler of HEAD or OPTIONS, or give it the reply of GET or of the CORS preflight',
   },
   {
     id: 'SVC106',
@@ -117,7 +117,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     why: 'A dependency that needs itself can never be resolved',
-    remedy: 'Break the cycle: let one dependency read from the request or the application',
+    remedy: 'Break the cycle: let one dependency read its value from the request or the application',
   },
   {
     id: 'SVC112',
@@ -346,7 +346,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'contract',
     why: 'Clients of the earlier API fail when the new one accepts or returns less',
-    remedy: 'Keep the old part beside the new one, or publish a new version of the API',
+    remedy: 'Keep the old route or field beside the new one, or publish a new version of the API',
   },
   {
     id: 'SVC401',
@@ -385,7 +385,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'live',
     run: async (view, report) => (await import('./live.ts')).findCertificates(view, report),
     why: 'Clients refuse an expired certificate, and a server does not start with a certificate that does not match its key',
-    remedy: 'Renew the certificate, and name its chain and its key: SVC_TLS_CERT, SVC_TLS_KEY',
+    remedy: 'Renew the certificate, and set SVC_TLS_CERT to its chain and SVC_TLS_KEY to its key',
   },
   {
     id: 'SVC501',
@@ -393,7 +393,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'contract',
     run: findBlocking,
     why: 'A synchronous call stops the whole process: every other request waits until it ends',
-    remedy: 'Use the asynchronous form, or a worker thread',
+    remedy: 'Call the asynchronous form of the function, or run it in a worker thread',
   },
   {
     id: 'SVC502',
@@ -401,7 +401,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'contract',
     run: findLostCleanUp,
     why: 'Clean-up that does not run, or is not awaited, leaks connections and loses errors of commits',
-    remedy: 'Put the clean-up into finally { … }, and await it',
+    remedy: 'Put the clean-up into finally { … }, and await the clean-up',
   },
   {
     id: 'SVC503',

@@ -67,7 +67,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
   }
 }
 
-/** Returns the value of a number whose factors may be constants: `10 * YEAR`. */
+/** Returns the value of a number or a product, also of constants: `10 * YEAR`. */
 function computed(node: Node | undefined, module: SourceModule, depth = 0): number | undefined {
   if (node?.type === 'binary' && node.operator === '*')
     return (computed(node.left, module, depth) ?? NaN) * (computed(node.right, module, depth) ?? NaN);
@@ -136,7 +136,7 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
       : `the document cannot describe the answer to invalid input: this answers ${code}, and declares no response`,
     {
       severity: 'warning',
-      remedy: `Declare it: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
+      remedy: `Declare the response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
     },
   );
 }
@@ -147,7 +147,7 @@ const WRITES_TO_STORE =
   /^(?:(?:insert|update|upsert|delete|destroy|remove|save)(?:$|[A-Z])|create(?:One|Many)?$)/;
 /** Names of objects that keep data. */
 const STORE = /^#?(?:\w*(?:[dD]b|DB|[dD]atabase|[rR]epo|[rR]epository|[sS]tore)|tx|prisma|knex|\w+Model)s?$/;
-/** Names of collections that a program may lose. */
+/** Names of collections whose loss changes no data of a client. */
 const TRANSIENT = /(?:cache|seen|pending)$/i;
 
 /**
@@ -318,13 +318,13 @@ function methodsOf({ callee, args }: Call): readonly string[] {
   return list.items.map((item) => (item.type === 'text' ? item.value.toLowerCase() : ''));
 }
 
-/** Statements that change rows. Times and counts of visits do not count. */
+/** Statements that change rows. An update of only a time or a count of visits does not match. */
 const CHANGES_ROWS =
   /^\s*(?:delete\s+from\b|update\s+\S+\s+set\s+(?!(?:last_?\w*|\w+_at|\w*(?:views?|hits|visits|count|seen)\w*)\s*=))/i;
 
 /**
  * Returns how a handler changes data, such as "deletes rows", also through project functions that it calls.
- * Undefined if nothing was found. `isLinked` leaves statements out.
+ * Undefined if nothing was found. With `isLinked`, SQL statements do not count.
  */
 function changeIn(
   handler: Fn,

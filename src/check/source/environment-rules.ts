@@ -24,7 +24,7 @@ interface Read {
   readonly name: string;
 }
 
-/** Checks every read of `process.env`. */
+/** SVC401 for every read of `process.env`. */
 export function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
@@ -69,7 +69,7 @@ function readsOf(sources: Sources): Read[] {
   return [...reads, ...readsThroughHelpers(sources)];
 }
 
-/** Returns the names given to functions such as `(name) => process.env[name] ?? ''`. */
+/** Returns the variables that code names in calls of helpers such as `(name) => process.env[name] ?? ''`. */
 function readsThroughHelpers(sources: Sources): Read[] {
   const positions = new Map<Fn, number>();
   for (const { node } of sources.all('member')) {
@@ -124,7 +124,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch {
-    return ''; // a folder, or a file that must not be read
+    return ''; // the name belongs to a folder, or the process may not read the file
   }
 }
 

@@ -36,7 +36,7 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
   }
 }
 
-/** Checks headers that code sets by hand: `response.headers.append('Set-Cookie', …)`. */
+/** SVC207 for `response.headers.append('Set-Cookie', …)` and other calls that set a header. */
 function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
   const [name, value] = call.args;
   if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
@@ -44,7 +44,6 @@ function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void
     judgeCookieText(value, module, report);
 }
 
-/** SVC208: an application whose source sets an environment other than production. */
 function judgeApplication(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning === 'svc.Svc') judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
 }
@@ -173,7 +172,7 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
     );
 }
 
-/** SVC208 for settings that the source loads. */
+/** SVC208 for settings that code passes to config.loadDict(). */
 function judgeSettings(call: Call, module: SourceModule, report: ReportNode): void {
   judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
   for (const [key, what] of [

@@ -1,6 +1,6 @@
 /**
- * Secrets written in the sources: as arguments, in database addresses and as fallbacks of variables (a part
- * of SVC205).
+ * A part of SVC205: secrets that the sources contain as arguments, in database addresses, or as fallbacks of
+ * variables.
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
@@ -11,7 +11,8 @@ import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-const REMEDY = 'Read the secret from the environment, and generate a new one';
+/** Remedy for a secret in the sources, which has no variable yet. */
+export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
 
 /** SVC205 in every module of the project. */
 export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
@@ -181,7 +182,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
     module,
     node,
     `the secret of ${what} is written in the source${weakness === undefined ? '' : `, and ${weakness}`}`,
-    { remedy: REMEDY },
+    { remedy: WRITTEN_REMEDY },
   );
 }
 
@@ -192,13 +193,13 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
     report('SVC205', module, node!, 'the password of the database is written in the source', {
-      remedy: REMEDY,
+      remedy: WRITTEN_REMEDY,
     });
 }
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
 
-/** Endings of variables that are about a secret but hold none: `SECRETS_REGION`, `TOKEN_TTL`. */
+/** Endings of variables that describe a secret and do not hold it: `SECRETS_REGION`, `TOKEN_TTL`. */
 const BESIDE_SECRET =
   /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
 
@@ -246,7 +247,7 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
     module,
     fallback,
     `without ${name} the secret is a fallback that is written in the source`,
-    { remedy: REMEDY },
+    { remedy: WRITTEN_REMEDY },
   );
 }
 
