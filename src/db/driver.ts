@@ -91,9 +91,13 @@ export type Purpose = 'statement' | 'transaction' | 'read';
 export interface Connection {
   /** Whether a transaction is open, as reported by the engine. */
   readonly isInTransaction: boolean;
+  /** Runs a statement and returns its effect. */
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult>;
+  /** Returns the first row, or undefined. */
   fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined>;
+  /** Returns all rows. */
   fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]>;
+  /** Returns all rows as arrays, and their columns. */
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table>;
   /**
    * Returns every result of a statement that may give several. Absent for engines without such statements.
@@ -117,6 +121,7 @@ export interface Connection {
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
   /** Runs several statements without parameters, for migrations. Stops at the first that fails. */
   script(sql: string, limit: Limit | undefined): Awaitable<void>;
+  /** Begins a transaction. */
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
   /**
    * Commits. Throws when the engine did not commit, even if it reported success. Throws CommitOutcomeUnknown
@@ -127,6 +132,7 @@ export interface Connection {
   rollback(limit?: Limit): Awaitable<void>;
   /** Sets a savepoint. The library chooses the name: letters, digits and underscores. */
   savepoint(name: string, limit?: Limit): Awaitable<void>;
+  /** Removes a savepoint, and keeps what happened after it. */
   releaseSavepoint(name: string, limit?: Limit): Awaitable<void>;
   /** Undoes everything after the savepoint, and removes the savepoint. */
   rollbackTo(name: string, limit?: Limit): Awaitable<void>;

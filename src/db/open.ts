@@ -149,6 +149,8 @@ interface OpenedDatabase {
 interface DatabaseObserver {
   /** Name of the database in tracing events. */
   readonly name: string;
+  /** True for a command, which prints the error of a server that is not reached: the pool does not log it. */
+  readonly isCommand?: boolean | undefined;
   /** Called with the seconds of each statement. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
   /** Called with the seconds that a caller waited, if no connection was free. */
@@ -236,7 +238,14 @@ function serverDriver(
       '"synchronous" is for SQLite and PostgreSQL: on this server the setting innodb_flush_log_at_trx_commit decides',
     ]);
   const common = { ...read, mustWrite, onStatement: observer.onStatement };
-  const deps = { address, shown, pool, clock, log, onPoolEvent: poolEventReporter(observer) };
+  const deps = {
+    address,
+    shown,
+    pool,
+    clock,
+    log: observer.isCommand === true ? undefined : log,
+    onPoolEvent: poolEventReporter(observer),
+  };
   if (!isPostgres) {
     const session = {
       ...address,

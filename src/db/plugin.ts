@@ -192,7 +192,7 @@ export class DatabasePlugin implements Plugin {
     readonly onlyReads?: boolean;
     readonly onDone?: MigratorOptions['onDone'];
   } = {}): Promise<OpenMigrator> {
-    const { database } = await (onlyReads ? this.#prepareToRead() : this.#prepare()).open();
+    const { database } = await (onlyReads ? this.#prepareToRead() : this.#prepare(true)).open();
     const clock = this.#options.clock ?? this.#host!.clock;
     return {
       migrator: new Migrator(database, this.#sources(), { clock, onDone }),
@@ -201,7 +201,7 @@ export class DatabasePlugin implements Plugin {
     };
   }
 
-  #prepare(): PreparedDatabase {
+  #prepare(isCommand: boolean = false): PreparedDatabase {
     const { clock, log } = this.#host!; // register() runs before any method that opens the database
     const { waits, statements, poolEvents } = this.#metrics!;
     const { name } = this;
@@ -210,6 +210,7 @@ export class DatabasePlugin implements Plugin {
       { clock, log, ...this.#options, pool: this.#pool() },
       {
         name,
+        isCommand,
         onWait: (seconds) => waits.observe(seconds, name),
         onStatement: (seconds) => statements.observe(seconds, name),
         onPoolEvent: (kind) => poolEvents.add(1, name, kind),
@@ -231,13 +232,14 @@ export class DatabasePlugin implements Plugin {
    */
   #prepareToRead(): PreparedDatabase {
     const address = parseDatabaseUrl(this.#url);
-    if (this.#described.isInMemory) return this.#prepare();
+    if (this.#described.isInMemory) return this.#prepare(true);
     const { clock, log } = this.#host!; // register() has set the host
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
     // a primary that must take writes cannot be asked for read-only sessions: reading writes nothing there, either
     const readOnly = address.dialect === 'sqlite' || address.target !== 'read-write';
-    return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly, readers: 0 });
+    const options = { clock, log, ...this.#options, readOnly, readers: 0 };
+    return prepareDatabase(this.#url, options, { name: this.name, isCommand: true });
   }
 
   /**

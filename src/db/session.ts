@@ -31,7 +31,7 @@ const NO_PARAMS: Params = Object.freeze([]);
  *
  * A statement is text with a `?` for each value plus the values, or a template of `sql`. Rows are plain
  * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each method rejects
- * with a DatabaseError when the database refuses the statement. It rejects with an SvcError
+ * with a DatabaseError when the database refuses the statement or its data. It rejects with an SvcError
  * (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is wrong.
  */
 export abstract class Session {

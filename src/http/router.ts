@@ -81,7 +81,7 @@ class Node<T> {
   }
 }
 
-/** Up to this number of paths of one length, each is compared. */
+/** Up to this number, static paths of one length are compared one by one. More are looked up in the Map. */
 const FEW = 4;
 /** Up to this length, texts are compared character by character. */
 const SHORT = 12;

@@ -1,17 +1,15 @@
 /**
- * The logger `svc_security`: writes events of refused requests, for intrusion detection. The number of lines
- * is limited, however many requests are refused.
+ * The logger `svc_security` writes events of refused requests, for intrusion detection. The number of its
+ * lines is limited, however many requests are refused.
  *
- * Limits:
- *   a client's address (IPv6: its /64) and an event       one line a minute; the next one has the number of omitted lines
- *   clients beyond the 10,000 that are remembered         one line a minute and event for all together
+ * An event of one client (IPv6: of its /64 network) has one line a minute, and the next line has the number
+ * of omitted ones. Clients beyond the 10,000 that are remembered share one line a minute for each event.
  */
 import { LruIndex } from '../cache/lru.ts';
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 
-/** Log state of one client and event. */
 interface ReportRecord {
   /** Until this time no further line is written. Never decreases. */
   untilMs: number;

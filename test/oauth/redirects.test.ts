@@ -1,6 +1,4 @@
-/**
- * Redirect URIs, and paths after a login.
- */
+/** Redirect URIs of logins, and the paths that a browser opens after a login. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { localPath } from 'svc';

@@ -405,7 +405,8 @@ export class HttpServer {
 
   #limitBody(req: TransportRequest, incoming: IncomingMessage): void {
     const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
-    if (limitMs === this.#app.longestRequestMs && this.#adopted === undefined) return; // node:http has this limit
+    // node:http enforces this limit
+    if (limitMs === this.#app.longestRequestMs && this.#adopted === undefined) return;
     const timer = this.#app.clock.after(limitMs, () => {
       if (!incoming.complete && !incoming.destroyed) this.#onLate(incoming.socket);
     });

@@ -1,11 +1,11 @@
 /**
- * HTML templates: every value in a template is escaped, unless it is the result of a template.
+ * HTML templates: every value in a template is escaped, unless it is the result of a template. Values are
+ * text, numbers, lists and markup; undefined and false give nothing.
  *
  * Example:
- *   html`<p title="${title}">${text}</p>`      accepts text, numbers, lists and markup; undefined and false give nothing
+ *   html`<p title="${title}">${text}</p>`
  *
- * Attribute values must be in double quotes: then escaping five characters is sufficient for texts and
- * attributes.
+ * Attribute values must be in double quotes. Then it is sufficient to escape five characters.
  */
 
 /** Values that a template accepts. */
@@ -20,7 +20,6 @@ export class Markup {
   }
 }
 
-/** Markup without content. */
 export const NOTHING: Markup = new Markup('');
 
 /** Returns HTML with its values escaped. */

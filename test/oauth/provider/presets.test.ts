@@ -97,7 +97,7 @@ test('OAuthProvider shows its name, client id, issuer and scopes, and has defaul
   );
 });
 
-test('allowInsecure names hosts to reach without TLS, and production refuses them', () => {
+test('OAuthProvider with allowInsecure accepts listed hosts without TLS, except in production', () => {
   const compose = (allowInsecure: boolean | readonly string[], host = 'keycloak:8080'): OAuthProvider =>
     new OAuthProvider({
       name: 'kc',
@@ -283,7 +283,7 @@ test("githubProvider() has GitHub's endpoints, scopes and quirks as data", () =>
     assert.equal(mapUser({ id }).subject, undefined, String(id));
 });
 
-test("googleProvider() has Google's endpoints and requests no refresh token", () => {
+test("googleProvider() has Google's endpoints, and requests no refresh token", () => {
   const provider = googleProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },
