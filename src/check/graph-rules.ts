@@ -201,7 +201,7 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
         `the dependency "${name}" is ${viewOfDependency(earlier).label} in the router and ${viewOfDependency(dependency).label} in the route: both run, but the handler receives only the second`,
         declared.declared.place,
         {
-          why: 'The handler sees the dependency of the innermost declaration. The outer one of the same name also runs for every request, and its value is lost',
+          why: 'The handler sees the dependency of the innermost declaration. The outer dependency of the same name also runs for every request, but nothing uses its value',
         },
       );
     }

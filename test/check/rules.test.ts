@@ -610,7 +610,7 @@ for (const [version, day, expected] of [
   ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
   ['18.20.0', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
 ] as const) {
-  test(`SVC404 for Node.js ${version} on ${day}: ${expected.join(', ') || 'nothing'}`, () => {
+  test(`SVC404 reports ${expected.join(' and ') || 'nothing'} for Node.js ${version} on ${day}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
     assert.deepEqual(

@@ -358,7 +358,7 @@ function changeIn(
   return found;
 }
 
-/** Whether a call may change data: by its name, or as a method of the same class or of a new object. */
+/** Whether a call may change data. True for telling names, and for methods of `this` and of a new object. */
 function mayChange(call: Call): boolean {
   const { callee } = call;
   const path = pathOf(callee) ?? calledName(call) ?? '';
