@@ -507,7 +507,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     realm: given<string>('printable ASCII without quotation marks', isRealm),
     optional: bool(false),
     keys: given<Readonly<Record<string, string | readonly string[]>>>(
-      'an object: keys by the name of their client',
+      'an object with the keys of each client by its name',
       isObject,
     ),
     verify: given<LookedUpKeys<unknown>['verify']>('a function', isFunction),

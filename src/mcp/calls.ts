@@ -30,14 +30,12 @@ export interface McpApplication {
   shutdown(): Promise<void>;
   /** Compiles the application. */
   application(): McpTarget;
-  /** The OpenAPI document. */
   openapi(): OpenApiDocument;
 }
 
 /** The part of a compiled application that tool calls use. @internal */
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
-  /** Returns the route of a method and a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Handles a request in process. `isFunction` is true for a tool that is not a route. */
   answerCall(
@@ -81,7 +79,6 @@ export interface CallDeps {
   readonly dialect: Dialect;
   readonly signal: AbortSignal;
   readonly listener?: ToolListener | undefined;
-  /** Takes the questions of the handler. */
   readonly asker?: Asker | undefined;
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
@@ -134,7 +131,6 @@ export class Toolset {
     this.#origin = `http://${middleware.find((layer) => layer instanceof TrustedHostMiddleware)?.usualHost ?? 'localhost'}`;
   }
 
-  /** Returns the tool with this name. */
   find(name: string): PlannedTool | undefined {
     return this.#byName.get(name);
   }

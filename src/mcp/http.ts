@@ -74,7 +74,6 @@ const MAX_UNANSWERED = 1_000;
 /** Maximum number of session requests without a response, and of questions without an answer, of one client. */
 const MAX_OF_CLIENT = 250;
 
-/** One MCP endpoint: handles POST, GET and DELETE. */
 export class McpEndpoint {
   readonly #app: McpApplication;
   readonly #deps: EndpointDeps;
@@ -90,7 +89,6 @@ export class McpEndpoint {
     this.#questions = new SentRequests(app.clock, MAX_OF_CLIENT);
   }
 
-  /** Handles a request of any method. */
   answer(context: Context): Awaitable<HttpResponse> {
     const { req } = context;
     if (req.method === 'POST') return this.#post(context);

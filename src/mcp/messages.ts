@@ -10,9 +10,7 @@
  */
 import { isRecord } from '../base/options.ts';
 
-/** A JSON object. */
 export type JsonObject = { readonly [name: string]: unknown };
-/** The id of a request. */
 export type RequestId = string | number;
 
 export const PARSE_ERROR = -32_700;
@@ -42,7 +40,6 @@ export interface RpcResponse {
   readonly result?: unknown;
   readonly error?: unknown;
 }
-/** A request. */
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
 /**
@@ -102,12 +99,10 @@ export function failure(
   return dialect?.omitsUnknownIds === true ? { jsonrpc: '2.0', error } : { jsonrpc: '2.0', id: null, error };
 }
 
-/** Returns a notification. */
 export function notification(method: string, params: JsonObject): JsonObject {
   return { jsonrpc: '2.0', method, params };
 }
 
-/** Maximum number of messages in one batch. */
 const MAX_BATCH = 1_000;
 
 /** Returns the error for a batch that is refused as a whole, or undefined. */
@@ -179,11 +174,9 @@ export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03
 /** All supported versions, as error -32022 lists them. */
 export const SUPPORTED: readonly string[] = [...MODERN, ...LEGACY.toReversed()].map(({ version }) => version);
 
-/** Returns the legacy version with this name. */
 export function legacyDialect(version: unknown): Dialect | undefined {
   return LEGACY.find((known) => known.version === version);
 }
-/** Returns the modern version with this name. */
 export function modernDialect(version: unknown): Dialect | undefined {
   return MODERN.find((known) => known.version === version);
 }

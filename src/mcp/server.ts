@@ -121,12 +121,10 @@ type Method = (asked: Asked) => JsonObject | Promise<JsonObject>;
 
 const META = 'io.modelcontextprotocol/';
 const VERSION_KEY = `${META}protocolVersion`;
-/** Methods that only modern clients call. */
 const MODERN_ONLY: ReadonlySet<string> = new Set(['server/discover', 'subscriptions/listen']);
 /** Cache lifetime of lists in milliseconds. They change only when the application restarts. */
 const LIST_TTL_MS = 300_000;
 
-/** Handles MCP requests for one application. */
 export class McpDispatcher {
   readonly #app: McpApplication;
   readonly #options: DispatcherOptions;
@@ -168,7 +166,6 @@ export class McpDispatcher {
     return MODERN_ONLY.has(method) || (isRecord(params['_meta']) && VERSION_KEY in params['_meta']);
   }
 
-  /** Returns the version that a modern message names. */
   static versionOf(params: JsonObject): unknown {
     return isRecord(params['_meta']) ? params['_meta'][VERSION_KEY] : undefined;
   }

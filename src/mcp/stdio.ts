@@ -104,7 +104,6 @@ interface LineHandler {
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
-/** Reads lines from chunks. */
 export class LineReader {
   readonly #maxBytes: number;
   readonly #handler: LineHandler;

@@ -103,18 +103,15 @@ export function planNames(
   });
 }
 
-/** Whether a function of the application is a prompt. */
 export function isPrompt({ declared: { spec } }: RouteDetail): boolean {
   return spec.tags?.includes('prompt') === true;
 }
 
-/** Whether a function of the application is a resource. */
 export function isResource({ declared: { spec } }: RouteDetail): boolean {
   return spec.tags?.includes('resource') === true;
 }
 
 const MAX_NAME = 128;
-/** Methods of routes that cannot be tools. */
 const NO_TOOLS: ReadonlySet<string> = new Set(['HEAD', 'OPTIONS', 'TRACE', 'CONNECT']);
 
 function isTool({ route, declared: { spec, mount }, isOperation }: RouteDetail): boolean {
@@ -283,7 +280,6 @@ class ArgumentPlan {
   readonly #template: ParsedTemplate;
   readonly #slots: readonly Slot[];
   readonly #byName: ReadonlyMap<string, Slot>;
-  /** The kind of body that the route reads. */
   readonly #body: 'json' | 'form' | 'files' | undefined;
 
   constructor(subject: string, template: ParsedTemplate, inputs: RouteInputs) {

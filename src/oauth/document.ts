@@ -153,7 +153,7 @@ const ENDPOINTS: Readonly<
       },
       mode === 'json' && nativeRedirects.length === 0 ? ['refresh_token'] : [],
     ),
-    responses: { 200: answer('The new pair of tokens', refTo('TokenAnswer')), 204: null },
+    responses: { 200: answer('New access token and refresh token', refTo('TokenAnswer')), 204: null },
   }),
   link: ({ mode }) => ({
     summary: 'Link another account',

@@ -38,7 +38,7 @@ export interface ClientLogin {
   readonly redirectUri: string;
   /** PKCE challenge of the client by the method S256 (RFC 7636 §4.2). */
   readonly challenge: string;
-  /** Returned to the client unchanged. */
+  /** Text that the client gets back unchanged. */
   readonly state: string | null;
 }
 

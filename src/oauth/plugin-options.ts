@@ -14,6 +14,7 @@ import {
 import { localPath } from '../http/path.ts';
 import { issueOfClientRedirect, hasNoAuthority } from './redirects.ts';
 import { readLimits } from './limits.ts';
+import type { OptionKind } from '../base/options.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { RecordStore } from '../cache/stores.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
@@ -152,6 +153,11 @@ export function isScopes(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
 }
 
+/** An option that is a list, empty by default. */
+function list(needs: string, accepts: (value: unknown) => boolean): OptionKind<readonly string[]> {
+  return { fallback: [], needs, accepts };
+}
+
 /** Returns whether an entry is an absolute http or https URL without a fragment. */
 function isWebAddress(entry: string): boolean {
   return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
@@ -190,16 +196,7 @@ export function outOfRange(option: string, need: string, found: string, owner = 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   const seconds = (fallback: number): ReturnType<typeof int> => int(fallback, 1, YEAR_SECONDS);
-  const {
-    limits,
-    refreshGraceSeconds,
-    allowedRedirectUris = [],
-    nativeRedirects = [],
-    afterLogin = '/',
-    scopes = [],
-    keepSession = [],
-    ...read
-  } = readOptions('OAuthPlugin', options, {
+  const { limits, refreshGraceSeconds, nativeRedirects, ...read } = readOptions('OAuthPlugin', options, {
     authSecret: given<Secrets>(
       'a secret or a list of them',
       (value) => typeof value === 'string' || isTextList(value),
@@ -211,7 +208,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     onLink: given<OnLink>('a function (sub, provider, info)', isFunction),
     onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
-    allowedRedirectUris: given<readonly string[]>(
+    allowedRedirectUris: list(
       'a list of URLs, each with "//" behind its scheme',
       (value) => isTextList(value) && !value.some(hasNoAuthority),
     ),
@@ -221,17 +218,20 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       (value) => isTextList(value) && value.every(isWebAddress),
     ),
     backchannelLogout: bool(false),
-    nativeRedirects: given<readonly string[]>(
+    nativeRedirects: list(
       'a list of addresses',
       (value) => isTextList(value) && value.every((entry) => entry !== ''),
     ),
     mode: oneOf(['json', 'cookie'], 'json'),
-    afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined),
+    afterLogin: {
+      ...given<string>('a local path', (value) => localPath(value) !== undefined),
+      fallback: '/',
+    },
     errorPath: given<string>(
       'a local path outside /oauth',
       (value) => localPath(value) !== undefined && !/^\/oauth(?:\/|$)/.test(value as string),
     ),
-    scopes: given<readonly string[]>('a list of words', isScopes),
+    scopes: list('a list of words', isScopes),
     accessTtlSeconds: int(900, 1, DAY_SECONDS),
     refreshIdleTtlSeconds: seconds(14 * DAY_SECONDS),
     refreshAbsoluteTtlSeconds: seconds(90 * DAY_SECONDS),
@@ -250,7 +250,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     storeProviderTokens: bool(false),
     issuer: text(),
     audience: text(),
-    keepSession: given<readonly string[]>('a list of names', isTextList),
+    keepSession: list('a list of names', isTextList),
     keepAddress: bool(true),
   });
   nativeRedirects.forEach((entry, index) => {
@@ -276,16 +276,11 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       'must be "off" in cookie mode: scripts cannot read the tokens that a proof needs',
       read.dpop,
     );
-  // a browser loses a response when the user leaves the page, so cookie mode needs a grace time
-  const graceSeconds = refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0);
   return {
     ...read,
-    allowedRedirectUris,
     nativeRedirects: [...nativeRedirects],
-    afterLogin,
-    scopes,
-    keepSession,
-    refreshGraceSeconds: graceSeconds,
+    // a browser loses a response when the user leaves the page, so cookie mode needs a grace time
+    refreshGraceSeconds: refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0),
     limits: readLimits(limits ?? {}),
   };
 }

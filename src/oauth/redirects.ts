@@ -27,7 +27,7 @@ export function issuesOfRedirect(entry: string, { env, allowsLoopback }: Redirec
   const isLoopback = url.hostname === '127.0.0.1' || url.hostname === '[::1]';
   if (entry.includes('*')) problems.push('has a wildcard: entries are compared byte for byte');
   if (entry.includes('#')) problems.push('has a fragment');
-  if (url.username !== '' || url.password !== '') problems.push('has user information');
+  if (url.username !== '' || url.password !== '') problems.push('has a user name or a password');
   if (/[\s\\]|[^\x21-\x7e]/.test(entry))
     problems.push('has spaces, backslashes or characters that a URL has to escape');
   if (url.protocol !== 'https:' && url.protocol !== 'http:') problems.push('is neither https nor http');

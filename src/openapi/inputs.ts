@@ -87,7 +87,6 @@ export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSc
   return [...found.values()];
 }
 
-/** Returns the request body of a route, or undefined if it reads none. */
 export function requestBody(
   { body, form }: RouteDetail['inputs'],
   schemas: JsonSchemas,
@@ -176,7 +175,6 @@ function isFile(field: FieldPlan): boolean {
   return fileLimit(field.node) !== undefined;
 }
 
-/** Whether a request can contain the field. */
 function isSendable(field: FieldPlan, isForm: boolean): boolean {
   return !field.isReadOnly && textIssue(field.node, isForm) === undefined;
 }

@@ -92,7 +92,6 @@ class DocumentWriter {
   readonly #responses: ResponseWriter;
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
-  /** Ids of operations that are in use. */
   readonly #ids = new Set<string>();
   /** The first route that uses each named schema, in the order of the schemas. */
   readonly #users: RouteDetail[] = [];

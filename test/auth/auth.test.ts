@@ -323,7 +323,7 @@ test('BearerAuth() answers 401 for an invalid token before the body is read or v
   assert.equal((await client.post('/', { json: {}, ...bearer(tokenOf()) })).status, 400);
 });
 
-test('svc check reports nothing for an application that has its secret, before and after the start', async () => {
+test('svc check has no finding about an application with BearerAuth() and a secret, before and after its start', async () => {
   const { app } = make();
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const about = (): string[] =>

@@ -353,7 +353,7 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
   assert.deepEqual(await said('get_files_a_b', {}), ['ab', undefined]);
 });
 
-test('mcpCall(): too deeply nested arguments are a client error; names of Object.prototype are ordinary names', async (t) => {
+test('mcpCall(): too deeply nested arguments are a client error; constructor is an ordinary name of an argument', async (t) => {
   const { app, lines } = make(t);
   app.get(
     '/x/{constructor}',

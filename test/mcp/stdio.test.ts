@@ -648,7 +648,7 @@ test('MCP over stdio, prompts: are listed with arguments, rendered and completed
   );
 });
 
-test('MCP over stdio, resources: the list of tool routes can be read; an unknown resource has the error code of the version', async (t) => {
+test('MCP over stdio, resources: the list of tool routes can be read; an unknown resource has the error code of the protocol version', async (t) => {
   const line = await open(t);
   const read = (uri: unknown, meta?: Json): Promise<Json> =>
     line.ask({

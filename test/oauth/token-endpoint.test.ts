@@ -71,7 +71,7 @@ test('/oauth/token: grant_type may be left out, and the body may be JSON', async
   );
 });
 
-test('/oauth/token: IdempotencyMiddleware requires no key there, and stores no response with tokens', async () => {
+test('/oauth/token: IdempotencyMiddleware requires no key for a refresh, and stores no response with tokens', async () => {
   const store = new MemoryRecordStore();
   await using site = await LoginSite.open({
     more: (app) => void app.use(new IdempotencyMiddleware({ required: true, store })),

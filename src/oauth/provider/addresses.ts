@@ -64,7 +64,7 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
   if (/[\s\\]|[^\x21-\x7e]/.test(text))
     return 'has spaces, backslashes or characters that a URL has to escape';
   if (/^https?:(?!\/\/)/i.test(text)) return 'has no "//" behind its scheme';
-  if (url.username !== '' || url.password !== '') return 'has user information';
+  if (url.username !== '' || url.password !== '') return 'has a user name or a password';
   if (text.includes('#')) return 'has a fragment';
   if (url.protocol === 'https:') return undefined;
   if (url.protocol !== 'http:') return 'is not https';
@@ -72,7 +72,7 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
   if (!isLoopback(url.hostname)) return 'is not https, and leads to another machine';
   return allowsInsecure !== false
     ? undefined
-    : 'is not https: allowInsecure lets http through to the loopback interface';
+    : 'is not https: set allowInsecure to allow http to the loopback interface';
 }
 
 /** Returns whether a host is this machine. `hostname`: as in `URL.hostname`. */

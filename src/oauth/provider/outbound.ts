@@ -365,7 +365,7 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   return value;
 }
 
-/** Parses a JSON object. @throws ProviderFault `provider_error` */
+/** Parses the JSON object of a response. @throws ProviderFault `provider_error` */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
   if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);

@@ -10,7 +10,6 @@ import { createToken } from '../../crypto/jwt.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { OAuthError } from '../errors.ts';
 import { isScopes } from '../plugin-options.ts';
-import { LruIndex } from '../../cache/lru.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Secrets } from '../../crypto/keys.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -173,6 +172,14 @@ export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
 }
 
+/** Last revocation of a subject. */
+interface Revocation {
+  /** Time of the revocation in microseconds since the epoch; 0 for none. */
+  readonly moment: number;
+  /** Monotonic time in milliseconds until which the entry is used. */
+  readonly deadlineMs: number;
+}
+
 /**
  * Refuses access tokens that are older than the last revocation of their subject. Reads the store at most
  * every five seconds for each subject.
@@ -180,14 +187,8 @@ export function marginOf(clockSkew: number): number {
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
-  readonly #index = new LruIndex(MAX_SUBJECTS);
-  /**
-   * Cached by slot of the index: the time of the revocation in microseconds, and the expiry of the cache
-   * entry in milliseconds.
-   */
-  readonly #moments: number[] = [0];
-  readonly #deadlines: number[] = [0];
-
+  /** Last revocations by subject, the one that was read first at the front. */
+  readonly #revocations = new Map<string, Revocation>();
   readonly #margin: number;
 
   /** `clockSkew`: maximum difference between the clocks of several hosts, in microseconds. */
@@ -204,25 +205,20 @@ export class ValidAfterGate {
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
     const made = this.#madeAt(claims);
-    const slot = this.#index.find(sub);
-    if (slot !== 0 && this.#deadlines[slot]! > this.#clock.monotonicMs()) {
-      this.#index.use(slot);
-      return made > this.#moments[slot]!;
-    }
-    return this.#store.validAfter(sub).then((moment) => {
-      this.remember(sub, moment);
-      return made > this.#moments[this.#index.find(sub)]!;
-    });
+    const known = this.#revocations.get(sub);
+    if (known !== undefined && known.deadlineMs > this.#clock.monotonicMs()) return made > known.moment;
+    return this.#store.validAfter(sub).then((moment) => made > this.remember(sub, moment));
   }
 
-  /** Records the time of a revocation in the cache. */
-  remember(sub: string, moment: number): void {
-    const known = this.#index.find(sub);
-    const slot =
-      known !== 0 ? known : this.#index.isFull ? this.#index.replaceOldest(sub) : this.#index.add(sub);
-    // keep the later time: an older look-up may finish last
-    this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!);
-    this.#deadlines[slot] = this.#clock.monotonicMs() + TTL_MS;
+  /** Caches the time of a revocation. Returns the latest time that is known. */
+  remember(sub: string, given: number): number {
+    // an older look-up may finish after a newer one
+    const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
+    this.#revocations.delete(sub);
+    this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + TTL_MS });
+    const [oldest] = this.#revocations.keys();
+    if (this.#revocations.size > MAX_SUBJECTS) this.#revocations.delete(oldest!);
+    return moment;
   }
 
   /** Returns the earliest possible issue time of a token, in microseconds since the epoch. */

@@ -28,7 +28,6 @@ export class TypeWriter {
     this.#answered = new Set(this.#reached(responses));
   }
 
-  /** Returns a declaration for every named schema. */
   declarations(): string {
     return Object.entries(this.#schemas)
       .map(([name, schema]) => this.#declaration(name, record(schema)))

@@ -32,7 +32,6 @@ const cookieOf = ({ cookies }) => cookies.map((pair) => pair.join('=')).join('; 
 
 // ── curl ──
 
-/** Returns a text quoted for a shell. */
 const quoted = (text) => `'${text.replace(/'/g, "'\\''")}'`;
 
 const METHOD_FLAGS = { GET: '', HEAD: ' -I' };

@@ -16,7 +16,6 @@ export interface Parameter {
   readonly examples: readonly Example[];
 }
 
-/** An example, which may have a name. */
 export interface Example {
   readonly name: string | undefined;
   readonly value: unknown;
@@ -57,7 +56,6 @@ export interface Callback {
 export interface Operation {
   /** Id that links use; unique in the page. */
   readonly id: string;
-  /** HTTP method in lower case. */
   readonly method: string;
   readonly path: string;
   readonly summary: string | undefined;

@@ -8,7 +8,6 @@
  * Attribute values must be in double quotes. Then it is sufficient to escape five characters.
  */
 
-/** Values that a template accepts. */
 export type Content = string | number | Markup | false | undefined | readonly Content[];
 
 /** HTML in which all values are escaped already. */
@@ -29,7 +28,6 @@ export function html(parts: TemplateStringsArray, ...values: readonly Content[])
   return new Markup(text);
 }
 
-/** Joins several values with a separator. */
 export function joined(parts: readonly Content[], between: Content): Markup {
   return new Markup(parts.map(textOf).join(textOf(between)));
 }

@@ -43,7 +43,6 @@ export function operationMarkup(operation: Operation, schemas: SchemaWriter): Ma
 
 const LOCK: Markup = html`<span class="l" title="Requires authorization"><span class="v">requires authorization</span></span>`;
 
-/** Writes a path with its parameters highlighted. */
 export function pathMarkup(path: string): Markup {
   return joined(
     path.split(/(\{[^}]*\})/).map((part, index) => (index % 2 === 0 ? part : html`<i>${part}</i>`)),

@@ -35,7 +35,6 @@ const MOST_CHARACTERS = 120;
 const HOLDERS =
   'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
-/** Writes the schemas of a document as HTML. */
 export class SchemaWriter {
   readonly #document: ReadDocument;
   /** Member lists by schema: operations share schemas, so each list is written once. */
@@ -56,7 +55,6 @@ export class SchemaWriter {
       : this.#writeMembers(record(followed), 0, fieldTypes);
   }
 
-  /** Returns a named schema with all its details. */
   named({ schema }: NamedSchema): Markup {
     const { description } = record(schema);
     const members = this.#members(schema, 0);

@@ -168,7 +168,6 @@ function valueField({ name, place = '', isRequired, schema, example, mediaType =
   };
 }
 
-/** Returns the permitted types and size of a file. */
 function fileHint(schema, mediaType) {
   const { maxLength } = schema.items ? resolved(schema.items) : schema;
   const size = maxLength === undefined ? '' : `up to ${sizeText(maxLength)}`;

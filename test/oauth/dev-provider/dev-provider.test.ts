@@ -731,7 +731,7 @@ test('A mounted DevProvider is an error of svc check in production, refuses larg
   assert.ok(findings.includes('oauth/provider'), findings.join());
 });
 
-test('With enforceValidAfter a login right after revokeAll() is accepted, and so are its refreshed tokens', async () => {
+test('OAuthPlugin with enforceValidAfter accepts a login right after revokeAll(), and its refreshed tokens', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ env: 'test', authSecret: SECRET, logger });
   const dev = new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'] });

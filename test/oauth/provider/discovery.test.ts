@@ -295,7 +295,7 @@ test('Discovery treats null members as absent, in the document and in options', 
   );
   assert.throws(() => provider({ metadata: { ...METADATA, jwks_uri: null } }), {
     code: 'E_OAUTH_PROVIDER',
-    message: /the keys are neither/,
+    message: /keys of the provider are missing/,
   });
 });
 

@@ -1,5 +1,5 @@
 /**
- * The token store on SQLite, and its behaviour when the database fails, is locked, or is stolen.
+ * The token store on SQLite, and its behaviour when the database fails or is locked. A thief of its files gets no token.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
