@@ -281,21 +281,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
       tries!,
       `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
     );
-  const text = module.source.slice(handler.start, handler.end);
-  if (methods.includes('get') && (methods.length === 1 || !/\bmethod\b/.test(text))) {
-    const change =
-      changeIn(handler, module, sources, LINKED.test(path.value)) ??
-      (CHANGING.test(path.value) && callsAny(handler, /^(?:delete|remove|destroy|revoke\w*|logout)$/)
-        ? 'changes something'
-        : undefined);
-    if (change !== undefined)
-      report(
-        'SVC216',
-        module,
-        call,
-        `GET ${path.value} ${change}: images on any page and prefetching make a browser send the request`,
-      );
-  }
+  if (methods.includes('get')) judgeGet(call, path.value, handler, module, sources, report);
   if (
     methods.includes('post') &&
     (LOGIN.test(path.value) || reaches(handler, sources, isNamed(/^checkPassword$/))) &&
@@ -307,6 +293,31 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
       module,
       call,
       'the login keeps the session id, so an attacker who has planted this id is logged in, too',
+    );
+}
+
+/** SVC216: a handler of GET that changes data. */
+function judgeGet(
+  call: Call,
+  path: string,
+  handler: Fn,
+  module: SourceModule,
+  sources: Sources,
+  report: ReportNode,
+): void {
+  const text = module.source.slice(handler.start, handler.end);
+  if (methodsOf(call).length > 1 && /\bmethod\b/.test(text)) return; // the handler may test the method
+  const change =
+    changeIn(handler, module, sources, LINKED.test(path)) ??
+    (CHANGING.test(path) && callsAny(handler, /^(?:delete|remove|destroy|revoke\w*|logout)$/)
+      ? 'changes something'
+      : undefined);
+  if (change !== undefined)
+    report(
+      'SVC216',
+      module,
+      call,
+      `GET ${path} ${change}: images on any page and prefetching make a browser send the request`,
     );
 }
 
