@@ -86,11 +86,10 @@ export function findUnguardedWrites(view: ApplicationView, report: ReportFinding
   }
 }
 
-/** A function that returns true, whatever it is given. */
+/** Code of a function that always returns true. */
 const ALWAYS_TRUE =
   /^(?:async\s*)?(?:function\s*[\w$]*\s*\([^)]*\)|\([^)]*\)\s*=>|[\w$]+\s*=>|[\w$]+\s*\([^)]*\))\s*(?:\{\s*return\s+true\s*;?\s*\}|\(?true\)?)$/;
 
-/** Reports guards that refuse no client. */
 function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const predicate = predicateOf(dependency.source);
@@ -111,12 +110,12 @@ function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Whether nothing authenticates the clients of a route, and nothing says that this is intended. */
+/** Whether a route requires no credential and is not declared public. */
 function isOpen(detail: RouteDetail): boolean {
   return !isPublic(detail) && asksNothing(detail);
 }
 
-/** Whether no guard stands before a route, and no dependency that may throw. */
+/** Whether a route has no guard, and no dependency that may throw. */
 function asksNothing(detail: RouteDetail): boolean {
   const { routerDeps, deps } = detail.declared;
   const all = [...routerDeps.map(([, dependency]) => dependency), ...Object.values(deps)];
@@ -191,7 +190,29 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
       } else findForeignRoles(detail, before, report);
     });
   }
+  findWeakerBulk(view, report);
   findUnguardedCorners(view, report);
+}
+
+/** Reports `DELETE /users` with a weaker guard than `DELETE /users/{id}`. Skips paths such as `/sessions`. */
+function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
+  const all = ownRoutes(view).filter(({ route }) => route.method === 'DELETE');
+  for (const detail of all) {
+    const { template } = detail.route;
+    if (OF_ONE_CLIENT.test(template)) continue;
+    const item = all.find(
+      (other) =>
+        other.route.template.startsWith(`${template}/{`) &&
+        shapeOf(other).split('/').length === shapeOf(detail).split('/').length + 1 &&
+        (asksForMore(other, detail) || ranksAbove(other, detail)),
+    );
+    if (item !== undefined)
+      report(
+        subjectOf(detail),
+        `DELETE ${item.route.template} asks for ${demandsOf(item)}, but this route deletes more and asks for ${demandsOf(detail)} only`,
+        detail.route.place,
+      );
+  }
 }
 
 function weakDemandOf(detail: RouteDetail): string {
@@ -263,6 +284,8 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
     );
 }
 
+/** Words in paths where a client changes only its own data. */
+const OF_ONE_CLIENT = /\bme\b|profile|session|log-?out/;
 const CORNER = /^(?:admin|administration|internal|backoffice|manage|management|staff)$/i;
 
 /** Reports routes below `/admin` without a role, beside routes that require one. */
@@ -277,7 +300,7 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
     if (corner === '' || stricter === undefined) continue;
     for (const detail of details) {
       if (!isGuarded(detail) || isPublic(detail) || detail.route.security.some(isQualified)) continue;
-      if (/\bme\b|profile|log-?out/.test(detail.route.template)) continue;
+      if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(
         subjectOf(detail),
         `${subjectOf(stricter)} asks for ${demandsOf(stricter)}, but this route below ${corner} accepts every authenticated client`,
@@ -301,11 +324,13 @@ const SECRET_WORDS =
   /^(?:log-?in|log-?on|sign-?in|tokens?|passwords?|(?:password-reset|(?:reset|change)-password)|forgot(?:-password)?|otp|totp|2fa|mfa|magic-links?)$/i;
 
 /**
- * Words that suggest a secret only beside a word of ACCOUNT_WORDS: other things are reset and changed, too.
+ * Words that suggest a secret only beside a word of ACCOUNT_WORDS. `/filters/reset` is about no secret.
  */
-const CHANGING_WORDS = /^(?:reset|change)$/i;
+const CHANGING_WORDS = /^(?:reset|change|verify|verification)$/i;
 const ACCOUNT_WORDS =
-  /^(?:auth|accounts?|users?|members?|me|profile|identity|credentials|passwords?|pins?|e?mail)$/i;
+  /^(?:auth|accounts?|users?|members?|me|profile|identity|credentials|passwords?|pins?|e?mail|phone|codes?)$/i;
+/** Words in paths where clients send a short code, such as a PIN. */
+const CODE_WORDS = /^(?:unlock|pins?|passcodes?)$/i;
 /** Words in paths of routes that create a secret and show it once. */
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
@@ -333,7 +358,8 @@ export function findGuessable(view: ApplicationView, report: ReportFinding): voi
   for (const detail of ownRoutes(view)) {
     const { route, declared } = detail;
     if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') continue;
-    if (!isAboutSecrets(detail) && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
+    const isAboutCodes = isAboutSecrets(detail) || wordsOf(detail).some((word) => CODE_WORDS.test(word));
+    if (!isAboutCodes && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
     const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
     if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, report);
     else

@@ -74,7 +74,7 @@ export interface Cause {
   readonly value: unknown;
 }
 
-/** Causes of findings, for findings that have one. */
+/** The cause of each finding that has one. */
 export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
 /** Reports a finding of a rule. */
@@ -236,7 +236,7 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
-    ); // reversed: the first of two routes with the same subject is set last and stays
+    ); // in reverse order, so that of two routes with one subject the first is kept
   return places.get(subject);
 }
 
@@ -284,7 +284,7 @@ function compareText(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-// -- comments that allow findings --
+// -- allowances of routes --
 
 /**
  * Applies the allowances of routes: returns undefined for an allowed finding, an error if the allowance has
@@ -343,7 +343,7 @@ export function select(report: Report, selection: Selection): Report {
   return makeReport(report.findings.filter(has), report.suppressed.filter(has));
 }
 
-/** Whether a selection has the rule of an id. */
+/** Whether a selection includes the rule with this id. */
 export function isSelected(id: string, { only, skip }: Selection): boolean {
   return (
     (only.length === 0 || only.some((pattern) => matches(pattern, id))) &&
@@ -468,7 +468,7 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
   ].filter(({ allowed }) => allowed?.isFunction);
   const text = origins.length === 0 ? '' : textOf();
   const pending = origins.map(
-    ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS), // isFunction is true, so it exists
+    ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS), // isFunction is true, so `allowed` exists
   );
   if (view.metricsGuard !== undefined)
     pending.push(probeGuard(view.metricsGuard, (verdict) => verdict === true));
@@ -501,7 +501,7 @@ export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }
 
-/** Calls a guard with a test request, which is its context, too. */
+/** Calls a guard with a test request, which the guard also receives as its context. */
 async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean): Promise<void> {
   try {
     const req = strangeRequest();
@@ -509,7 +509,7 @@ async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean):
     const verdict = Promise.try(() => guard(context as never));
     if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
-    // the function reads parts of a request that this test request lacks: no result
+    // the guard reads a member that the test request lacks, so its answer is unknown
   }
 }
 

@@ -119,7 +119,7 @@ function forgottenIn(code: string): string | undefined {
  */
 export function findUnused(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(ownRoutes(view).map((detail) => detail.declared))) {
-    if (declared.socket !== undefined) continue; // handlers of a WebSocket route are added later
+    if (declared.socket !== undefined) continue; // onMessage() adds the handlers of a WebSocket after this declaration
     const taken = takenBy(declared.handler);
     if (taken === undefined || taken.includes('...')) continue;
     for (const [name, dependency] of Object.entries(declared.deps)) {

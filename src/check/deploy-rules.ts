@@ -75,7 +75,7 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
   );
 }
 
-/** Sources of scripts that let an injected script run. Hosts are not reported. */
+/** Values of script-src that let an injected script run. A host name alone is accepted. */
 const LOOSE = /'unsafe-inline'|'unsafe-eval'|(?<![\w:/*.-])(?:https?:|data:|\*)(?![\w/.*-])/;
 
 function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
@@ -99,8 +99,8 @@ function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
 }
 
 /**
- * SVC219: unrestricted host names and missing TLS. Only notes of `svc check`, because a proxy may provide
- * both.
+ * SVC219: unrestricted host names and missing TLS. The findings are notes, because a proxy may check host
+ * names and provide TLS.
  */
 export function findUnnamedHosts(
   view: ApplicationView,
@@ -163,7 +163,7 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof RateLimitMiddleware)) continue;
     const header = layer.keys
-      .filter((key) => !namesForwarded(key)) // compile() reports these
+      .filter((key) => !namesForwarded(key)) // compile() reports keys by a forwarded address
       .map(headerOfKey)
       .find((name) => name !== undefined);
     if (header !== undefined)
@@ -176,7 +176,7 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
   }
 }
 
-/** Fields with a credential, whose value must be valid. */
+/** Header fields with a credential. A key may depend on them, because guards refuse an invalid credential. */
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
 
 /**
@@ -198,7 +198,7 @@ function headerOfKey(key: RateLimitKey): string | undefined {
       cookies: {},
       headers: new Proxy({}, { get }),
     };
-    return key(request as unknown as HttpRequest); // a function that reads other parts throws, and is not checked
+    return key(request as unknown as HttpRequest); // a function that needs another member throws, so the rule skips it
   };
   try {
     const [one, other] = [keyFor('a'), keyFor('b')];

@@ -77,8 +77,8 @@ export function coveredBy<T>(
 }
 
 /**
- * Returns the letter for a segment: E, O or P as above. X is a segment that matches only some texts, so its
- * template cannot cover a route.
+ * Returns the letter of a segment in such a word: E, O or P. X stands for a segment that matches only some
+ * texts, so its template cannot cover a route.
  */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
   return segment === '='
@@ -100,7 +100,7 @@ function leavesGap(rests: readonly string[], word: string): boolean {
     const longer = word + letter;
     const following = rests.filter((rest) => rest.startsWith(longer));
     if (!isOpen) return leavesGap(following, longer);
-    return letter === 'E' && longer !== 'E' && !following.includes(longer); // P matches every other rest
+    return letter === 'E' && longer !== 'E' && !following.includes(longer); // a template with P matches every rest that is not empty
   });
 }
 
@@ -201,7 +201,7 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
         `the dependency "${name}" is ${viewOfDependency(earlier).label} in the router and ${viewOfDependency(dependency).label} in the route: both run, but the handler receives only the second`,
         declared.declared.place,
         {
-          why: 'The handler sees the dependency of the innermost declaration. The outer one of the same name also runs for every request, and its value is lost',
+          why: 'The handler sees the dependency of the innermost declaration. The outer dependency of the same name also runs for every request, but nothing uses its value',
         },
       );
     }
@@ -234,7 +234,7 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
         subject,
         'a RequestIDMiddleware of a route has no effect, because requests get their ids before routing',
         route.place,
-        { remedy: 'Register it for the application: app.use(new RequestIDMiddleware())' },
+        { remedy: 'Register the middleware for the application: app.use(new RequestIDMiddleware())' },
       );
     }
     if (

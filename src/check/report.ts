@@ -46,7 +46,7 @@ const COLOURS = { error: '31', warning: '33', info: '36', dim: '2', bold: '1' } 
 /** Colours a text, or returns it unchanged. */
 type Paint = (colour: keyof typeof COLOURS, text: string) => string;
 
-/** Counts the findings of each severity. */
+/** Returns how many findings have each severity. */
 export function countFindings(findings: readonly Finding[]): Counts {
   const count = (severity: Severity): number =>
     findings.filter((finding) => finding.severity === severity).length;

@@ -57,7 +57,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'load',
     why: 'A module that cannot be imported cannot be deployed. A module that listens, connects or starts timers at import cannot be checked or tested',
     remedy:
-      'Declare at import, start work in app.onStartup(), and end with: if (import.meta.main) await app.run()',
+      'Only declare the application at import, start work in app.onStartup(), and end the module with: if (import.meta.main) await app.run()',
   },
   {
     id: 'SVC101',
@@ -71,7 +71,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     run: findUnreachable,
-    why: 'No request can reach the route. Often the dead route is the protected one of two',
+    why: 'No request can reach the route. Often the route that never runs is the one with a guard',
     remedy: 'Remove the route, or make its path more specific than the routes that take its requests',
   },
   {
@@ -79,8 +79,8 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'graph',
     run: findTwins,
-    why: 'Paths that differ only in case or in a final slash are two routes here, but one for many clients and proxies. An access rule for one does not protect the other',
-    remedy: 'Keep one spelling, and redirect the other to it',
+    why: 'Paths that differ only in case or in a final slash are two routes of the application, but one route for many clients and proxies. A guard of one route does not protect the other',
+    remedy: 'Keep one spelling of the path, and redirect the other spelling to it',
   },
   {
     id: 'SVC104',
@@ -96,7 +96,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'graph',
     run: findContradictions,
     why: 'The server answers HEAD like GET without the body, and OPTIONS from its routes. A separate handler can contradict those replies',
-    remedy: 'Remove the handler, or make it reply like GET or like the preflight',
+    remedy: 'Remove the handler of HEAD or OPTIONS, or give it the reply of GET or of the CORS preflight',
   },
   {
     id: 'SVC106',
@@ -117,22 +117,22 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     why: 'A dependency that needs itself can never be resolved',
-    remedy: 'Break the cycle: let one dependency read from the request or the application',
+    remedy: 'Break the cycle: let one dependency read its value from the request or the application',
   },
   {
     id: 'SVC112',
     severity: 'error',
     phase: 'graph',
     run: findOutlived,
-    why: 'A dependency with a long life must not hold one with a shorter life. It would use a value that was cleaned up, or that belongs to another request',
-    remedy: 'Give the outer dependency the narrower scope, or the inner one the wider scope',
+    why: 'A dependency with a long life must not hold a dependency with a shorter life. The held value could be cleaned up, or belong to another request',
+    remedy: 'Give the outer dependency the narrower scope, or the inner dependency the wider scope',
   },
   {
     id: 'SVC113',
     severity: 'warning',
     phase: 'graph',
     run: findIdle,
-    why: 'The handler sees the dependency of the innermost declaration. The outer one of the same name also runs for every request, and its value is lost',
+    why: 'The handler sees the dependency of the innermost declaration. The outer dependency of the same name also runs for every request, but nothing uses its value',
     remedy: 'Rename one of the two dependencies, or remove the one that is not intended',
   },
   {
@@ -297,7 +297,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC219',
     severity: 'info',
     phase: 'source',
-    why: 'Links in e-mails are made of the host that a request names. An attacker who names another host gets the reset link of a victim',
+    why: 'Links in e-mails are made of the host that a request names. An attacker who names another host receives the link with which a victim resets a password',
     remedy: 'Name the hosts: app.use(new TrustedHostMiddleware({ hosts: ["app.example"] }))',
   },
   {
@@ -345,8 +345,8 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC306',
     severity: 'error',
     phase: 'contract',
-    why: 'Clients of the earlier API fail when the new one accepts or returns less',
-    remedy: 'Keep the old part beside the new one, or publish a new version of the API',
+    why: 'Clients of the earlier API fail when the new API accepts or returns less',
+    remedy: 'Keep the old route or field beside the new one, or publish a new version of the API',
   },
   {
     id: 'SVC401',
@@ -368,7 +368,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC403',
     severity: 'warning',
     phase: 'environment',
-    why: 'Each worker process has its own memory. Limits count several times, sessions are lost, and requests run again',
+    why: 'Each worker process has its own memory. A client may send the limit to each process, and a process knows no session of another process',
     remedy: 'Use a store that all processes share, or serve with one process',
   },
   {
@@ -385,7 +385,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'live',
     run: async (view, report) => (await import('./live.ts')).findCertificates(view, report),
     why: 'Clients refuse an expired certificate, and a server does not start with a certificate that does not match its key',
-    remedy: 'Renew the certificate, and name its chain and its key: SVC_TLS_CERT, SVC_TLS_KEY',
+    remedy: 'Renew the certificate, and set SVC_TLS_CERT to its chain and SVC_TLS_KEY to its key',
   },
   {
     id: 'SVC501',
@@ -393,21 +393,21 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'contract',
     run: findBlocking,
     why: 'A synchronous call stops the whole process: every other request waits until it ends',
-    remedy: 'Use the asynchronous form, or a worker thread',
+    remedy: 'Call the asynchronous form of the function, or run it in a worker thread',
   },
   {
     id: 'SVC502',
     severity: 'warning',
     phase: 'contract',
     run: findLostCleanUp,
-    why: 'Clean-up that does not run, or is not awaited, leaks connections and loses errors of commits',
-    remedy: 'Put the clean-up into finally { … }, and await it',
+    why: 'Clean-up that does not run leaks connections. If clean-up is not awaited, no code sees that a commit failed',
+    remedy: 'Put the clean-up into finally { … }, and await the clean-up',
   },
   {
     id: 'SVC503',
     severity: 'info',
     phase: 'load',
-    why: 'Every process start, worker and rolling deploy waits for the import',
+    why: 'Each start of a process or worker waits for the import, and so does each deployment',
     remedy: 'Import rarely needed modules later, and do slow work in app.onStartup()',
   },
   ...SOURCE_RULES,
@@ -477,7 +477,7 @@ const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | St
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
-function findSettings({ settings, secrets }: ApplicationView, report: ReportFinding): void {
+function findSettings({ settings, secrets, place }: ApplicationView, report: ReportFinding): void {
   const reads = [...settings.reads().values()];
   const isRead = new Set(reads.map((read) => read.key));
   for (const { key, variable, cast, fallback } of reads) {
@@ -505,7 +505,7 @@ function findSettings({ settings, secrets }: ApplicationView, report: ReportFind
       `variable ${variable}`,
       'the variable is set, but no code reads it' +
         (suggestion === undefined ? '' : `: did you mean ${suggestion}?`),
-      undefined,
+      place,
       {
         severity: 'warning',
         remedy:

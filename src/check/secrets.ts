@@ -1,8 +1,8 @@
 /**
  * Secrets (SVC205): missing, weak or written in the source. Findings never show a secret.
  *
- *   missing, under 32 bytes, a public key            error that prevents the application from starting
- *   a placeholder, repeated letters, a sequence      error of the check, and a warning in the log at each start
+ * The application does not start if a secret is missing, has under 32 bytes, or is a public key. A secret that
+ * is easy to guess, such as a placeholder, fails the check, and each start logs a warning.
  */
 import { Keyring, weaknessOf } from '../crypto/keys.ts';
 import { sourceAt } from './check.ts';
@@ -99,7 +99,7 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** Has a place of its use in the source, computed only when a finding needs it. */
+/** An object with the place of its use. A getter computes the place, because few findings need it. */
 interface Placed {
   readonly place: Place | undefined;
 }

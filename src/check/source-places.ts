@@ -17,6 +17,7 @@ import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Cause, RuleText } from './check.ts';
 import type { SourceModule } from './source/modules.ts';
+import { WRITTEN_REMEDY } from './source/written-secrets.ts';
 import type { Node } from './source/nodes.ts';
 import type { SourceReport } from './source/examine.ts';
 
@@ -26,12 +27,10 @@ interface DataFile {
   readonly text: string;
 }
 
-/** Shortest secret that is searched for. A shorter one could equal any word. */
+/** Least length of a secret in the search, in characters. A shorter text could equal an ordinary word. */
 const LEAST_CHARACTERS = 8;
-const REMEDY =
-  'Read the secret from a variable of the environment, and make a new one, because this one is in the history of the sources';
 
-/** Returns the findings of both, each mistake once. */
+/** Returns the findings of the compiled application and of the sources. A mistake that both found appears once. */
 export function joinFindings(
   declared: readonly Finding[],
   { findings: written, project }: SourceReport,
@@ -46,7 +45,7 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // findings of the sources about one of these secrets, at the call that receives it
+  // the lines of calls that receive such a secret: the sources may report the same secret there
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>
@@ -75,7 +74,10 @@ function lineOf(place: Place | undefined): string {
 
 // -- causes --
 
-/** Returns the place of the only member of an object that has the key and the value of a cause. */
+/**
+ * Returns the place of the member with the key and value of a cause. Undefined if several members match, because
+ * the right one is unknown.
+ */
 function placeOfCause({ key, value }: Cause, sources: Sources): Place | undefined {
   const entries = sources
     .all('entry')
@@ -93,7 +95,7 @@ function placeOfCause({ key, value }: Cause, sources: Sources): Place | undefine
   return entries.length === 0 ? file : undefined;
 }
 
-/** Whether an expression can have a value. Only literals are compared. */
+/** Whether an expression may have a value. True for every expression that is not a literal. */
 function mayBe(node: Node | undefined, value: unknown): boolean {
   if (node?.type === 'text') return node.value === value;
   if (typeof value === 'number') return (numberOf(node) ?? value) === value;
@@ -114,7 +116,7 @@ function findSecrets(
   sources: () => Sources,
   { id, severity }: RuleText,
 ): FoundSecret[] {
-  const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret])); // keeps the first call
+  const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret])); // reversed, so that the first of several calls with one secret is kept
   return [...byText.values()].flatMap(({ text, owner, declared }) => {
     if (text.length < LEAST_CHARACTERS) return [];
     const place = placeOfText(text, modules, sources);
@@ -130,7 +132,7 @@ function findSecrets(
     return [
       {
         call: declared.place,
-        finding: { rule: id as 'SVC205', severity, subject, message, remedy: REMEDY, place: at },
+        finding: { rule: id as 'SVC205', severity, subject, message, remedy: WRITTEN_REMEDY, place: at },
       },
     ];
   });
@@ -159,8 +161,8 @@ function placeOfText(
 const TELLS_ENVIRONMENT = /\bproduction\b|\bdevelopment\b|isDev|isProd|NODE_ENV|SVC_ENV/i;
 
 /**
- * Whether a text is used outside production only: below a test of the environment, by a function that knows
- * the environment, or in a constant that is used so.
+ * Whether production never uses a text: it stands below a test of the environment, in a function that reads
+ * the environment, or in a constant whose use does.
  */
 function isForDevelopment(node: Node, module: SourceModule, sources: Sources, depth = 0): boolean {
   const tells = ({ start, end }: Node, { source } = module): boolean =>
@@ -195,7 +197,7 @@ function dataFiles(modules: readonly SourceModule[]): readonly DataFile[] {
     try {
       return [{ file, text: readFileSync(file, 'utf8') }];
     } catch {
-      return []; // a name that is not the name of a file
+      return []; // no readable file has this name
     }
   });
 }

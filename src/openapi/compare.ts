@@ -49,7 +49,7 @@ export function findBreakingChanges(
       subject: route === undefined ? subject : `${callback}${route.method} ${route.template}`,
       message: `clients made for the baseline document fail: ${message}`,
       remedy:
-        'Keep the old part beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
+        'Keep the old route or field beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
       place: route?.place,
     };
   });

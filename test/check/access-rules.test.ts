@@ -46,7 +46,7 @@ test('SVC203 reports a method that requires less than a method of the same path 
   ]);
 });
 
-test('SVC203 accepts equal or stronger requirements, routes that SVC201 reports, and different paths', () => {
+test('SVC203 accepts methods with equal or stronger requirements, unguarded routes, and methods of different paths', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', handler)

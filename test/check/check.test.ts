@@ -104,7 +104,7 @@ test('check() runs rules that can only warn; the start runs them only for routes
   });
 });
 
-test('findings are sorted by severity, place and rule, independent of the order of the rules', () => {
+test('findings are sorted by severity, place and rule for every order of the rules', () => {
   const app = make();
   app
     .addCheck(rule({ id: 'z/info', severity: 'info', phase: 'graph' }))
@@ -116,7 +116,7 @@ test('findings are sorted by severity, place and rule, independent of the order 
   assert.deepEqual(about(app), about(app));
 });
 
-test('rules run in the order of their phases, and receive the whole view', () => {
+test('rules run in the order of their phases, and receive the compiled application', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)
@@ -460,7 +460,7 @@ const FINDINGS: readonly Finding[] = [
 ];
 const CONTEXT = { target: 'app.ts', cwd: '/project', rules: CORE_RULES };
 
-test('select() keeps the findings of the selected rules, and sets ok by them', () => {
+test('select() keeps the findings of the selected rules, and sets ok to whether they include no error', () => {
   const report = makeReport(FINDINGS, [FINDINGS[0]!]);
   assert.deepEqual(
     select(report, { only: ['SVC1*'], skip: ['SVC101'] }).findings.map(({ rule: id }) => id),

@@ -84,7 +84,7 @@ test('SVC501 accepts blocking calls that run once, calls that end immediately, a
   );
 });
 
-test('SVC501 accepts a blocking call that fills an empty variable, unless the variable belongs to the call', () => {
+test('SVC501 accepts a blocking call that fills an empty module variable, but not an empty local variable', () => {
   let text: string | undefined;
   let other: string | null = null;
   const known: { text?: string } = {};
@@ -159,7 +159,7 @@ test('SVC502 accepts a transaction that commits after yield and rolls back in ca
   );
 });
 
-test('SVC113 reads nested patterns, and accepts unused dependencies that return no value', () => {
+test('SVC113 reads nested patterns of parameters, and accepts unused dependencies that return no value', () => {
   const value = provide({}, () => 1);
   const count = provide({}, ({ req }) => {
     String(req.ip);

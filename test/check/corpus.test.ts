@@ -146,7 +146,7 @@ test('at most six cases are skipped because Svc lacks a method that they need', 
   assert.ok(awaited.length <= 6);
 });
 
-test('each case is the same program in JavaScript: the rules that read sources find the same at the same lines', (t) => {
+test('the source rules report the same findings for each case after its translation to JavaScript', (t) => {
   const texts = allCases().map(
     ({ kind, name, file }) => [`${kind}-${name}`, readFileSync(file, 'utf8')] as const,
   );

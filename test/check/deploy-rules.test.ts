@@ -111,7 +111,7 @@ test('SVC212 warns of limits that are too high or switched off', () => {
   ]);
 });
 
-test('SVC214 reports files of forms whose limit is above that of the body', () => {
+test('SVC214 reports a file limit of a form that exceeds the limit of the body', () => {
   const declare = (app: Svc, maxBodyBytes: number | undefined): Svc =>
     app.post(
       '/a',
@@ -134,7 +134,7 @@ test('SVC214 reports files of forms whose limit is above that of the body', () =
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), 20_000_000), 'SVC214'), []);
 });
 
-test('SVC105 reports HEAD without GET, and OPTIONS handlers that preflights never reach', () => {
+test('SVC105 reports HEAD handlers that differ from GET, and OPTIONS handlers that CORS preflights never reach', () => {
   const app = quiet()
     .route('/a', ['HEAD'], handler)
     .route('/b', ['GET', 'HEAD'], handler)

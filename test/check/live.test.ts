@@ -37,7 +37,7 @@ test('app.checkLive() reports nothing without a database, or when every migratio
   assert.match(finding!.remedy, /Restore the applied version/);
 });
 
-test('app.checkLive() names each database by its plugin, and continues after a database that fails', async (t) => {
+test('app.checkLive() names each database by its plugin, and checks the others after one database fails', async (t) => {
   const cwd = folder(t, {
     'good/0001_a.up.sql': '-- svc: no-transaction\nvacuum;\ninsert into missing values (1);',
     'bad/1.sql': '',

@@ -172,7 +172,7 @@ function paths(prefix: string, most: number): string[] {
   return all;
 }
 
-test('SVC102 reports a route exactly when no path that it matches reaches it (generated tables, all short paths)', () => {
+test('SVC102 reports a route of a generated table exactly when no short path reaches the route', () => {
   const random = seeded(102);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   const all = [...paths('', 2), ...paths('/f', 4)];
@@ -493,7 +493,7 @@ test('SVC205 fails the check for a guessable secret, and the application starts 
   }
 });
 
-test('SVC205 also judges the previous secret, and SVC401 accepts its variable', (t) => {
+test('SVC205 judges authSecretPrevious, and SVC401 accepts the variable SVC_AUTH_SECRET_PREVIOUS', (t) => {
   process.env['SVC_AUTH_SECRET_PREVIOUS'] = 'y'.repeat(32);
   t.after(() => {
     delete process.env['SVC_AUTH_SECRET_PREVIOUS'];
@@ -531,7 +531,7 @@ test('SVC401 is the only finding when the setting env is invalid', () => {
   assert.match(findings[0]!.message, /^Cannot read the setting "env" \(SVC_ENV\)/);
 });
 
-test('SVC401 reports an invalid setting of the framework before it is read', () => {
+test('SVC401 reports an invalid framework setting that no code has read yet', () => {
   assert.deepEqual(
     about(make({ config: { port: 'http' } })).map(({ rule, severity, subject }) => [rule, severity, subject]),
     [['SVC401', 'error', 'setting port']],
@@ -610,7 +610,7 @@ for (const [version, day, expected] of [
   ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
   ['18.20.0', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
 ] as const) {
-  test(`SVC404 for Node.js ${version} on ${day}: ${expected.join(', ') || 'nothing'}`, () => {
+  test(`SVC404 reports ${expected.join(' and ') || 'nothing'} for Node.js ${version} on ${day}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
     assert.deepEqual(
@@ -623,7 +623,7 @@ for (const [version, day, expected] of [
   });
 }
 
-test('SVC404 requires the range of versions in engines.node of package.json', () => {
+test('SVC404 reports a version of Node.js outside of engines.node in package.json', () => {
   assert.equal(
     (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { engines: { node: string } }).engines
       .node,

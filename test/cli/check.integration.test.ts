@@ -636,7 +636,7 @@ test('svc check prints how many routes, sockets, tools and files it has checked,
 test('svc check --list lists every rule, and with a module also the rules of that application', async (t) => {
   const { status, stdout } = await svc(['check', '--list']);
   assert.equal(status, 0);
-  assert.match(stdout, /^SVC001 {2}error {4}load {9}Declare at import/);
+  assert.match(stdout, /^SVC001 {2}error {4}load {9}Only declare the application at import/);
   assert.match(stdout, /^SVC103 {2}warning /m);
   const own = await svc(['check', 'app.ts', '--list'], { cwd: project(t, { 'app.ts': MISTAKEN }) });
   assert.match(own.stdout, /^shop\/note {2}info {5}contract {5}know it$/m);

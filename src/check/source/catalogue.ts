@@ -67,7 +67,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     id: 'SVC611',
     severity: 'error',
     phase: 'source',
-    why: 'A promise counts as true, so a condition on it lets every client in. An error of a promise that is not awaited is lost',
+    why: 'A promise counts as true, so a condition on it lets every client in. If no code awaits a promise, no code sees its error',
     remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
   },
   {

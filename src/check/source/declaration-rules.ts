@@ -56,7 +56,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         required,
         'tokens without an expiry are accepted, so a leaked token never becomes invalid',
       );
-    const seconds = numberOf(entryOf(arg, 'expiresInSeconds'));
+    const seconds = computed(entryOf(arg, 'expiresInSeconds'), constant?.module ?? module);
     if (seconds !== undefined && seconds > 366 * 86_400)
       report(
         'SVC215',
@@ -65,6 +65,16 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'the token is valid for more than a year, and so is a leaked token',
       );
   }
+}
+
+/** Returns the value of a number or a product, also of constants: `10 * YEAR`. */
+function computed(node: Node | undefined, module: SourceModule, depth = 0): number | undefined {
+  if (node?.type === 'binary' && node.operator === '*')
+    return (computed(node.left, module, depth) ?? NaN) * (computed(node.right, module, depth) ?? NaN);
+  const constant = node === undefined || depth > 4 ? undefined : constantOf(node, module);
+  return constant === undefined || constant.node === node
+    ? numberOf(node)
+    : computed(constant.node, constant.module, depth + 1);
 }
 
 /**
@@ -126,13 +136,19 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
       : `the document cannot describe the answer to invalid input: this answers ${code}, and declares no response`,
     {
       severity: 'warning',
-      remedy: `Declare it: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
+      remedy: `Declare the response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
     },
   );
 }
 
-const WRITES =
-  /^(?:execute|executeMany|insert\w*|update\w*|delete\w*|remove\w*|save\w*|create\w*|transaction|unlink|writeFile|rm)$/;
+const WRITES = /^(?:execute|executeMany|transaction|(?:unlink|writeFile|appendFile|rm)(?:Sync)?)$/;
+/** Methods that write if their object keeps data. */
+const WRITES_TO_STORE =
+  /^(?:(?:insert|update|upsert|delete|destroy|remove|save)(?:$|[A-Z])|create(?:One|Many)?$)/;
+/** Names of objects that keep data. */
+const STORE = /^#?(?:\w*(?:[dD]b|DB|[dD]atabase|[rR]epo|[rR]epository|[sS]tore)|tx|prisma|knex|\w+Model)s?$/;
+/** Names of collections whose loss changes no data of a client. */
+const TRANSIENT = /(?:cache|seen|pending)$/i;
 
 /**
  * SVC201 for MCP tools and WebSocket messages that change data. The rule of the same id in access-rules.ts
@@ -144,7 +160,8 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
   const last = call.args.at(-1);
   const handler = last === undefined ? undefined : sources.handlers.resolve(last, module);
   if (handler === undefined) return;
-  const isWriting = writesIn(handler, sources) || (name === 'tool' && changesModule(handler, sources));
+  const isWriting =
+    reaches(handler, sources, isWrite) || (name === 'tool' && changesModule(handler, sources));
   if (!isWriting) return;
   if (name === 'tool' && call.args[0]?.type === 'text') {
     const mounts = sources.all('call').filter(({ node }) => calledName(node) === 'mountMcp');
@@ -165,18 +182,50 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
     report('SVC201', module, at, 'messages of this WebSocket change data, and every client may send them');
 }
 
-/** Whether a function writes to a database or a file, itself or through project functions that it calls. */
-function writesIn(handler: Fn, sources: Sources, depth = 0): boolean {
-  if (callsAny(handler, WRITES)) return true;
-  if (depth > 1) return false;
+/** Whether a function contains a call that passes a test, itself or through project functions that it calls. */
+function reaches(
+  fn: Fn,
+  sources: Sources,
+  test: (call: Call, module: SourceModule) => boolean,
+  depth = 0,
+): boolean {
+  const module = sources.handlers.homeOf(fn);
   let found = false;
-  const module = sources.handlers.homeOf(handler);
-  walk(handler, (node) => {
+  walk(fn, (node) => {
     if (node.type !== 'call' || found) return;
-    const called = sources.handlers.resolve(node.callee, module);
-    if (called !== undefined && called !== handler) found = writesIn(called, sources, depth + 1);
+    const called = depth < 2 ? sources.handlers.resolve(node.callee, module) : undefined;
+    found =
+      test(node, module) ||
+      (called !== undefined && called !== fn && reaches(called, sources, test, depth + 1));
   });
   return found;
+}
+
+/** Whether a call writes to a database, a file, or a collection that outlives the request. */
+function isWrite(call: Call, module: SourceModule): boolean {
+  const name = calledName(call) ?? '';
+  if (WRITES.test(name)) return true;
+  if (!WRITES_TO_STORE.test(name) || call.callee.type !== 'member') return false;
+  const names = namesIn(call.callee.object);
+  const [root] = names;
+  if (root === undefined || TRANSIENT.test(names.at(-1)!)) return false; // there is a first name, so a last one
+  const binding = module.lookup(root, call);
+  const value =
+    binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
+  if ([...names, ...(value === undefined ? [] : namesIn(value))].some((each) => STORE.test(each)))
+    return true;
+  if (names.length === 1 && /^[A-Z]/.test(root)) return binding !== undefined; // a model: `User.create(…)`
+  const isKept =
+    root === 'this' || (binding?.kind === 'declared' && functionAround(binding.node) === undefined);
+  return isKept && /^(?:insert|delete|remove|save)/.test(name);
+}
+
+/** Returns the names in a chain of members and calls: `knex` and `where` of `knex('users').where(…)`. */
+function namesIn(node: Node): string[] {
+  if (node.type === 'name') return [node.name];
+  if (node.type === 'call') return namesIn(node.callee);
+  if (node.type === 'await') return namesIn(node.value);
+  return node.type === 'member' ? [...namesIn(node.object), node.property ?? ''] : [];
 }
 
 /** Whether a function changes a collection in a module variable: `stock.set(id, count)`. */
@@ -187,6 +236,7 @@ function changesModule(handler: Fn, sources: Sources): boolean {
     if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
     if (!/^(?:set|delete|clear|push|splice|unshift)$/.test(node.callee.property ?? '')) return;
     const binding = module.lookup(node.callee.object.name, node);
+    if (TRANSIENT.test(node.callee.object.name)) return;
     if (binding?.kind === 'declared' && functionAround(binding.node) === undefined) found = true;
   });
   return found;
@@ -204,12 +254,13 @@ function hasGuard(call: Call, module: SourceModule): boolean {
 }
 
 const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
+/** Paths of links in e-mails and of redirects, which can only be GET requests. */
+const LINKED = /(?:^|\/)(?:verify|confirm|activate|unsubscribe|callback|invitations?|magic)(?:[/-]|$)/i;
 const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)/i;
 
 /** SVC216 and SVC217: GET routes that change data, and logins that keep the session id. */
 function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
-  // isRouteCall() requires a member with a name
-  const method = call.callee.type === 'member' ? call.callee.property! : '';
+  const methods = methodsOf(call);
   const [path] = call.args;
   const last = call.args.at(-1)!; // isRouteCall() requires a path, so there is an argument
   const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
@@ -218,32 +269,24 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
   judgeKey(limit, module, sources, report);
   const tries = entryOf(limit, 'perMinute');
   const perMinute = numberOf(tries);
-  if (method === 'post' && GUESSED.test(path.value) && perMinute !== undefined && perMinute > MOST_TRIES)
+  if (
+    methods.includes('post') &&
+    GUESSED.test(path.value) &&
+    perMinute !== undefined &&
+    perMinute > MOST_TRIES
+  )
     report(
       'SVC204',
       module,
       tries!,
       `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
     );
-  if (method === 'get') {
-    const change =
-      changeIn(handler, module, sources) ??
-      (CHANGING.test(path.value) && callsAny(handler, /^(?:delete|remove|destroy|revoke\w*|logout)$/)
-        ? 'changes something'
-        : undefined);
-    if (change !== undefined)
-      report(
-        'SVC216',
-        module,
-        call,
-        `GET ${path.value} ${change}: images on any page and prefetching make a browser send the request`,
-      );
-  }
+  if (methods.includes('get')) judgeGet(call, path.value, handler, module, sources, report);
   if (
-    method === 'post' &&
-    (LOGIN.test(path.value) || callsAny(handler, /^checkPassword$/)) &&
-    setsSession(handler) &&
-    !callsAny(handler, /^(?:regenerate|login|logIn|startSession)$/)
+    methods.includes('post') &&
+    (LOGIN.test(path.value) || reaches(handler, sources, isNamed(/^checkPassword$/))) &&
+    reaches(handler, sources, ({ callee }) => /(?:^|\.)session\.set$/.test(pathOf(callee) ?? '')) &&
+    !reaches(handler, sources, isNamed(/^(?:regenerate|login|logIn|startSession)$/))
   )
     report(
       'SVC217',
@@ -253,11 +296,54 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
     );
 }
 
+/** SVC216: a handler of GET that changes data. */
+function judgeGet(
+  call: Call,
+  path: string,
+  handler: Fn,
+  module: SourceModule,
+  sources: Sources,
+  report: ReportNode,
+): void {
+  const text = module.source.slice(handler.start, handler.end);
+  if (methodsOf(call).length > 1 && /\bmethod\b/.test(text)) return; // the handler may test the method
+  const change =
+    changeIn(handler, module, sources, LINKED.test(path)) ??
+    (CHANGING.test(path) && callsAny(handler, /^(?:delete|remove|destroy|revoke\w*|logout)$/)
+      ? 'changes something'
+      : undefined);
+  if (change !== undefined)
+    report(
+      'SVC216',
+      module,
+      call,
+      `GET ${path} ${change}: images on any page and prefetching make a browser send the request`,
+    );
+}
+
+/** Returns the methods of a route in lower case, also of `app.route(path, ['GET', 'POST'], …)`. */
+function methodsOf({ callee, args }: Call): readonly string[] {
+  const list = args.find(({ type }) => type === 'list');
+  if (callee.type !== 'member') return [];
+  if (callee.property !== 'route' || list?.type !== 'list') return [callee.property ?? ''];
+  return list.items.map((item) => (item.type === 'text' ? item.value.toLowerCase() : ''));
+}
+
+/** Statements that change rows. An update of only a time or a count of visits does not match. */
+const CHANGES_ROWS =
+  /^\s*(?:delete\s+from\b|update\s+\S+\s+set\s+(?!(?:last_?\w*|\w+_at|\w*(?:views?|hits|visits|count|seen)\w*)\s*=))/i;
+
 /**
  * Returns how a handler changes data, such as "deletes rows", also through project functions that it calls.
- * Undefined if nothing was found.
+ * Undefined if nothing was found. With `isLinked`, SQL statements do not count.
  */
-function changeIn(handler: Fn, module: SourceModule, sources: Sources, depth = 0): string | undefined {
+function changeIn(
+  handler: Fn,
+  module: SourceModule,
+  sources: Sources,
+  isLinked: boolean,
+  depth = 0,
+): string | undefined {
   let found: string | undefined;
   walk(handler, (node) => {
     if (node.type !== 'call' || found !== undefined) return;
@@ -270,16 +356,32 @@ function changeIn(handler: Fn, module: SourceModule, sources: Sources, depth = 0
         : statement?.type === 'template'
           ? statement.texts.join('?')
           : '';
-    if (/^\s*delete\s+from\b/i.test(text) && /^(?:execute|query|run)$/.test(calledName(node) ?? ''))
-      found = 'deletes rows';
-    const isRemoval =
-      /delete|remove|destroy|revoke|log-?out|sign-?out|endSession/i.test(path) &&
-      !/expired|stale|old|outdated/i.test(path);
-    const called = depth < 2 && isRemoval ? sources.handlers.resolve(node.callee, module) : undefined;
+    if (
+      !isLinked &&
+      CHANGES_ROWS.test(text) &&
+      /^(?:execute|query|run|fetch\w*)$/.test(calledName(node) ?? '')
+    )
+      found = /^\s*delete/i.test(text) ? 'deletes rows' : 'changes rows';
+    const called = depth < 2 && mayChange(node) ? sources.handlers.resolve(node.callee, module) : undefined;
     if (called !== undefined && called !== handler)
-      found ??= changeIn(called, sources.handlers.homeOf(called), sources, depth + 1);
+      found ??= changeIn(called, sources.handlers.homeOf(called), sources, isLinked, depth + 1);
   });
   return found;
+}
+
+/** Whether a call may change data. True for telling names, and for methods of `this` and of a new object. */
+function mayChange(call: Call): boolean {
+  const { callee } = call;
+  const path = pathOf(callee) ?? calledName(call) ?? '';
+  if (/expired|stale|old|outdated/i.test(path)) return false;
+  if (/delete|remove|destroy|revoke|log-?out|sign-?out|endSession/i.test(path)) return true;
+  if (callee.type !== 'member') return false;
+  const { object } = callee;
+  return (object.type === 'name' && object.name === 'this') || (object.type === 'call' && object.isNew);
+}
+
+function isNamed(names: RegExp): (call: Call) => boolean {
+  return (call) => names.test(calledName(call) ?? '');
 }
 
 function callsAny(handler: Fn, names: RegExp): boolean {
@@ -290,17 +392,10 @@ function callsAny(handler: Fn, names: RegExp): boolean {
   return found;
 }
 
-function setsSession(handler: Fn): boolean {
-  let found = false;
-  walk(handler, (node) => {
-    if (node.type === 'call' && /(?:^|\.)session\.set$/.test(pathOf(node.callee) ?? '')) found = true;
-  });
-  return found;
-}
-
 /** Highest limit in requests per minute that still hinders the guessing of passwords. */
 const MOST_TRIES = 600;
-const GUESSED = /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset)(?:\/|$)/i;
+const GUESSED =
+  /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset|unlock|pins?|passcodes?)(?:\/|$)/i;
 
 /** SVC204: rate limits that are too high to hinder the guessing of passwords. */
 function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {

@@ -4,9 +4,9 @@
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { calledName, entryOf, pathOf } from './nodes.ts';
+import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
-import type { Node } from './nodes.ts';
+import type { Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Variables that the operating system, Node.js or a hosting platform sets. */
@@ -24,13 +24,15 @@ interface Read {
   readonly name: string;
 }
 
-/** Checks every read of `process.env`. */
+/** SVC401 for every read of `process.env`. */
 export function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
   const files = environmentFiles(sources);
   const tested = new Set(
-    reads.filter(({ node, module }) => mayBeAbsent(node, module)).map(({ name }) => name),
+    reads
+      .filter(({ node, module }) => node.type === 'text' || mayBeAbsent(node, module))
+      .map(({ name }) => name),
   );
   const known = new Set([...files.names, ...Object.keys(process.env)]);
   for (const { module, node, name } of reads) {
@@ -64,7 +66,25 @@ function readsOf(sources: Sources): Read[] {
       if (entry.type === 'entry' && entry.key !== undefined && entry.value?.type === 'name')
         reads.push({ module, node: entry, name: entry.key });
   }
-  return reads;
+  return [...reads, ...readsThroughHelpers(sources)];
+}
+
+/** Returns the variables that code names in calls of helpers such as `(name) => process.env[name] ?? ''`. */
+function readsThroughHelpers(sources: Sources): Read[] {
+  const positions = new Map<Fn, number>();
+  for (const { node } of sources.all('member')) {
+    const fn = functionAround(node);
+    const { index } = node;
+    if (fn === undefined || index?.type !== 'name' || pathOf(node.object) !== 'process.env') continue;
+    const position = fn.params.findIndex((param) => param.type === 'name' && param.name === index.name);
+    if (position !== -1) positions.set(fn, position);
+  }
+  if (positions.size === 0) return [];
+  return sources.all('call').flatMap(({ module, node: call }) => {
+    const fn = sources.handlers.resolve(call.callee, module);
+    const arg = fn === undefined ? undefined : call.args[positions.get(fn) ?? -1];
+    return arg?.type === 'text' ? [{ module, node: arg, name: arg.value }] : [];
+  });
 }
 
 /**
@@ -104,7 +124,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch {
-    return ''; // a folder, or a file that must not be read
+    return ''; // the name belongs to a folder, or the process may not read the file
   }
 }
 

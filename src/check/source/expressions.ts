@@ -66,7 +66,7 @@ export abstract class ExpressionReader {
     return this.tokens[this.at++] ?? this.textEnd;
   }
 
-  /** Whether the next token, or one `ahead` of it, is this punctuator or word. */
+  /** Whether the next token, or the one `ahead` tokens later, is this punctuator or word. */
   protected is(text: string, ahead = 0): boolean {
     const token = this.peek(ahead);
     return token.text === text && (token.kind === 'punctuator' || token.kind === 'name');

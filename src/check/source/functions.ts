@@ -190,7 +190,6 @@ function branchesOf(parenthesized: string): string[] {
     : [...marks.keys()].flatMap((at) => branchesOf(expression.slice(marks[at]! + 1, marks[at + 1])));
 }
 
-/** Returns an expression without parentheses around the whole of it. */
 function withoutParentheses(expression: string): string {
   const text = expression.trim();
   return text.startsWith('(') && afterPair(text, 0) === text.length

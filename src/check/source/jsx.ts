@@ -119,7 +119,7 @@ class JsxReader {
     this.#put(',');
   }
 
-  /** Writes a character in place of the next one; a line end stays. */
+  /** Writes a character in place of the next one, or keeps a line end. */
   #put(char: string): void {
     if (this.#at < this.#out.length && this.#out[this.#at] !== '\n') this.#out[this.#at] = char;
     this.#at++;

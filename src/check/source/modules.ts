@@ -29,7 +29,7 @@ export type Binding =
   | { readonly kind: 'parameter'; readonly owner: Node }
   /** An import from a package or from Node.js: `randomBytes` of `node:crypto`. */
   | { readonly kind: 'external'; readonly from: string; readonly imported: string }
-  /** A whole module of the project: `import * as notes`. */
+  /** All exports of a module of the project: `import * as notes`. */
   | { readonly kind: 'module'; readonly module: SourceModule };
 
 interface Imported {
@@ -122,7 +122,7 @@ export class SourceModule {
   /** Returns what the export of this name refers to. */
   exported(name: string, depth = 0): Binding | undefined {
     const found = this.#exports.get(name);
-    if (depth > 20) return undefined; // stops at a circle of re-exports
+    if (depth > 20) return undefined; // modules may re-export each other in a circle
     if (found === undefined) {
       for (const from of this.#all) {
         const binding = this.resolved.get(from)?.exported(name, depth + 1);
@@ -184,7 +184,7 @@ export function readProject(entries: readonly string[]): Project {
   };
   for (const entry of entries) read(realpathSync.native(entry));
   for (const module of modules.values()) {
-    // the map grows during this loop, so imported files are read, too
+    // the loop also visits the imported files that it adds to the map
     for (const specifier of module.specifiers) {
       const file = locator.locate(specifier, module.file);
       if (file === undefined || own.some((folder) => file.startsWith(folder))) continue;

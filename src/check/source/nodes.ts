@@ -27,7 +27,7 @@ interface Text extends Placed {
   readonly type: 'text';
   readonly value: string;
 }
-/** A number, `true`, `false` or `null`, as written in the source. */
+/** The source text of a number, `true`, `false` or `null`. */
 interface Value extends Placed {
   readonly type: 'value';
   readonly raw: string;

@@ -407,7 +407,7 @@ function unprovedUse(
     const { parent } = node;
     const isRead = parent?.type === 'member' && parent.object === node;
     if (!isRead || module.source.startsWith('?.', node.end))
-      isProved = true; // the row is tested, or passed to other code
+      isProved = true; // code tests the row, or passes it to a function that may test it
     else first ??= parent;
   });
   return isProved ? undefined : first;

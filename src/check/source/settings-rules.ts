@@ -3,7 +3,7 @@
  * the compiled application does not show, or whose line it does not know.
  */
 import { calledName, entryOf } from './nodes.ts';
-import { literal, numberOf } from './routes.ts';
+import { constantOf, literal, numberOf } from './routes.ts';
 import { meaningOfCall } from './sources.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Node } from './nodes.ts';
@@ -36,7 +36,7 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
   }
 }
 
-/** Checks headers that code sets by hand: `response.headers.append('Set-Cookie', …)`. */
+/** SVC207 for `response.headers.append('Set-Cookie', …)` and other calls that set a header. */
 function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
   const [name, value] = call.args;
   if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
@@ -44,7 +44,6 @@ function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void
     judgeCookieText(value, module, report);
 }
 
-/** SVC208: an application whose source sets an environment other than production. */
 function judgeApplication(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (meaning === 'svc.Svc') judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
 }
@@ -74,17 +73,18 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
     name?.type === 'text' &&
     SESSION_COOKIE.test(name.value) &&
     !/csrf|xsrf/i.test(name.value);
-  const options = isSet
+  const given = isSet
     ? call.args.at(-1)
     : meaning === 'svc.SessionMiddleware'
       ? entryOf(call.args[0], 'cookie')
       : undefined;
+  const options = given === undefined ? undefined : constantOf(given, module);
   for (const key of isSet ? ['httpOnly', 'secure'] : ['httpOnly']) {
-    const value = entryOf(options, key);
+    const value = entryOf(options?.node, key);
     if (value?.type === 'value' && value.raw === 'false')
       report(
         'SVC207',
-        module,
+        options!.module, // entryOf() found the member, so the constant exists
         value,
         key === 'httpOnly'
           ? 'scripts can read the cookie that identifies a client: an injected script can steal it'
@@ -151,7 +151,10 @@ function scriptSources(policy: Node): (readonly [sources: string, node: Node])[]
   return [[items.map((item) => (item.type === 'text' ? item.value : '')).join(' '), node]];
 }
 
-/** SVC218: connections to databases on other machines without TLS. */
+/**
+ * SVC218: connections to databases on other machines without TLS. A host without a dot, such as `db`, is on a
+ * private network of containers, so no finding.
+ */
 function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
     return;
@@ -159,7 +162,7 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
   const value = literal(given, module);
   if (value?.type !== 'text') return;
   const [, scheme, host] = /^(\w+):\/\/(?:[^@/]*@)?(\[[^\]]+\]|[^:/?]+)/.exec(value.value) ?? [];
-  if (host === undefined || /^(?:localhost|127\.|\[::1\])/.test(host)) return;
+  if (host === undefined || /^(?:127\.|\[::1\]|[\w-]+$)/.test(host)) return;
   if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
     report(
       'SVC218',
@@ -169,7 +172,7 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
     );
 }
 
-/** SVC208 for settings that the source loads. */
+/** SVC208 for settings that code passes to config.loadDict(). */
 function judgeSettings(call: Call, module: SourceModule, report: ReportNode): void {
   judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
   for (const [key, what] of [
@@ -202,8 +205,9 @@ function judgeProxies(given: Node, module: SourceModule, report: ReportNode): vo
 
 /** SVC403: state in the memory of one process, when the program starts several processes. */
 function judgeMemory(sources: Sources, report: ReportNode): void {
-  const isServedByMany = sources.all('call').some(({ node }) => {
-    const workers = calledName(node) === 'run' ? entryOf(node.args[0], 'workers') : undefined;
+  const isServedByMany = sources.all('call').some(({ module, node }) => {
+    const [options] = calledName(node) === 'run' ? node.args : [];
+    const workers = options === undefined ? undefined : entryOf(literal(options, module), 'workers');
     return workers !== undefined && (workers.type === 'call' || (numberOf(workers) ?? 0) > 1);
   });
   if (!isServedByMany) return;

@@ -1,15 +1,18 @@
 /**
- * Secrets written in the sources: as arguments, in database addresses and as fallbacks of variables (a part
- * of SVC205).
+ * A part of SVC205: secrets that the sources contain as arguments, in database addresses, or as fallbacks of
+ * variables.
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
-import { calledName, entryOf, pathOf } from './nodes.ts';
+import { calledName, entryOf, pathOf, walk } from './nodes.ts';
 import { constantOf, literal } from './routes.ts';
 import { meaningOfCall } from './sources.ts';
 import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
+
+/** Remedy for a secret in the sources, which has no variable yet. */
+export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
 
 /** SVC205 in every module of the project. */
 export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
@@ -93,6 +96,7 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
           if (entry.type === 'entry')
             for (const key of entry.value?.type === 'list' ? entry.value.items : [entry.value])
               tellWritten(key, 'APIKeyAuth', keys.module, report);
+      tellKeysOfMap(entryOf(call.args[0], 'verify'), module, report);
     }
     if (meaning === 'svc.Svc') {
       const ops = entryOf(call.args[0], 'ops');
@@ -139,11 +143,33 @@ function findShared(secrets: readonly Taken[], report: ReportNode): void {
 
 /** Returns what identifies a secret: the variable that it is read from, or its text. */
 function keyOf(secret: Node, module: SourceModule): string | undefined {
-  const constant = constantOf(secret, module)?.node;
+  const constant = fieldOf(secret) ?? constantOf(secret, module)?.node;
   const value = constant?.type === 'binary' ? constant.left : constant;
   if (value?.type === 'text') return value.value === '' ? undefined : value.value;
   const path = value === undefined ? undefined : pathOf(value);
   return path?.startsWith('process.env.') === true ? path : undefined;
+}
+
+/** Returns the initial value of a field: of `#secret` in its class for `this.#secret`. */
+function fieldOf(node: Node): Node | undefined {
+  if (node.type !== 'member' || pathOf(node.object) !== 'this') return undefined;
+  let at = node.parent;
+  while (at !== undefined && at.type !== 'class') at = at.parent;
+  const field = at?.members.find((member) => member.type === 'entry' && member.key === node.property);
+  return field?.type === 'entry' ? field.value : undefined;
+}
+
+/** Reports the keys of a Map in which a function looks clients up: `(key) => clients.get(key)`. */
+function tellKeysOfMap(verify: Node | undefined, module: SourceModule, report: ReportNode): void {
+  if (verify === undefined) return;
+  walk(verify, (node) => {
+    if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.property !== 'get') return;
+    const map = constantOf(node.callee.object, module);
+    if (map?.node.type !== 'call' || pathOf(map.node.callee) !== 'Map') return;
+    const [pairs] = map.node.args;
+    for (const pair of pairs?.type === 'list' ? pairs.items : [])
+      if (pair.type === 'list') tellWritten(pair.items[0], 'APIKeyAuth', map.module, report);
+  });
 }
 
 function tellWritten(node: Node | undefined, what: string, module: SourceModule, report: ReportNode): void {
@@ -156,6 +182,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
     module,
     node,
     `the secret of ${what} is written in the source${weakness === undefined ? '' : `, and ${weakness}`}`,
+    { remedy: WRITTEN_REMEDY },
   );
 }
 
@@ -165,12 +192,14 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
   if (value?.type !== 'text') return;
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
-    report('SVC205', module, node!, 'the password of the database is written in the source');
+    report('SVC205', module, node!, 'the password of the database is written in the source', {
+      remedy: WRITTEN_REMEDY,
+    });
 }
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
 
-/** Endings of variables that are about a secret but hold none: `SECRETS_REGION`, `TOKEN_TTL`. */
+/** Endings of variables that describe a secret and do not hold it: `SECRETS_REGION`, `TOKEN_TTL`. */
 const BESIDE_SECRET =
   /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
 
@@ -218,6 +247,7 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
     module,
     fallback,
     `without ${name} the secret is a fallback that is written in the source`,
+    { remedy: WRITTEN_REMEDY },
   );
 }
 

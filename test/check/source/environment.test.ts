@@ -16,7 +16,7 @@ function found(t: TestContext, files: Readonly<Record<string, string>>): string[
     .map(({ severity, place, message }) => `${severity} ${place!.line}: ${message}`);
 }
 
-test('SVC401 warns of a misspelt variable: one letter wrong, or two letters swapped, compared with the names in .env files', (t) => {
+test('SVC401 warns of a variable that differs from a name in .env files by one letter or two swapped letters', (t) => {
   const files = {
     'app.ts':
       "const a = process.env['TEST_SMPT_PORT'] ?? '';\nconst b = process.env.TEST_SMTP_HOST;\nconst c = process.env.TEST_SMTP_USERS ?? '';\n",

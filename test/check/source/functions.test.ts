@@ -22,7 +22,7 @@ for (const [source, expected] of [
     assert.equal(withoutText(source), expected));
 }
 
-test('withoutText() terminates for any text, and never turns the content of a literal into code', () => {
+test('withoutText() terminates for any text, and removes the content of every literal', () => {
   const pieces = [
     '"',
     "'",
