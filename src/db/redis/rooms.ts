@@ -63,7 +63,7 @@ export class RedisRoomBus implements RoomBus {
         isOver = true;
         if (--this.#count > 0) return;
         const listening = this.#listening!; // the first subscription has set it
-        // ignore errors: the client may be closed
+        // ignore errors, because the client may be closed
         void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);
       },
     };

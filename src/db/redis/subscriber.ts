@@ -56,8 +56,8 @@ export class RedisSubscriber {
   }
 
   /**
-   * Subscribes to a channel. Resolves when the server has confirmed the subscription. If `mayWait` is true
-   * and there is no connection, resolves at once, and the next connection subscribes.
+   * Subscribes to a channel. Resolves when the server has confirmed the subscription. If `mayWait` is true,
+   * a failure does not reject: then the next connection subscribes to the channel.
    */
   async subscribe(
     channel: string,
