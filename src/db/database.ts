@@ -200,8 +200,7 @@ export class Database extends Session {
     } catch (error) {
       throw atCaller(error);
     } finally {
-      if (late !== undefined)
-        this.#release(connection!, late);
+      if (late !== undefined) this.#release(connection!, late);
       else if (connection !== undefined) this.#driver.release(connection);
     }
   }

@@ -4,7 +4,8 @@
  *
  *   first use      COM_STMT_PREPARE, then COM_STMT_EXECUTE      two round trips
  *   later uses     COM_STMT_EXECUTE                              one round trip
- *   not preparable  COM_QUERY with the text                       for scripts, and after error 1295
+ *
+ * A script, or a statement that the server cannot prepare (error 1295), is sent as text by COM_QUERY.
  *
  * A request waits while another one is incomplete, for example during a preparation or a long write.
  *

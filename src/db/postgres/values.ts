@@ -1,11 +1,12 @@
 /**
- * Encodes JavaScript values as PostgreSQL parameters, by the parameter's type on the server.
+ * Encodes JavaScript values as PostgreSQL parameters. The encoding depends on the type of the parameter on
+ * the server.
  *
  *   type known     numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
  *   type unknown   text, which the server converts; needsTypes() finds values that need the type
  *
- * A value that does not fit its type is sent as text. The server then reports the same error on every use of
- * a statement.
+ * A value that does not fit its type is sent as text. Then the server reports the same error at each use of
+ * the statement.
  */
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
@@ -14,14 +15,14 @@ import { Json, bytesOf, parameterIssue, refuseCount, refuseParameter, type Param
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
-/** Type oid of a parameter that was not described. */
+/** Oid of a parameter whose type is not known, because the statement was not described. */
 const UNDESCRIBED = 0;
 /** First oid of types that are not built in, including domains. */
 const FIRST_OWN_OID = 16_384;
-/** Maximum nesting of lists. */
+/** Maximum nesting of lists, which is PostgreSQL's limit for arrays. */
 const MAX_LEVELS = 6;
 
-/** Returns whether a value can be encoded only with its parameter type. */
+/** Returns whether one of the values can be encoded only if the type of its parameter is known. */
 export function needsTypes(params: Params): boolean {
   for (const value of params as readonly unknown[]) {
     if (
@@ -40,9 +41,10 @@ export function needsTypes(params: Params): boolean {
 }
 
 /**
- * Writes values into an open Bind. `oids` are the described types; undefined without a description.
+ * Writes values into an open Bind. `oids` has the types of the parameters. It is undefined if the statement
+ * was not described.
  *
- * @throws SvcError `E_DB_PARAMETER`; the Bind is incomplete then
+ * @throws SvcError `E_DB_PARAMETER`; the Bind is then incomplete
  */
 export function writeParams(
   writer: MessageWriter,
@@ -52,7 +54,7 @@ export function writeParams(
   row?: number,
 ): void {
   for (let index = 0; index < params.length; index++) {
-    // checkCount() ensures one value per parameter
+    // checkCount() has made sure that there is one value for each parameter
     const oid = oids === undefined ? UNDESCRIBED : oids[index]!;
     const problem = writeParam(
       writer,
@@ -95,12 +97,12 @@ function objectText(value: object, oid: number, types: PostgresTypes): string | 
   return bytesOf(value) === undefined ? structureText(value, oid, types) : elementText(value, oid);
 }
 
-/** @throws SvcError `E_DB_PARAMETER_COUNT` */
+/** Checks the number of values. @throws SvcError `E_DB_PARAMETER_COUNT` */
 export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
 }
 
-/** Writes one value, or returns why it cannot. */
+/** Writes one value. If the value cannot be written, returns the reason. */
 function writeParam(
   writer: MessageWriter,
   value: unknown,
@@ -187,7 +189,10 @@ function writeObject(
   return text === undefined ? parameterIssue(value) : writeString(writer, text);
 }
 
-/** Returns the text that a custom type encodes for a list or an object; undefined for other types. */
+/**
+ * Returns the text that a custom type encodes for a list or an object. Returns undefined if the type has no
+ * `encode`.
+ */
 function ownText(
   value: object,
   oid: number,
@@ -206,12 +211,12 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
     const text = encode(value);
     return typeof text === 'string' && text.isWellFormed() ? text : undefined;
   } catch {
-    return undefined; // ignore the error: its message may contain the value
+    return undefined; // ignore the error, whose message may contain the value
   }
 }
 
 /**
- * Encodes a list or an object as JSON or as an array, as the type requires. Returns undefined for other
+ * Encodes a list or an object as JSON or as an array, depending on the type. Returns undefined for other
  * types.
  */
 function structureText(value: object, oid: number, types: PostgresTypes): string | undefined {
@@ -226,7 +231,7 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // JSON columns get this text, too: only json() marks a value as JSON
+  // JSON columns get this text without quotation marks, too, because only json() marks a value as JSON
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
@@ -250,7 +255,8 @@ function numberText(value: number): string {
 }
 
 /**
- * Marks the value that was just written as binary. Returns undefined, which means that the value was encoded.
+ * Marks the value that was just written as binary. Returns undefined, which means that the value could be
+ * encoded.
  */
 function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
   writer.binary(index);
@@ -266,17 +272,17 @@ function hexText(value: Uint8Array): string {
   return `\\x${Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex')}`;
 }
 
-/** Returns JSON text, or undefined for a value that JSON cannot represent. */
+/** Returns JSON text. Returns undefined for a value that JSON cannot represent. */
 function jsonText(value: object): string | undefined {
   if (value instanceof Promise) return undefined;
   try {
     return JSON.stringify(value);
   } catch {
-    return undefined; // a cycle or a bigint; the error does not show the value
+    return undefined; // a cycle or a bigint; the error is dropped, so that it does not show the value
   }
 }
 
-/** Returns the array text, or undefined when an element cannot be encoded. */
+/** Returns the text of an array. Returns undefined when an element cannot be encoded. */
 function listText(list: readonly unknown[], type: PostgresType | undefined): string | undefined {
   let isGood = true;
   if (isTooDeep(list)) return undefined;
@@ -294,19 +300,19 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
 }
 
 /**
- * Returns an element as text, so that a list is not read as a further dimension. An element that cannot be
- * encoded is refused later.
+ * Returns a function that encodes an element as text, so that a list is not read as a further dimension. An
+ * element that cannot be encoded is refused later.
  */
 function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
   return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);
 }
 
-/** Returns whether lists are nested deeper than the server's six levels, or endlessly. */
+/** Returns whether lists are nested deeper than MAX_LEVELS, or contain themselves. */
 function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
   return level > MAX_LEVELS || list.some((value) => Array.isArray(value) && isTooDeep(value, level + 1));
 }
 
-/** Returns null for NULL, and undefined for a value that cannot be encoded. */
+/** Returns the text of an element, or null for NULL. Returns undefined for a value that cannot be encoded. */
 function elementText(value: unknown, oid: number): string | null | undefined {
   switch (typeof value) {
     case 'string':

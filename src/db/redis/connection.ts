@@ -325,7 +325,6 @@ function plain(value: RespValue, waiter: Waiter): RedisValue {
   return new Map([...value].map(([key, each]) => [plain(key, waiter), plain(each, waiter)]));
 }
 
-
 /**
  * An error reply of Redis. `reply` is the first word of the reply: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`,
  * `NOSCRIPT`, ...

@@ -244,8 +244,7 @@ class SqliteReader implements Connection {
     this.#asked.delete(reply.id);
     // a reader keeps this program running only while a request is open
     if (this.#asked.size === 0) this.#keepAlive(false);
-    if (reply.error === undefined)
-      asked.resolve(reply.value as never);
+    if (reply.error === undefined) asked.resolve(reply.value as never);
     else asked.reject(revive(reply.error));
   }
 
