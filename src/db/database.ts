@@ -136,7 +136,7 @@ export class Database extends Session {
     return this.#guarded(options, (limit) => {
       if (this.#driver.backup === undefined)
         throw new SvcError('E_DB_OPTION', [
-          `${this.dialect} has no backup() here: use the tools of the server`,
+          `${this.dialect} has no backup() in this library: use the backup tools of the database server`,
         ]);
       return this.#driver.backup(path, limit);
     });

@@ -203,11 +203,11 @@ function sqliteDriver(
 ): () => Driver {
   if (read.statementCache === 0)
     throw new SvcError('E_DB_OPTION', [
-      '"statementCache": 0 is for a pooler in front of a server, and SQLite has no server',
+      '"statementCache": 0 is for a pooler in front of a server, and SQLite has no server: remove the option',
     ]);
   if (read.types !== undefined && read.readers > 0)
     throw new SvcError('E_DB_OPTION', [
-      '"types" are functions, which cannot be sent to the processes of "readers"',
+      '"types" has functions, which cannot be sent to the processes of "readers": remove one of the two options',
     ]);
   const { acquireTimeoutMs, maxWaiting } = pool;
   const driver = new SqliteDriver({ ...read, path, isReadOnly, acquireTimeoutMs, maxWaiting, onStatement });
@@ -232,15 +232,15 @@ function serverDriver(
     ]);
   if (busyTimeoutMs !== BUSY_MS)
     throw new SvcError('E_DB_OPTION', [
-      `"busyTimeoutMs" is for SQLite: write ${isPostgres ? 'set.lock_timeout' : 'set.innodb_lock_wait_timeout'}=… into the address`,
+      `"busyTimeoutMs" is only for SQLite: remove the option, and write ${isPostgres ? 'set.lock_timeout' : 'set.innodb_lock_wait_timeout'}=… into the address`,
     ]);
   if (readOnly && mustWrite)
     throw new SvcError('E_DB_OPTION', [
-      '"readOnly" and target_session_attrs=read-write contradict each other',
+      '"readOnly" and target_session_attrs=read-write contradict each other: remove one of them',
     ]);
   if (synchronous === 'normal' && !isPostgres)
     throw new SvcError('E_DB_OPTION', [
-      '"synchronous" is for SQLite and PostgreSQL: on this server the setting innodb_flush_log_at_trx_commit decides',
+      '"synchronous" is for SQLite and PostgreSQL: remove the option, because on this server the setting innodb_flush_log_at_trx_commit controls durability',
     ]);
   const common = { ...read, mustWrite, onStatement: observer.onStatement };
   const deps = { address, shown, pool, clock, log, onPoolEvent: poolEventReporter(observer) };

@@ -84,7 +84,7 @@ function parsing(name: string, parse: (value: unknown) => unknown): (value: unkn
     try {
       return parse(value);
     } catch (cause) {
-      throw new DataError(`"parse" of the type "${name}" has refused a value`, { cause });
+      throw new DataError(`the function "parse" of the type "${name}" threw an error for a value`, { cause });
     }
   };
 }
@@ -122,7 +122,7 @@ function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, 
   } catch (cause) {
     throw new SvcError(
       'E_DB_PARAMETER',
-      [place, `a value of the type "${type}", which "encode" of that type refuses`],
+      [place, `a value of the type "${type}", for which the function "encode" threw an error`],
       {
         cause,
       },

@@ -285,8 +285,9 @@ export class DatabasePlugin implements Plugin {
         id: 'SVC402',
         severity: 'error',
         phase: 'environment',
-        why: 'Migrations are applied by their numbers: a gap, or two of one number, stops every deploy',
-        remedy: 'Number the files without gaps, each .down.sql beside its .up.sql: svc migrate new <name>',
+        why: 'Migrations are applied in the order of their numbers: a missing number, or two files with one number, stops every deployment',
+        remedy:
+          'Number the files without gaps, and give each .down.sql file an .up.sql file. The command "svc migrate new <name>" uses the next number',
         run: (_view, report) => {
           if (this.#policy === 'ignore') return;
           try {

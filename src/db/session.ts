@@ -186,7 +186,8 @@ export abstract class Session {
     rows: Iterable<readonly Parameter[]> | AsyncIterable<readonly Parameter[]>,
     options?: QueryOptions,
   ): Promise<number> {
-    if (columns.length === 0) throw new SvcError('E_DB_STATEMENT', ['insertMany() names no columns']);
+    if (columns.length === 0)
+      throw new SvcError('E_DB_STATEMENT', ['insertMany() needs at least one column']);
     const quoted = quotedTable(table, this.dialect);
     const names = columns.map((name) => quotedName(this.dialect, name));
     const text = `insert into ${quoted} (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`;
@@ -329,7 +330,9 @@ export function hasSchema(
 function textOf(query: string | Sql, dialect: Dialect): string {
   if (typeof query === 'string') return query;
   if (query instanceof Sql) return query.text(dialect);
-  throw new SvcError('E_DB_STATEMENT', [`text or a template made with sql is needed, found ${shown(query)}`]);
+  throw new SvcError('E_DB_STATEMENT', [
+    `the statement must be text or an sql template, found ${shown(query)}`,
+  ]);
 }
 
 function quotedTable(table: string | Sql, dialect: Dialect): string {

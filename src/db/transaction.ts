@@ -253,7 +253,7 @@ export class Transaction extends Session {
     const inner = innermost(this.#deps.root);
     if (inner !== undefined && inner.#isInside(this))
       throw new SvcError('E_DB_NESTED', [
-        'run on the outer transaction, the statement would wait until the inner one ends',
+        'run on the outer transaction, the statement would wait until the inner transaction ends',
       ]);
     return nested;
   }

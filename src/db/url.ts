@@ -51,11 +51,14 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
     refuse(url, 'the address does not begin with "sqlite:", "postgres:", "mysql:" or "mariadb:"');
   const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;
   if (dialect === undefined)
-    refuse(url, `there is no database "${scheme}"${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`);
+    refuse(
+      url,
+      `the scheme "${scheme}" is not supported${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`,
+    );
   if (dialect === 'postgres') return parsePostgresUrl(rest, (problem) => refuse(url, problem));
   if (dialect === 'mysql' || dialect === 'mariadb')
     return parseMySqlUrl(dialect, rest, (problem) => refuse(url, problem));
-  if (scheme !== 'sqlite') refuse(url, `the scheme is "sqlite", found "${scheme}"`);
+  if (scheme !== 'sqlite') refuse(url, `the scheme must be "sqlite", found "${scheme}"`);
   const [place, query] = rest.split(/\?(.*)/s);
   const keys = queryOf(url, query);
   return {

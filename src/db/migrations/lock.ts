@@ -72,7 +72,7 @@ export async function beginRunning(
     if (lock !== undefined) return { [Symbol.asyncDispose]: async () => lock[Symbol.dispose]() };
     await clock.sleep(1);
   }
-  throw new LockTimeout('Another process is migrating this file', { sqlstate: '55P03' });
+  throw new LockTimeout('Another process is migrating this database file', { sqlstate: '55P03' });
 }
 
 /** Releases the lock explicitly, because a connection pooler may keep the session open. */

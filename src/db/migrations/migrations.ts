@@ -137,7 +137,10 @@ export class Migrator {
   > {
     const migrations = this.#migrations();
     if (to !== undefined && !migrations.some(({ id }) => id === to))
-      throw new SvcError('E_MIGRATION_ORDER', [to, 'no migration has this id']);
+      throw new SvcError('E_MIGRATION_ORDER', [
+        to,
+        'neither a file nor a plugin has a migration with this id',
+      ]);
     const wanted =
       to === undefined ? migrations : migrations.slice(0, migrations.findIndex(({ id }) => id === to) + 1);
     return this.#repeat(signal, (connection, limit) =>

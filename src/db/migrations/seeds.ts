@@ -90,7 +90,7 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
     );
     if (!script.hasTransaction || !script.hasForeignKeys)
       throw new SvcError('E_SEED', [
-        `${script.origin}: directives "-- svc: …" are for migrations, not for seeds`,
+        `${script.origin}: directives "-- svc: …" are only for migrations: remove them from the seed file`,
       ]);
     return [{ file: seed.file, script }];
   });

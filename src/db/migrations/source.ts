@@ -111,7 +111,10 @@ export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
   const next = Math.max(0, ...numbers) + 1;
   if (next > 9_999)
-    throw new SvcError('E_MIGRATION_FILES', [directory, 'the highest number, 9999, is already in use']);
+    throw new SvcError('E_MIGRATION_FILES', [
+      directory,
+      'a migration with the highest number, 9999, already exists',
+    ]);
   return String(next).padStart(4, '0');
 }
 
@@ -126,8 +129,8 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
       throw new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem]);
     };
     if (typeof id !== 'string' || !/^[\w.-]{1,100}$/.test(id))
-      refuse('the id is not 1 … 100 letters, digits, "_", "." and "-"');
-    if (seen.has(full)) refuse('the id is used by two migrations');
+      refuse('the id must have 1 to 100 characters: letters, digits, "_", "." and "-"');
+    if (seen.has(full)) refuse('two migrations have this id');
     if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string'))
       refuse(`the migration has no list of statements for ${dialect}`);
     seen.add(full);
@@ -205,7 +208,7 @@ function checkNumbers(
         other.name === name &&
         (dialect === undefined || preferredFiles(dialect).includes(other.dialect)),
     );
-    if (!hasUp) refuse(`${file} has no ${number}_${name}.up.sql beside it`);
+    if (!hasUp) refuse(`${file} needs ${number}_${name}.up.sql, which the folder does not have`);
   }
   const ordered = [...groups];
   ordered.forEach(([number, [first]], index) => {
@@ -215,8 +218,8 @@ function checkNumbers(
     const before = ordered[index - 1]?.[1].at(-1);
     refuse(
       before === undefined
-        ? `the first file is ${file}, and not 0001_….up.sql`
-        : `${expected} is missing between ${before.file} and ${file}`,
+        ? `the first file is ${file}, but the numbers must begin with 0001`
+        : `the number ${expected} is missing between ${before.file} and ${file}`,
     );
   });
 }
@@ -335,7 +338,7 @@ function scriptOf(
     );
     if (idle !== undefined)
       throw refuse(
-        `line ${idle.line}: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys" above the first statement instead`,
+        `line ${idle.line}: "pragma foreign_keys" does nothing inside a transaction: remove it, and write "-- svc: no-foreign-keys" above the first statement`,
       );
   }
   return script;
@@ -354,7 +357,9 @@ function directivesOf(head: readonly string[], refuse: (problem: string) => SvcE
       throw refuse(`"-- svc: ${directive}" is not a directive: use ${DIRECTIVES.join(' and ')}`);
     const second = DIRECTIVES.find((other) => rest.split(/[\s,]+/).includes(other));
     if (second !== undefined)
-      throw refuse(`"-- svc: ${directive}" and "${second}" are in one comment: give each a line of its own`);
+      throw refuse(
+        `"-- svc: ${directive}" and "${second}" are in one comment: write each directive on its own line`,
+      );
     return directive;
   });
 }
@@ -366,13 +371,13 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
       const command = clientCommandOf(statement, dialect);
       if (command !== undefined)
         throw refuse(
-          `line ${statement.line}: "${command}" is a command of the client program, not of the server: remove the line`,
+          `line ${statement.line}: "${command}" is a command for a client program, which the server does not know: remove the line`,
         );
     }
     const control = script.statements.find(({ words }) => CONTROL.has(words[0]));
     if (control !== undefined)
       throw refuse(
-        `line ${control.line}: "${control.words[0]!}" begins or ends a transaction, but a migration already runs in one`,
+        `line ${control.line}: "${control.words[0]!}" begins or ends a transaction, but a migration already runs inside a transaction: remove the statement`,
       );
     return script;
   } catch (error) {

@@ -113,7 +113,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   if (later !== undefined)
     throw new SvcError('E_MIGRATION_ORDER', [
       next.up.origin,
-      `${later.id}_${later.name}, which comes after it, is already applied`,
+      `${later.id}_${later.name}, a later migration, is already applied`,
     ]);
   return next;
 }
@@ -135,7 +135,7 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   if (migration.down === undefined)
     throw new SvcError('E_MIGRATION_DOWN', [
       `${last.id}_${last.name}`,
-      `there is no ${last.id}_${migration.name}.down.sql`,
+      `the file ${last.id}_${migration.name}.down.sql does not exist`,
     ]);
   return { migration, script: migration.down() };
 }

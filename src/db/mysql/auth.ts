@@ -99,7 +99,7 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
   const most = Math.ceil(key.asymmetricKeyDetails!.modulusLength! / 8) - OAEP_BYTES;
   if (text.length > most)
     throw new RangeError(
-      `a password of ${text.length - 1} bytes is too long for this key: the limit is ${most - 1}`,
+      `a password of ${text.length - 1} bytes is too long for this key: the limit is ${most - 1} bytes`,
     );
   return publicEncrypt({ key, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' }, text);
 }

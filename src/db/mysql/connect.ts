@@ -97,7 +97,7 @@ async function logIn(
   if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
     options.log?.warn('database_not_encrypted', {
       host: at.host,
-      remedy: 'Require TLS with sslmode=verify-full, or disable it with sslmode=disable',
+      remedy: 'Require TLS with sslmode=verify-full, or disable TLS with sslmode=disable',
     });
   const { clock } = options;
   let greeting: Greeting;
@@ -167,7 +167,7 @@ async function openLink(
     // Node.js sets a code here, although its types declare an Error
     const problem = secure.authorizationError as Error | string | undefined;
     if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
-      throw opening.refusal(`the TLS of the server is not accepted (${String(problem)})`);
+      throw opening.refusal(`the TLS connection to the server failed (${String(problem)})`);
     return { link: opening.finished(secure), isUnproved: mayProve && !secure.authorized };
   } catch (error) {
     opening.abandon();

@@ -128,7 +128,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
-        throw new ProtocolViolation('the server sent data after the greeting that no request expects');
+        throw new ProtocolViolation('the server sent unexpected data after its greeting');
       const packet = this.inbox.shift()!;
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
@@ -336,7 +336,9 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'parsec':
         return this.#onParsec(data, password);
       default:
-        throw new ProtocolViolation(`the server sent more data for ${this.#plugin}, which expects none`);
+        throw new ProtocolViolation(
+          `the server sent more data for the authentication method ${this.#plugin}, which expects none`,
+        );
     }
   }
 
@@ -392,7 +394,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   async #encrypted(password: string, sent: Buffer | undefined): Promise<void> {
     const { serverPublicKey } = this.#options;
     if (sent !== undefined && serverPublicKey !== undefined)
-      throw new ProtocolViolation('the server sent a key that was not requested');
+      throw new ProtocolViolation('the server sent a public key that was not requested');
     if (sent !== undefined) this.#checkRetrieval();
     const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {

@@ -103,7 +103,7 @@ export class Fields extends FieldReader {
       case 0xfe:
         return this.#wide();
       default:
-        throw new ProtocolViolation(`the server sent a length that begins with ${first}`);
+        throw new ProtocolViolation(`the server sent a length with an invalid first byte, ${first}`);
     }
   }
 
@@ -141,7 +141,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   fields.skip(1);
   const low = fields.uint16();
   if (fields.left === 0)
-    throw new ProtocolViolation('the server sent the greeting of a MySQL older than 4.1');
+    throw new ProtocolViolation('the server sent the greeting of a version older than MySQL 4.1');
   fields.skip(1 + 2); // character set and status
   const capabilities = (low | (fields.uint16() << 16)) >>> 0;
   const nonceLength = fields.byte();

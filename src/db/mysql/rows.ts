@@ -154,7 +154,7 @@ function isNull(bytes: Buffer, at: number, index: number): boolean {
 function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
   const from = at + 1 + ((columns + 9) >> 3);
   if (from > end || bytes[at] !== 0)
-    throw new ProtocolViolation('the server sent a row whose values do not fill it');
+    throw new ProtocolViolation('the server sent a row that has more bytes than its values');
   return from;
 }
 

@@ -392,11 +392,14 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     const { id, kinds } = statement;
     if (id === undefined) {
       if (params.length > 0)
-        throw new DataError('The statement cannot be prepared, so it must not have values', {
-          sqlstate: '0A000',
-          errno: 1295,
-          sql: text,
-        });
+        throw new DataError(
+          'The server cannot prepare this kind of statement, so the statement must not have placeholders',
+          {
+            sqlstate: '0A000',
+            errno: 1295,
+            sql: text,
+          },
+        );
       return this.#writeQuery(text, wanted);
     }
     const { writer } = this.conversation;

@@ -118,8 +118,11 @@ function hostsOf({ hosts, settings, tls }: ServerUrl, refuse: Refuse): readonly 
   if (path === undefined) return hosts;
   if (!isUnixHost(path)) refuse('\"socket\" must be an absolute path: socket=/run/mysqld/mysqld.sock');
   if (hosts.length !== 1 || hosts[0]!.host !== 'localhost')
-    refuse('\"socket\" is on this machine: remove the host, or write localhost');
-  if (tls.mode !== 'disable') refuse('a unix socket has no TLS: remove \"sslmode\" and related parameters');
+    refuse(
+      '\"socket\" is a file on this machine: remove the host from the address, or write localhost as the host',
+    );
+  if (tls.mode !== 'disable')
+    refuse('a connection over a Unix socket has no TLS: remove \"sslmode\" and the other TLS parameters');
   return [{ host: path, port: hosts[0]!.port }];
 }
 

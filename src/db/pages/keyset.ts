@@ -154,7 +154,7 @@ export class KeysetPages {
       cursor: Field(str, {
         optional: true,
         maxLength: MAX_CURSOR_CHARACTERS,
-        description: 'Cursor from "next" or "previous" of an earlier page',
+        description: 'Value of "next" or "previous" in an earlier page',
       }),
     };
   }
@@ -201,7 +201,7 @@ export class KeysetPages {
     const positions = rows.map((row) => this.#positionOf(row));
     if (cursor !== undefined && rows.length > 0 && isEqual(positions[0]!, cursor.position))
       throw new SvcError('E_DB_PAGE', [
-        'the page begins with the row of its cursor: a FLOAT column of MySQL is not a key, because clients get it rounded',
+        'the page repeats the row of its cursor: a FLOAT column of MySQL cannot be a sort column, because clients get rounded values',
       ]);
     if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
       throw new SvcError('E_DB_PAGE', [`two rows have equal values in ${this.#names()}`]);
@@ -301,9 +301,7 @@ function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): 
   const config = req?.state.get(services).config;
   const secrets = secret ?? (config === undefined ? undefined : authSecrets(config));
   if (secrets === undefined)
-    throw new SvcError('E_SECRET_ABSENT', [
-      'neither the option "secret" nor the request is passed to fetch()',
-    ]);
+    throw new SvcError('E_SECRET_ABSENT', ['fetch() received neither the request nor the option "secret"']);
   return Keyring.of(secrets).derive(LABEL);
 }
 

@@ -44,7 +44,7 @@ export function orderColumns(order: PageOrder): readonly OrderColumn[] {
     sql.identifier(name); // checks the name when the order is declared, and not only in the first query
     return { name, isAscending: word === 'asc', mayBeNull: nulls !== undefined };
   });
-  if (columns.length === 0) throw new SvcError('E_DB_PAGE', ['orderBy names no column']);
+  if (columns.length === 0) throw new SvcError('E_DB_PAGE', ['"orderBy" must have at least one column']);
   return columns;
 }
 

@@ -33,7 +33,7 @@ export async function connectPostgres(
   if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/'))
     options.log?.warn('database_not_encrypted', {
       host: host.host,
-      remedy: 'Require TLS with sslmode=verify-full, or disable it with sslmode=disable',
+      remedy: 'Require TLS with sslmode=verify-full, or disable TLS with sslmode=disable',
     });
   const login = new PostgresLogin(link, host, options);
   const { clock, log } = options;

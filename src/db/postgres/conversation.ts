@@ -108,7 +108,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   #onError(fields: read.ErrorFields): void {
     const error =
       this.first?.unasked === 'refused'
-        ? new StatementError('COPY FROM STDIN is not run as a statement: use insertMany()', {
+        ? new StatementError('COPY FROM STDIN cannot be run as a statement: use insertMany()', {
             sqlstate: fields.sqlstate,
             sql: this.first.sql,
           })

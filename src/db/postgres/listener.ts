@@ -202,7 +202,7 @@ export class PostgresListener {
           session.destroy();
           this.#lost(
             session,
-            error instanceof Error ? error : new ConnectionLost('The connection did not answer a ping'),
+            error instanceof Error ? error : new ConnectionLost('The server did not answer a ping'),
           );
         },
       );

@@ -126,7 +126,9 @@ export class PostgresLogin extends ServerLogin<Message> {
       case 'unsupported':
         throw this.#refusal(`it asks for a login by ${asked.what}, which is not supported`);
       default:
-        throw new ProtocolViolation('the server sent a message of an authentication that has not begun');
+        throw new ProtocolViolation(
+          'the server sent a message of an authentication method that has not begun',
+        );
     }
   }
 
@@ -164,7 +166,9 @@ export class PostgresLogin extends ServerLogin<Message> {
     final.verify(await this.#data('sasl-final'));
     const asked = await this.#asked();
     if (asked.kind !== 'ok')
-      throw new ProtocolViolation('the server sent a message of an authentication that has already finished');
+      throw new ProtocolViolation(
+        'the server sent a message of an authentication method that has already finished',
+      );
   }
 
   /**

@@ -165,7 +165,7 @@ export class BodyReader extends FieldReader {
   count(leastBytes: number): number {
     const count = this.uint16();
     if (count * leastBytes > this.left)
-      throw new ProtocolViolation('the server sent a count of values that the message cannot hold');
+      throw new ProtocolViolation('the server sent a number of values that exceeds its message');
     return count;
   }
 
@@ -224,7 +224,7 @@ export function readNegotiation(
   const version = body.int32();
   const count = body.uint32();
   if (count > body.left)
-    throw new ProtocolViolation('the server sent a count of values that the message cannot hold');
+    throw new ProtocolViolation('the server sent a number of values that exceeds its message');
   return finished(body, { version, unknown: Array.from({ length: count }, () => body.text()) });
 }
 

@@ -61,6 +61,6 @@ async function checkedToListen(session: PostgresSession, limit: Limit): Promise<
   }
   void session.close();
   throw new SvcError('E_DB_OPTION', [
-    "a pooler assigns a session per transaction, but LISTEN needs its own session: open a second database at the server's own address",
+    'the pooler assigns a session only for one transaction, but LISTEN needs a session of its own: open a second database with the address of the server itself',
   ]);
 }

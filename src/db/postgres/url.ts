@@ -81,9 +81,9 @@ function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
   const channelBinding =
     (settings.get('channel_binding') as PostgresTls['channelBinding'] | undefined) ?? 'prefer';
   if (negotiation === 'direct' && tls.mode === 'prefer')
-    refuse('\"sslnegotiation=direct\" requires TLS: write sslmode=require, or better verify-full');
+    refuse('\"sslnegotiation=direct\" requires TLS: write sslmode=require, or better sslmode=verify-full');
   if (channelBinding === 'require' && tls.mode === 'disable')
-    refuse('\"channel_binding=require\" needs TLS, but \"sslmode=disable\" turns it off');
+    refuse('\"channel_binding=require\" needs TLS, but \"sslmode=disable\" turns TLS off');
   return { ...tls, negotiation, channelBinding };
 }
 

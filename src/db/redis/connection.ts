@@ -268,7 +268,7 @@ export class RedisConnection {
       if (error instanceof ReplyTooLarge)
         return this.#violated(
           new ConnectionLost(
-            'A reply is larger than maxReplyBytes, so the connection was closed: read it in parts (GETRANGE, HSCAN, …), or raise maxReplyBytes',
+            'A reply is larger than maxReplyBytes, so the connection was closed: read the value in parts (GETRANGE, HSCAN, …), or raise maxReplyBytes',
             { sqlstate: '54000', cause: error },
           ),
         );

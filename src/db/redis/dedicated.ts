@@ -70,7 +70,11 @@ export class DedicatedRedis implements AsyncDisposable {
   /** Ends the connection at once. Pending commands reject with ConnectionLost. */
   destroy(): void {
     this.#onClose();
-    this.#connection.destroy(new ConnectionLost('A command was abandoned', { sqlstate: '08006' }));
+    this.#connection.destroy(
+      new ConnectionLost('The connection was closed before a reply to the command arrived', {
+        sqlstate: '08006',
+      }),
+    );
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -79,14 +79,16 @@ export function isReadable({ hosts, tls }: RedisUrl): boolean {
 function atHost(rest: string, refuse: Refuse): string {
   const [, authority = '', path = '', query = ''] =
     /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ??
-    refuse('the address has no socket path: redis+unix:///run/redis.sock');
-  return `//${authority === '' || authority.endsWith('@') ? authority : refuse('a unix socket has no host: redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
+    refuse('the address has no socket path: write redis+unix:///run/redis.sock');
+  return `//${authority === '' || authority.endsWith('@') ? authority : refuse('the address of a Unix socket has no host: write redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
 }
 
 function databaseOf(path: string | undefined, db: string | undefined, refuse: Refuse): number {
   if (path !== undefined && db !== undefined) refuse('the database number occurs twice');
   const text = path ?? db ?? '0';
-  return /^\d{1,5}$/.test(text) ? Number(text) : refuse('the database must be a number: redis://host/0');
+  return /^\d{1,5}$/.test(text)
+    ? Number(text)
+    : refuse('the database must be a number: write redis://host/0');
 }
 
 /**

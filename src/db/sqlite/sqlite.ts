@@ -57,7 +57,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; if a transaction holds the connection, run its statements on its handle',
+      hint: '; if an open transaction holds the connection, run the statements on the handle of that transaction',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,

@@ -368,7 +368,9 @@ export class Pool<C extends PooledConnection> {
       else if (!connection.isIdle) await connection.ping(limit);
       if (this.#deps.reset === 'full') await connection.reset();
       if (!connection.isIdle)
-        throw new ConnectionLost('A connection was returned in use, and could not be cleaned up');
+        throw new ConnectionLost(
+          'A connection was returned with an open transaction or statement, and could not be cleaned up',
+        );
     });
   }
 
@@ -557,7 +559,7 @@ class PoolReports {
     this.#warnedMs = nowMs;
     const what = isInTransaction ? 'Its transaction was rolled back' : 'Its statements were waited for';
     log?.warn('connection_left_in_use', {
-      remedy: `${what}: await everything that uses a transaction inside its callback`,
+      remedy: `${what}: inside the callback of a transaction, await every statement of the transaction`,
       acquired: caller?.frames,
     });
   }
@@ -570,7 +572,7 @@ class PoolReports {
   closedInUse(load: DriverLoad): void {
     this.#deps.log?.warn('database_closed_in_use', {
       ...load,
-      remedy: 'Let transaction callbacks settle, and loops over streams end',
+      remedy: 'Let transaction callbacks settle and stream loops end before closing the database',
     });
   }
 

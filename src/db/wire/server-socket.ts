@@ -207,7 +207,7 @@ export class Opening {
   #failure(cause: Error): Error {
     const code = (cause as NodeJS.ErrnoException).code ?? cause.message;
     if (this.#isEncrypting && !/^E(?:CONN|PIPE|TIMEDOUT|HOST|NET)/.test(code))
-      return this.refusal(`the TLS of the server is not accepted (${code})`, cause);
+      return this.refusal(`the TLS connection to the server failed (${code})`, cause);
     return new ConnectionLost(`${this.shown} cannot be reached (${code})`, { sqlstate: '08001', cause });
   }
 }

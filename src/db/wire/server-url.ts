@@ -177,7 +177,7 @@ function checkSetting(key: string, value: string, { keys }: UrlRules, refuse: Re
   }
   if (key === 'sslmode' && value === 'allow')
     refuse(
-      '"sslmode=allow" may send in clear text what it could encrypt: use "require", or better "verify-full"',
+      '"sslmode=allow" may send data in clear text although the server supports TLS: use "require", or better "verify-full"',
     );
   if (words?.includes(value) === false)
     refuse(`"${key}" must be one of ${words.map((word) => `"${word}"`).join(', ')}`);
@@ -242,7 +242,7 @@ function tlsOf(
   if (mode === 'disable' && given.length > 0)
     refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
   if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))
-    refuse('a unix socket has no TLS: remove "sslmode" and related parameters');
+    refuse('a connection over a Unix socket has no TLS: remove "sslmode" and the other TLS parameters');
   if (settings.has('sslcert') !== settings.has('sslkey'))
     refuse('"sslcert" and "sslkey" must be used together');
   return {

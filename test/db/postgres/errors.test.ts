@@ -95,7 +95,7 @@ for (const [sqlstate, message, shown] of [
   ],
   ['42703', 'column "a" does not exist', 'column "a" does not exist'],
 ] as const) {
-  test(`the message of ${sqlstate} names the problem without the value: ${shown}`, () =>
+  test(`the message of ${sqlstate} describes the problem and does not contain the value: ${shown}`, () =>
     assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
 }
 
@@ -150,7 +150,7 @@ for (const [what, letters, columns] of [
   ['none where the server tells none', { C: '23514' }, []],
   ['none of other details', { C: '42601', D: 'Key (a)=(1)' }, []],
 ] as const) {
-  test(`the error of a constraint violation lists the columns: ${what}`, () =>
+  test(`the error of a constraint violation has the columns in: ${what}`, () =>
     assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
 }
 
