@@ -102,7 +102,6 @@ export class Lexer {
   readonly #escaping: string;
   /** Whether the previous token was the E of E'...', so that backslashes are escapes in this string. */
   #isBehindE = false;
-  /** Whether an executable comment is open. */
   #isExecutable = false;
 
   constructor(source: string, dialect: Dialect, { hasPlainBackslashes, isScript }: LexerOptions = {}) {

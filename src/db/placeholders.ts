@@ -41,7 +41,6 @@ export interface ScannedStatement {
   readonly problem: string | undefined;
 }
 
-/** Maximum number of scanned texts in the cache. */
 const MAX_KEPT = 1_000;
 /** Maximum number of placeholders in a statement, because the protocols count values with 16 bits. */
 const MAX_PLACEHOLDERS = 65_535;

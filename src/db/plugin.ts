@@ -207,7 +207,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   #prepare(): PreparedDatabase {
-    const { clock, log } = this.#host!; // register() runs before any method that opens the database
+    const { clock, log } = this.#host!;
     const { waits, statements, poolEvents } = this.#metrics!;
     const { name } = this;
     return prepareDatabase(

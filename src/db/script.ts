@@ -128,10 +128,8 @@ export class Splitter implements SplitScript {
   readonly #dialect: Dialect;
   readonly #isMySql: boolean;
   readonly #isScript: boolean;
-  /** Offset where the current statement begins; -1 between statements. */
   #start = -1;
   #end = 0;
-  /** Line of the last look-up. */
   #line = 1;
   #newline: number;
   #words: string[] = [];
@@ -145,7 +143,6 @@ export class Splitter implements SplitScript {
    * MySQL.
    */
   #blocks: string[] = [];
-  /** Opening word of the block that the last `end` closed. */
   #closed: string | undefined;
   /**
    * Number of open parentheses. They may contain several statements in a rule of PostgreSQL: `do also (...;
@@ -233,7 +230,7 @@ export class Splitter implements SplitScript {
    */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
-      this.#object = word; // an OBJECT word after `=` or `@` is a name, so it is skipped
+      this.#object = word; // an OBJECT word after `=` or `@` would be a name
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {

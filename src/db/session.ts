@@ -289,7 +289,6 @@ export abstract class Session {
   }
 
   #decoder(options: VerbOptions): RowDecoder<object> {
-    // RowDecoder throws when `as` is not a schema
     return new RowDecoder(options as RowOptions, this.dialect, this.conversion.snakeCase);
   }
 

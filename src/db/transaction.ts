@@ -85,7 +85,6 @@ export class Transaction extends Session {
   #isOver = false;
   #inFlight = 0;
   #idle: PromiseWithResolvers<void> | undefined;
-  /** Settles when the running nested transaction has ended. */
   #nested: Promise<void> | undefined;
   /**
    * Number of statements that have exceeded their limits and still run, although their callers no longer

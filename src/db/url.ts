@@ -65,7 +65,6 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
     dialect,
     path: pathOf(url, place!),
     isReadOnly: keys.get('mode') === 'ro',
-    // queryOf() accepts only these two values
     synchronous: keys.get('synchronous') as 'full' | 'normal' | undefined,
   };
 }

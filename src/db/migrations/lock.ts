@@ -94,7 +94,6 @@ export async function isRunning(connection: Connection, dialect: Dialect): Promi
   return path !== '' && (await import('../sqlite/file.ts')).hasRunner(path);
 }
 
-/** Returns the file path of a SQLite database, or '' for a database in memory. */
 async function fileOf(connection: Connection): Promise<string> {
   const file = await connection.scalar(
     "select file from pragma_database_list where name = 'main'",

@@ -109,7 +109,6 @@ function listSeeds(
       throw new SvcError('E_SEED', [
         `"${file}" in "${directory}" is not a seed name: use lower-case letters, digits, "_" and "-", then ".sql"`,
       ]);
-    // the pattern of file names matches only dialects here
     return { file, name, dialect: dialect as Dialect | undefined };
   });
 }

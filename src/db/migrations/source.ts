@@ -261,7 +261,7 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
       name: name!,
       dialect: engine as Dialect | undefined,
       direction: direction as 'up' | 'down',
-    }; // the pattern accepts only valid parts of a name
+    };
   });
 }
 
@@ -283,7 +283,6 @@ export function namesIn(
   }
 }
 
-/** Creates the error for a problem with a file. */
 type Refusal = (origin: string, problem: string, cause?: unknown) => SvcError;
 
 const ofMigrations: Refusal = (origin, problem, cause) =>

@@ -32,7 +32,6 @@ import type { MySqlConnectionOptions } from './url.ts';
 
 /** Milliseconds that the connection for canceling a statement may take. */
 const CANCEL_MS = 4_000;
-/** Node.js error code for a self-signed certificate. */
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
 /**
  * Names of proxies in the version that the server reports. These proxies cannot handle a second request

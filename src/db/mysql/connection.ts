@@ -19,7 +19,6 @@ import type { Exchange } from './exchange.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 import type { Params } from '../values.ts';
 
-/** Number of rows that a stream fetches at once. */
 const BATCH_ROWS = 256;
 /** Message of the error for statements after the server has ended the transaction. */
 const OVER =
@@ -43,7 +42,6 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   async setUp(limit: Limit | undefined): Promise<void> {
     await this.runner.flight(sessionTexts(this.#options), limit);
     const { rows } = await this.runner.query('select @@max_allowed_packet', limit, 'firstList');
-    // the query returns one row with one column
     this.runner.maxPacketBytes = Number((rows[0] as unknown[])[0]);
   }
 

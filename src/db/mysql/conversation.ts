@@ -12,7 +12,6 @@ import { COMMAND, MAX_PACKET_BYTES, REPLY, STATUS, wrongSequence, type PacketRea
 import { PacketWriter } from './writer.ts';
 import type { Limit } from '../driver.ts';
 
-/** Dependencies of a conversation. The login creates them. */
 interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'writer'> {
   readonly reader: PacketReader;
   readonly dialogue: Dialogue;
@@ -29,7 +28,6 @@ const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
  * error, because the result may be incomplete: a canceled SLEEP() returns 1.
  */
 const READS = /^[\s(]*(?:select|with|values|table)\b/i;
-/** Error number of a canceled statement (ER_QUERY_INTERRUPTED). */
 const INTERRUPTED = 1317;
 
 /** The requests and replies of one connection, in order. */
@@ -107,7 +105,6 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     this.writer.end();
   }
 
-  /** Handles a packet of the server. */
   readonly onPacket = (bytes: Buffer, at: number, end: number, sequence: number): void => {
     if (this.isEnded) return;
     const { first } = this;
@@ -118,7 +115,6 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (first.onPacket(bytes, at, end)) this.#finish(first);
   };
 
-  /** Whether the error of an exchange may have ended a transaction. */
   #isUncertain({ error, sql }: Exchange): boolean {
     return error !== undefined && (this.isInTransaction || MAY_BEGIN.test(sql));
   }

@@ -173,7 +173,6 @@ function shownMessage(errno: number, message: string, sql: string | undefined): 
 
 type Names = Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'>;
 
-/** Returns the table, columns and constraint that the message contains. */
 function namesIn(errno: number, message: string, sql: string | undefined): Names {
   switch (errno) {
     case 1062:
@@ -212,7 +211,7 @@ function keyIn(message: string, sql: string | undefined): Names {
   const dot = key?.indexOf('.') ?? -1;
   return dot === -1
     ? { table: writtenTable(sql)?.table, constraint: key }
-    : // a name with a dot is a table and its key
+    : // a name that contains a dot is a table and its key
       { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };
 }
 

@@ -49,7 +49,6 @@ export interface ExchangeDeps {
   readonly plan?: RowPlan | undefined;
 }
 
-/** Columns of a result, with the packets that described them. */
 interface Definitions {
   readonly columns: WireColumn[];
   readonly described: Buffer[];
@@ -67,16 +66,16 @@ export class Exchange extends ServerExchange<RowPlan> {
   readonly #kind: Kind;
   readonly #dialogue: Dialogue;
   #step: Step = 'head';
-  /** Whether no packet of the current reply has arrived. */
   #isAtHead = true;
-  /** Sequence number of a reply's first packet by the index of the reply, if it is not 1. */
+  /**
+   * Sequence numbers of the first packets of replies, by the index of the reply. The number 1, which is
+   * usual, is not stored.
+   */
   #sequences: Map<number, number> | undefined;
-  /** Number of requests that were written. */
   #written = 1;
   #answered = 0;
   #isOpen: boolean;
   readonly #memory: { plan: RowPlan | undefined } | undefined;
-  /** Number of descriptions of parameters or columns that have not arrived yet. */
   #lacking = 0;
   #columnsLater = 0;
   #areParameters = false;
@@ -224,7 +223,6 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (this.#isSame) {
       const { columns, described } = this.plan!;
       if (holds(bytes, at, end, described[this.#same]!)) {
-        // count the equal descriptions, one for each column
         this.#same++;
         return;
       }
@@ -243,7 +241,6 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   #onDefinitionsEnd(bytes: Buffer, at: number, end: number): boolean {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
-    // the packet is not empty, so its first byte exists
     if (bytes[at] !== REPLY.eof || end - at > EOF_BYTES) throw unexpected(bytes[at]!);
     const { status } = readEof(bytes, at, end);
     const isOver = this.#afterDefinitions();
@@ -291,12 +288,10 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#onEnd(ok.status);
   }
 
-  /** Handles the end of a reply, or of one of its results. */
   #onEnd(status: number): boolean {
     this.status = status;
     if (this.#hasResult) {
       this.#isFirstResult = false;
-      // the caller wants the rows of each result in a separate list
       if (this.wanted === 'sets') this.sets.push(this.rows.splice(0) as Row[]);
     }
     this.#hasResult = false;

@@ -87,7 +87,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   readonly #shown: string;
   readonly #options: MySqlConnectionOptions;
   readonly #writer = new PacketWriter();
-  /** Sequence number of the next packet. */
   #sequence = 0;
   #greeting: Greeting | undefined;
   #link: ServerSocket | undefined;
@@ -176,7 +175,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#link = link;
     this.#isUnproved = isUnproved;
     return this.guarded(async () => {
-      const greeting = this.#greeting!; // greet() has set the greeting
+      const greeting = this.#greeting!;
       this.#respond(greeting);
       const status = await this.#authenticate();
       return { greeting, capabilities: this.#agreed(), extended: this.#agreedExtended(), status };
@@ -212,7 +211,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       (plugin === 'caching_sha2_password' || plugin === 'mysql_native_password') && plugins.includes(plugin)
         ? plugin
         : (plugins.find((each) => each === 'mysql_native_password' || each === 'caching_sha2_password') ??
-          plugins[0]!); // url.ts makes sure that the list is not empty
+          plugins[0]!);
     this.#nonce = nonce;
     writer.begin(this.#sequence);
     this.#capabilities(this.#link!.tls === undefined ? agreed : agreed | CAPABILITY.ssl);
@@ -236,7 +235,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#writer.bytesLength(packed.take());
   }
 
-  /** Returns the first reply for the chosen authentication method. */
   #firstAnswer(): Buffer {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
@@ -277,7 +275,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return status;
   }
 
-  /** Handles AuthSwitchRequest, with which the server asks for another method. */
   async #onSwitch(packet: Buffer): Promise<void> {
     if (packet.length === 1)
       throw this.#refusal(
@@ -325,7 +322,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     } else await this.#encrypted(password, undefined);
   }
 
-  /** Handles AuthMoreData, which continues the current method. */
   async #onMore(data: Buffer): Promise<void> {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
@@ -398,7 +394,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if (sent !== undefined) this.#checkRetrieval();
     const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {
-      // either a key is configured, or the server has sent one
       this.#answer(encryptedPassword(password, this.#nonce, key!));
     } catch (error) {
       if (error instanceof RangeError) throw this.#refusal(error.message);
@@ -408,7 +403,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
 
   /** Checks the server's proof that a self-signed certificate is its own. */
   #checkProof(info: Buffer): void {
-    // a proof is required only over TLS, so the TLS socket exists
     const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', '');
     const received = infoOf(info);
     if (this.#hash === undefined || (this.#options.password ?? '') === '')

@@ -27,7 +27,6 @@ import type { KnownStatement, MySqlRunner } from './runner.ts';
 const BULK =
   /^\s*(?:(?:insert|replace)\b[^?]*\bvalues?\s*\(|update\s+[\w.`]+\s+set\b|delete\s+from\s+[\w.`]+\s+where\b)/i;
 const NOT_BULK = /\breturning\b|\bselect\b/i;
-/** Size in bytes at which a bulk request is sent. */
 const BULK_BYTES = 256 * 1024;
 const SENDS_TYPES = 0x80;
 const IS_VALUE = 0;
@@ -173,7 +172,6 @@ async function insertSeveral(
   }
 }
 
-/** Returns up to `most` rows from the source. */
 function taken(source: Iterator<Params>, most: number): Params[] {
   const rows: Params[] = [];
   while (rows.length < most) {
@@ -259,12 +257,10 @@ async function runAll(
       const statement = await runner.prepared(sql, params, limit, several?.isKept);
       if (statement.id === undefined) return undefined;
       for (let index = statements.length - 1; index >= 0; index--) {
-        // `firsts` has one element for each statement
         if (!runner.statements.isClosing(statements[index]!)) continue;
         statements.splice(index, 1); // the cache was full and has evicted this statement
         firsts.splice(index, 1);
       }
-      // `firsts` has one element for each statement
       if (statements.push(statement) > MAX_KINDS) runner.release(sql, firsts.shift()!, statements.shift()!);
       firsts.push(params);
       affected += await inBatch(conversation, sql, statement, limit, (batch) =>
@@ -434,7 +430,6 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
   }
 }
 
-/** Writes one COM_STMT_BULK_EXECUTE request. */
 class Bulk {
   readonly #runner: MySqlRunner;
   readonly #types: (number | undefined)[];

@@ -21,7 +21,6 @@ export interface Greeting {
   readonly plugin: string;
 }
 
-/** OK packet. */
 interface Ok {
   readonly affectedRows: number;
   /** Last generated key, or 0 if there is none. Above 2^53 - 1 it is a bigint. */

@@ -24,7 +24,6 @@ export class RowPlan implements RowReader {
   /** Packets that described the columns. A packet that is equal to one of these is not parsed again. */
   readonly described: readonly Buffer[];
   readonly #names: readonly string[];
-  /** Keys of a row that is a list: the numbers of its columns. */
   readonly #numbers: readonly number[];
   readonly #decoders: readonly Decoder[];
   /** Length in bytes of each binary value. 0 means that the value has a length prefix. */

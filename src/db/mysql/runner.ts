@@ -349,7 +349,6 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Returns a cached statement that accepts values of these kinds. */
   #known(text: string, params: Params): KnownStatement | undefined {
     const known = this.statements.get(text);
     if (known?.kinds === undefined || fits(known.kinds, params)) return known;
@@ -377,7 +376,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
     if (exchange.parameters !== parameters) {
       this.statements.closeHandles(exchange.statementId);
-      // throws if the server counts other placeholders than the scan
+      // throws if the server counts more or fewer placeholders than the client
       refuseCount(exchange.parameters, parameters);
     }
     return {
@@ -387,7 +386,6 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     };
   }
 
-  /** Writes a whole request. If that fails, removes the part that was written. */
   #send({ text, params, wanted }: Request, statement: KnownStatement, flags: number): Exchange {
     const { id, kinds } = statement;
     if (id === undefined) {

@@ -37,7 +37,6 @@ const TWO_32 = 2 ** 32;
 /** A FLOAT represents every integer up to 2^24 exactly. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
-/** Maximum year of a DATETIME. */
 const MAX_YEAR = 9_999;
 /**
  * Maximum number of decimals of a time. A larger number in a description stands for a variable number of
@@ -169,7 +168,6 @@ export function typeName({ type, charset, length, extended, flags }: WireColumn)
   }
 }
 
-/** Names of the number types, which may be unsigned. */
 const NUMBERS: Readonly<Record<number, string>> = {
   [TYPE.tiny]: 'tinyint',
   [TYPE.short]: 'smallint',

@@ -22,7 +22,6 @@ import type { Int8, Timestamps } from '../driver.ts';
 import type { OwnTypes } from '../own-types.ts';
 import type { TimingOptions } from '../slow-statements.ts';
 
-/** Settings of an address that only MySQL and MariaDB have. */
 interface MySqlSettings {
   readonly plugins: readonly AuthPlugin[];
   /** Path of a PEM file with the server's RSA key. Any other key is refused. */

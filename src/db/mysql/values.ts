@@ -11,7 +11,6 @@ import type { PacketWriter } from './writer.ts';
 
 const UNSIGNED = 0x80;
 const TWO_32 = 2 ** 32;
-/** Maximum number of digits of a DECIMAL. */
 const MAX_DECIMAL_DIGITS = 65;
 const MAX_YEAR = 9_999;
 /** A value that is longer than this number of bytes is sent in chunks before the statement. */

@@ -13,12 +13,10 @@ import { ByteWriter } from '../wire/bytes.ts';
 
 const HEADER_BYTES = 4;
 const FIRST_BYTES = 16 * 1024;
-/** Maximum length that is encoded as a single byte. */
 const MAX_SHORT_LENGTH = 250;
 const TWO_32 = 2 ** 32;
 
 export class PacketWriter extends ByteWriter {
-  /** Offset of the current packet in the buffer. */
   #packetAt = 0;
   #sequence = 0;
   /** Whether text such as `2024-02-29T12:00:00Z` is sent without its `Z`. */
@@ -61,12 +59,12 @@ export class PacketWriter extends ByteWriter {
 
   uint16(value: number): void {
     this.ensure(2);
-    this.at = this.bytes.writeUInt16LE(value, this.at); // throws if the number exceeds 16 bits
+    this.at = this.bytes.writeUInt16LE(value, this.at);
   }
 
   uint32(value: number): void {
     this.ensure(4);
-    this.at = this.bytes.writeUInt32LE(value, this.at); // throws if the number exceeds 32 bits
+    this.at = this.bytes.writeUInt32LE(value, this.at);
   }
 
   /** Writes 64 bits from two halves. The higher half may be signed or unsigned. */

@@ -286,7 +286,6 @@ function withoutKeys(row: Row, count: number): Row {
 const MAX_CURSOR_CHARACTERS = 1_024;
 const LABEL = 'svc page cursor';
 
-/** A position in a list, and the direction of reading from it. */
 interface Cursor {
   readonly isForward: boolean;
   readonly position: Position;
@@ -343,7 +342,6 @@ function readCursor(keys: Keyring, order: string, text: string): Cursor {
   return { isForward: way === 'next', position: values.map(valueOf) };
 }
 
-/** A value of a position in the JSON of a cursor. */
 type Written = string | number | boolean | null | { readonly bigint: string } | { readonly bytes: string };
 
 function valueOf(written: Written): Position[number] {

@@ -3,7 +3,6 @@
  * do not begin at 1 has its bounds in front of it.
  */
 
-/** Maximum nesting of an array in PostgreSQL. */
 const MAX_DEPTH = 6;
 
 /**

@@ -16,7 +16,6 @@ import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** Number of rows that a stream fetches at once. */
 const BATCH_ROWS = 256;
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
@@ -26,7 +25,6 @@ export class PostgresConnection
   implements PostgresSession
 {
   readonly #options: PostgresConnectionOptions;
-  /** Statement that began the transaction. */
   #beginText = '';
   #askedAtBegin = 0;
   /** Number of transactions so far, so that a stream notices that its transaction has ended. */

@@ -12,7 +12,6 @@ import type { Limit } from '../driver.ts';
 import type { Exchange } from './exchange.ts';
 import type { MessageWriter } from './writer.ts';
 
-/** Dependencies of a conversation. The login creates them. */
 interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
   readonly parameters: Map<string, string>;
   readonly processId: number;
@@ -62,7 +61,6 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.writer.terminate();
   }
 
-  /** Handles a message of the server. */
   readonly onMessage = (type: number, bytes: Buffer, at: number, end: number): void => {
     if (this.isEnded) return;
     switch (type) {

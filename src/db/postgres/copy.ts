@@ -20,7 +20,6 @@ interface Copy {
 }
 
 const STEPS: readonly Step[] = [STEP.copyIn, STEP.copied, STEP.ready];
-/** Number of characters that are sent at once. */
 const CHUNK_CHARACTERS = 64 * 1024;
 const SPECIAL = /[\\\n\r\t]/;
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };

@@ -190,7 +190,6 @@ function civil(days: number): readonly [year: number, month: number, day: number
   return [date.getUTCFullYear() + era * ERA_YEARS, date.getUTCMonth() + 1, date.getUTCDate()];
 }
 
-/** Returns the number of days from 2000-01-01 to a year, month and day. */
 function daysOf(year: number, month: number, day: number): number {
   const era = Math.floor((year - FIRST_YEAR) / ERA_YEARS);
   return Date.UTC(year - era * ERA_YEARS, month - 1, day) / DAY_MS - EPOCH_DAYS + era * ERA_DAYS;

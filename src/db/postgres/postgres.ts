@@ -25,7 +25,6 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
     const types = new PostgresTypes(session.int8, session.timestamps, session.types);
     super(deps, {
       connect: (host, limit) => connectPostgres(host, session, limit, types),
-      // the query returns one of the texts of ServerKind
       kindOf: async (connection, limit) => String(await connection.scalar(KIND, [], limit)) as ServerKind,
     });
     const { connect } = this;

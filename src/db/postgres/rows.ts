@@ -42,7 +42,6 @@ export class RowPlan implements RowReader {
     this.#decoders = found.map(
       (type, index) => (isBinary[index] ? type?.decodeBinary : type?.decodeText) ?? utf8,
     );
-    // widthOf() is called only for binary columns, whose types are known
     this.#widths = found.map((type, index) => (isBinary[index] ? (widthOf(type!.oid) ?? 0) : 0));
     this.#hasProto = this.names.includes('__proto__');
   }
@@ -78,7 +77,6 @@ export class RowPlan implements RowReader {
     return values;
   }
 
-  /** Checks the number of columns. Returns the offset of the first value. */
   #begin(bytes: Buffer, at: number, end: number): number {
     if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
       throw new ProtocolViolation('the server sent a row whose columns differ from its description');

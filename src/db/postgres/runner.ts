@@ -54,7 +54,6 @@ interface Request {
   readonly maxRows: number;
 }
 
-/** Parameter types and columns of a statement, as the server describes them. */
 interface Description {
   readonly oids: readonly number[];
   readonly plan: RowPlan | undefined;
@@ -273,7 +272,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return columns;
   }
 
-  /** Whether no request is pending and no transaction is open. */
   get #isIdle(): boolean {
     return this.conversation.status === 'I' && this.conversation.isQuiet;
   }
@@ -405,7 +403,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return exchange;
   }
 
-  /** Writes a whole request. If that fails, removes the part that was written. */
   #send(
     { text, params, wanted, portal, maxRows }: Request,
     known: KnownStatement | undefined,
@@ -450,7 +447,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    */
   async #described(text: string, limit: Limit | undefined): Promise<Description> {
     const known = this.#seen(text) ?? this.statements.peek(text);
-    // a described statement always has its parameter types
     if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan };
     const name = known === undefined ? '' : this.#nextName();
     const { writer } = this.conversation;
@@ -480,7 +476,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return { oids: known.oids, plan: known.plan };
   }
 
-  /** Asks the database for types that are not known yet. */
   async #learn(oids: readonly number[], plan: RowPlan | undefined, limit: Limit | undefined): Promise<void> {
     if (plan === undefined && oids.length === 0) return;
     const unknown = [...oids, ...(plan?.columns.map(({ typeOid }) => typeOid) ?? [])].filter(
@@ -504,7 +499,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 }
 
-/** Returns the rows of an exchange that keeps rows as lists. */
 function asLists({ rows }: Exchange): unknown[][] {
   return rows as unknown[][];
 }

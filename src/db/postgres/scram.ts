@@ -98,7 +98,7 @@ export class ScramFirst {
     const withoutProof = `c=${this.#gs2.toString('base64')},r=${nonce}`;
     const authMessage = `${this.#bare},${serverFirst},${withoutProof}`;
     const signature = hmac(storedKey, authMessage);
-    const proof = clientKey.map((byte, index) => byte ^ signature[index]!); // both arrays have 32 bytes
+    const proof = clientKey.map((byte, index) => byte ^ signature[index]!);
     return new ScramFinal(
       `${withoutProof},p=${Buffer.from(proof).toString('base64')}`,
       hmac(serverKey, authMessage),

@@ -76,7 +76,6 @@ export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
 
 function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
   const negotiation =
-    // parseServerUrl() accepts only the listed values
     (settings.get('sslnegotiation') as PostgresTls['negotiation'] | undefined) ?? 'postgres';
   const channelBinding =
     (settings.get('channel_binding') as PostgresTls['channelBinding'] | undefined) ?? 'prefer';

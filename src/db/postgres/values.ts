@@ -54,7 +54,6 @@ export function writeParams(
   row?: number,
 ): void {
   for (let index = 0; index < params.length; index++) {
-    // checkCount() has made sure that there is one value for each parameter
     const oid = oids === undefined ? UNDESCRIBED : oids[index]!;
     const problem = writeParam(
       writer,
@@ -102,7 +101,6 @@ export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
 }
 
-/** Writes one value. If the value cannot be written, returns the reason. */
 function writeParam(
   writer: MessageWriter,
   value: unknown,

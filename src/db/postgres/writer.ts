@@ -45,9 +45,7 @@ const FIRST_BYTES = 2 * 1024;
 type Target = 'statement' | 'portal';
 
 export class MessageWriter extends ByteWriter {
-  /** Offset of the length field of the current message. */
   #lengthAt = 0;
-  /** Offset of the format codes of the current Bind. */
   #formatsAt = 0;
 
   constructor() {
@@ -264,11 +262,11 @@ export class MessageWriter extends ByteWriter {
 
   #int16(value: number): void {
     this.ensure(2);
-    this.at = this.bytes.writeUInt16BE(value, this.at); // throws if the number exceeds 65,535
+    this.at = this.bytes.writeUInt16BE(value, this.at);
   }
 
   #int32(value: number): void {
     this.ensure(4);
-    this.at = this.bytes.writeInt32BE(value, this.at); // throws if the number exceeds 31 bits
+    this.at = this.bytes.writeInt32BE(value, this.at);
   }
 }

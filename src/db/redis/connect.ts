@@ -83,7 +83,7 @@ async function connectHost(
     const found = await logIn(connection, user, password, clientName, limit);
     if (role === 'primary' && found === 'replica')
       throw new ConnectionLost(
-        `The server at ${shown} is a replica, which refuses writes: name the primary, or add role=any`,
+        `The server at ${shown} is a replica, which refuses writes: write the address of the primary, or add the parameter role=any`,
         { sqlstate: '08001' },
       );
     if (database !== 0) await select(connection, database, shown, limit);

@@ -136,7 +136,7 @@ export class RedisConnection {
         refused ??= error;
       });
     try {
-      return await this.#enqueue(commands.at(-1)!, limit, isBytes); // callers pass at least one command
+      return await this.#enqueue(commands.at(-1)!, limit, isBytes);
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;

@@ -64,7 +64,6 @@ export class RespReader {
   readonly #limits: RespLimits;
   readonly #bytes = new ByteQueue();
   readonly #frames: Frame[] = [];
-  /** Type and length of the bulk string that is being received. */
   #bulk: { readonly type: string; readonly length: number } | undefined;
   /** Number of buffered bytes that contain no line feed. */
   #looked = 0;
@@ -102,7 +101,7 @@ export class RespReader {
       return false;
     }
     this.#looked = 0;
-    const line = asBuffer(this.#bytes.take(end + 1)!); // indexOf() has found the line, so its bytes exist
+    const line = asBuffer(this.#bytes.take(end + 1)!);
     if (end < 2 || line[end - 1] !== 0x0d)
       throw new ProtocolViolation('the server sent a line without CRLF at its end');
     this.#count(end + 1);

@@ -28,7 +28,6 @@ const MAX_ROOM_BYTES = 0xffff;
 export class RedisRoomBus implements RoomBus {
   readonly #redis: Redis;
   readonly #channel: string;
-  /** Subscribers in this process. */
   readonly #here = new MemoryRoomBus();
   readonly #publisher = randomBytes(PUBLISHER_BYTES);
   #count = 0;

@@ -107,6 +107,7 @@ function tlsOf(
     if (given !== undefined) refuse(`"${given}" requires TLS: use rediss://`);
     return { ...tls, mode: 'disable' };
   }
-  if (mode === 'disable' || mode === 'prefer') refuse(`"sslmode=${mode}" contradicts rediss://`);
+  if (mode === 'disable' || mode === 'prefer')
+    refuse(`"sslmode=${mode}" contradicts the scheme rediss://: remove the parameter`);
   return { ...tls, mode: mode === undefined ? 'verify-full' : tls.mode };
 }

@@ -264,7 +264,6 @@ class SqliteReader implements Connection {
   }
 }
 
-/** Returns an error of the reader process as an instance of its class. */
 function revive({ name, message, details }: NonNullable<ReaderReply['error']>): Error {
   const Class =
     (errors as unknown as Record<string, typeof errors.DatabaseError | undefined>)[name] ??
@@ -279,7 +278,6 @@ function revive({ name, message, details }: NonNullable<ReaderReply['error']>): 
  * be ended.
  */
 
-/** Maximum number of reading connections in this process. */
 const MAX_IN_PROCESS = 8;
 
 interface Reading {

@@ -25,7 +25,6 @@ const HAS_NO_ROWID = 'select 1 from pragma_index_info(?, ?)';
 /** Number of rows that are read between two turns of the event loop. */
 export const BATCH_ROWS = 256;
 
-/** Table into which a statement inserts. */
 interface Target {
   readonly schema: string;
   readonly table: string;
@@ -170,7 +169,6 @@ export class SqliteStatement {
         rowOf(names, this.#decode(values), 'bigint');
   }
 
-  /** Decodes the values in place. */
   #decode(values: unknown[]): unknown[] {
     const parsers = this.#parsers;
     for (let index = 0; index < values.length; index++) {

@@ -411,7 +411,6 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 }
 
-/** Rejects an exchange to which no reply will come. */
 function refuse(exchange: ServerExchange<RowReader>, error: Error): void {
   exchange.reject(exchange.error ?? error);
   exchange.onProgress?.();

@@ -25,7 +25,6 @@ import type { PooledConnection } from './pool-settings.ts';
 /** A connection that was idle for longer than this is checked before it is lent. Milliseconds. */
 const TRUSTED_MS = 1_000;
 const PING_MS = 2_000;
-/** Milliseconds that the cleanup of a returned connection may take. */
 const CLEAN_UP_MS = 3_000;
 /** Milliseconds between checks of idle times, ages and lent connections. */
 const TICK_MS = 1_000;
@@ -74,7 +73,6 @@ export class Pool<C extends PooledConnection> {
   readonly #abort = new AbortController();
   #inUse = 0;
   #opening = 0;
-  /** Number of connections that are being checked or cleaned up. */
   #busy = 0;
   #asking = 0;
   #ticking: Disposable | undefined;

@@ -14,7 +14,6 @@ import type { Endpoint } from './server-socket.ts';
 
 /** Milliseconds of silence before a server is probed. */
 const SILENT_MS = 1_000;
-/** Milliseconds that a server has to reply to a probe. */
 const ANSWER_MS = 2_000;
 const QUESTIONS: readonly Buffer[] = [Buffer.from('0000000804d2162f', 'hex'), Buffer.from('PING\r\n\r\n')];
 const YES = 0x53;
@@ -104,7 +103,6 @@ const TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/^220[ -]/, 'a mail or FTP server'],
 ];
 
-/** Servers for which this library has a client. */
 type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
 
 /**

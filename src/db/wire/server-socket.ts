@@ -41,7 +41,6 @@ export interface Endpoint {
 }
 
 const KEEP_ALIVE_MS = 30_000;
-/** Size in bytes of the read buffer. */
 const READ_BYTES = 64 * 1024;
 /**
  * Read buffer that all sockets share, because its bytes are handled before the next socket is read. Node.js

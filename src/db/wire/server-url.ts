@@ -71,7 +71,6 @@ const TLS_KEYS = [
   'ssl_min_protocol_version',
 ] as const;
 
-/** Parameters that every protocol has. */
 const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
   host: undefined,
   port: undefined,
@@ -125,7 +124,6 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
     settings,
     password,
     database: one('dbname', path) || undefined,
-    // queryOf() accepts only the listed values
     target: (settings.get('target_session_attrs') ?? 'any') as TargetSession,
     tls: tlsOf(hosts, settings, rules, refuse),
     parameters: Object.fromEntries(
@@ -153,7 +151,7 @@ function queryOf(
   for (const part of query.split('&')) {
     if (part === '') continue;
     const mark = part.indexOf('=');
-    if (mark === -1) refuse(`"${decode(part)}" has no value`);
+    if (mark === -1) refuse(`"${decode(part)}" needs a value`);
     const [key, value] = [decode(part.slice(0, mark)), decode(part.slice(mark + 1))];
     if (settings.has(key)) refuse(`"${key}" occurs twice`);
     if (key.startsWith('set.')) checkParameter(key.slice('set.'.length), rules, refuse);
@@ -237,7 +235,6 @@ function tlsOf(
   const given = [...tlsKeys, ...TLS_KEYS].filter((key) => settings.has(key));
   const isLocal = hosts.every(({ host }) => isLocalHost(host));
   const mode = (settings.get('sslmode') ??
-    // queryOf() accepts only the listed values
     (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode;
   if (mode === 'disable' && given.length > 0)
     refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);

@@ -145,7 +145,7 @@ for (const [what, text] of [
     assert.throws(() => read([text]), ProtocolViolation));
 }
 
-test('RespReader reads any number of replies within the limit', () => {
+test('RespReader applies maxReplyBytes to each reply, and not to all replies together', () => {
   assert.equal(read([`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(50)]).length, 50);
 });
 
