@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { build } from './support/build.ts';
 import { manual } from './support/manuals.ts';
 import { declarationsOf } from './support/reference/declarations.ts';
-import { reference } from './support/reference/render.ts';
+import { nameOf, reference } from './support/reference/render.ts';
 
 test('src/REFERENCE.md agrees with the sources', async () => {
   build();
@@ -13,6 +13,18 @@ test('src/REFERENCE.md agrees with the sources', async () => {
   const at = expected.findIndex((line, index) => line !== actual[index]);
   assert.equal(at, -1, `write it with "npm run docs"; line ${at + 1} is to be: ${expected[at] ?? 'the end'}`);
   assert.equal(actual.length, expected.length, 'write it with "npm run docs"');
+});
+
+test('src/REFERENCE.md explains each method and each of its overloads', () => {
+  let name = '';
+  const empty: string[] = [];
+  for (const line of manual('src/REFERENCE.md').split('\n')) {
+    name = /^### (.*)/.exec(line)?.[1] ?? name;
+    const [start, member = '', ...cells] = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
+    const isMethod = nameOf({ text: member.replace(/^`+ ?/, ''), doc: '' }) !== undefined;
+    if (start === '' && isMethod && cells.at(-2) === '') empty.push(`${name}: ${member}`);
+  }
+  assert.deepEqual(empty, [], 'give the first overload a doc comment');
 });
 
 test('declarationsOf() reads declarations, members, overloads and doc comments of a .d.ts file', () => {

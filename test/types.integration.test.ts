@@ -1,8 +1,12 @@
 /**
  * test/types holds enough: that it compiles with the sources is a matter of `tsc`, that it does with the package of package.test.ts.
+ * The types of a route stay cheap to compile.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { ROOT } from './support/build.ts';
+import { folder, run } from './support/run.ts';
 import { TYPE_ASSERTIONS } from './support/type-assertions.ts';
 
 test('test/types holds at least 60 positive and 20 negative assertions', () => {
@@ -11,3 +15,53 @@ test('test/types holds at least 60 positive and 20 negative assertions', () => {
   assert.ok(count(/^\s*(?:is|same)<.*>\(.*\);|\{ is<.*>\(\); \}/gm) >= 60);
   assert.ok(count(/\/\/ @ts-expect-error \S/g) >= 20);
 });
+
+const SCHEMAS = (n: number): string =>
+  `class Made${n} extends Schema { a${n} = Field(str); b = Field(int); }\nclass Missing${n} extends Schema { id${n} = Field(int); }\n`;
+/** Routes of each kind, and the most type instantiations that one of them may cost. Measured: 74, 353 and 657. */
+const ROUTES: Readonly<Record<string, readonly [most: number, route: (n: number) => string]>> = {
+  'without a spec': [80, (n) => `app.get('/p${n}/{id:int}', ({ params }) => ({ id: params.id }));\n`],
+  'with a body and a response': [
+    375,
+    (n) => `${SCHEMAS(n)}app.post('/q${n}', { body: Made${n}, response: Made${n} }, ({ body }) => body);\n`,
+  ],
+  'with a body and a response for each status': [
+    690,
+    (n) =>
+      `${SCHEMAS(n)}app.post('/k${n}/{id:int}', { body: Made${n}, response: { 201: Made${n}, 404: Missing${n} } }, ({ body, params }) => params.id > 0 ? reply(body, 201) : reply({ id${n}: params.id }, 404));\n`,
+  ],
+};
+const FLAGS =
+  '--ignoreConfig --noEmit --extendedDiagnostics --strict --exactOptionalPropertyTypes --target es2023 --lib esnext --module nodenext --types node --allowImportingTsExtensions --skipLibCheck';
+
+/** Returns the number of type instantiations with which a program compiles. */
+async function instantiations(t: TestContext, program: string): Promise<number> {
+  const cwd = folder(t, {
+    'app.ts': `import { Field, Schema, Svc, int, reply, str } from ${JSON.stringify(join(ROOT, 'src/index.ts'))};\nconst app = new Svc();\n${program}`,
+  });
+  const { status, stdout, stderr } = await run(
+    process.execPath,
+    [
+      join(ROOT, 'node_modules/typescript/bin/tsc'),
+      ...FLAGS.split(' '),
+      '--typeRoots',
+      join(ROOT, 'node_modules/@types'),
+      'app.ts',
+    ],
+    { cwd, env: { NODE_V8_COVERAGE: '' } },
+  );
+  assert.equal(status, 0, stdout + stderr);
+  return Number(/^Instantiations: +(\d+)$/m.exec(stdout)?.[1]);
+}
+
+for (const [kind, [most, route]] of Object.entries(ROUTES)) {
+  test(`tsc needs at most ${most} instantiations for a route ${kind}`, async (t) => {
+    const [few, many] = [20, 70];
+    const costs = [few, many].map((count) =>
+      instantiations(t, Array.from({ length: count }, (_, n) => route(n)).join('')),
+    );
+    const [before, after] = (await Promise.all(costs)) as [number, number];
+    const each = (after - before) / (many - few);
+    assert.ok(each > 0 && each <= most, `${each} instantiations`);
+  });
+}

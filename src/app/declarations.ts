@@ -117,7 +117,7 @@ export class Declarations {
   }
 
   /**
-   * Adds an exception handler. If it replaces another, that is a finding.
+   * Adds an exception handler. A second handler of the same class never runs, which is a finding.
    * @throws SvcError `E_EXCEPTION_HANDLER`
    */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {

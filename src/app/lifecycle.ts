@@ -32,8 +32,8 @@ import type { Leave } from '../operations/supervision.ts';
 import type { ServerOptions } from './options.ts';
 
 /**
- * The flag is a property of `process`, so that all copies of this package share it: a bundled program
- * contains its own copy.
+ * Name of the flag that forbids a start. It is a property of `process`, so that all copies of this package
+ * share it, such as the copy in a bundled program.
  */
 const START_DENIED: unique symbol = Symbol.for('svc.start.denied');
 
@@ -94,7 +94,6 @@ export class Lifecycle {
     this.#hooks.push({ start });
   }
 
-  /** Adds a shutdown hook. */
   onShutdown(stop: () => unknown): void {
     this.#hooks.push({ stop });
   }

@@ -54,14 +54,15 @@ export interface SvcOptions extends LimitOptions {
    */
   readonly uploadDirectory?: string | undefined;
   /**
-   * Decodes bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: 415. The decoded size
-   * counts for every limit, and may be at most 100 times the encoded size if it is more than 1 MiB.
+   * Decodes bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: such bodies are refused
+   * with 415. The decoded size counts for every limit, and may be at most 100 times the encoded size if it is
+   * more than 1 MiB.
    */
   readonly decompressBodies?: boolean | undefined;
   /**
-   * Whether content without `Content-Type` is 415 where a route declares `body`. Default true: a page of
-   * another origin can send such content with a user's cookies and without a preflight. A route's
-   * `strictContentType` overrides this. Variable SVC_STRICT_CONTENT_TYPE.
+   * Whether a body without `Content-Type` is refused with 415, if its route declares `body`. Default true,
+   * because a page of another origin can send such a body with a user's cookies and without a preflight. A
+   * route's `strictContentType` overrides this. Variable SVC_STRICT_CONTENT_TYPE.
    */
   readonly strictContentType?: boolean | undefined;
   /**

@@ -1,13 +1,11 @@
 /**
- * Bearer tokens as a dependency (RFC 6750): `me: Depends(BearerAuth())` has the claims of the request's token
- * as its value.
+ * Bearer tokens as a dependency (RFC 6750): the value of `me: Depends(BearerAuth())` is the claims of the
+ * request's token.
  *
- * Steps:
- *   Authorization: Bearer token -> readToken() -> schema -> verify() -> claims
- *
- * Tokens are read only from the field `Authorization`: tokens in query strings appear in logs and browser
- * histories, and other sites can submit forms. Secrets become keys when the application starts. A request
- * costs one HMAC, however often its claims are read. require.ts checks the claims.
+ * The token is verified first, then the claims are checked by the schema and by verify(). Tokens are read
+ * only from the field `Authorization`: tokens in query strings appear in logs and browser histories, and
+ * other sites can submit forms. A request costs one HMAC, however often its claims are read. require.ts
+ * checks the claims.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Depends, provide, viewOfDependency } from '../routing/di.ts';
@@ -42,15 +40,18 @@ import type { DependencySource, Provided } from '../routing/di.ts';
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
   /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. Default: none. */
   readonly realm?: string | undefined;
-  /** Schema of the claims: a token that does not match is refused. Without one the type `C` is not checked. */
+  /**
+   * Schema of the claims. A token whose claims do not match is refused. Without a schema the type `C` is not
+   * checked.
+   */
   readonly schema?: SchemaClass<C & object> | undefined;
   /**
-   * Called for every otherwise valid token, for example to check whether its subject may still log in. Only
-   * the result true accepts the token; exceptions are passed on.
+   * Called for each token that has passed all other checks, for example to find out whether its subject may
+   * still log in. Only the result true accepts the token. Exceptions are passed on.
    */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
   /**
-   * Accepts a request without a token; the claims are then `undefined`. An invalid token is always refused.
+   * Accepts a request without a token: the claims are then `undefined`. An invalid token is always refused.
    * Default false.
    */
   readonly optional?: boolean | undefined;
@@ -58,14 +59,15 @@ export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
 
 /**
  * Creates a dependency with the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The
- * secret is the argument, else the setting `authSecret`, which is then required at start-up.
+ * secret is the argument; without it, it is the setting `authSecret`, which the application then needs to
+ * start.
  *
- * Without a token the response is 401 with `WWW-Authenticate: Bearer`. For a refused token it is 401 with
- * `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is logged as event
+ * A request without a token gets the response 401 with `WWW-Authenticate: Bearer`. A refused token gets 401
+ * with `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is logged as event
  * `token_rejected` of the logger `svc_security`.
  *
- * `C` is the type of further claims. Either unchecked, `BearerAuth<{ tenant: string }>()`, or checked by a
- * schema, `BearerAuth(undefined, { schema: Tenant })`.
+ * `C` is the type of further claims. It is unchecked in `BearerAuth<{ tenant: string }>()`. A schema checks
+ * it: `BearerAuth(undefined, { schema: Tenant })`.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the
  * argument
@@ -83,7 +85,7 @@ export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthS
   return bearerAuth(secret, options ?? {});
 }
 
-/** Source shared by all calls without arguments, so that a token is verified once for each request. */
+/** Source of all calls without arguments, so that a token is verified once for each request. */
 let usual: AuthSource<Claims | undefined> | undefined;
 
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
@@ -104,37 +106,42 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
   });
 }
 
-/** `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). Other tokens signed with the same secret are not access tokens. */
+/**
+ * Header `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). Tokens of other types are no
+ * access tokens, even if the same secret signed them.
+ */
 export const ACCESS_TOKEN_TYPE = 'at+jwt';
 
 /**
- * Issues the access tokens of an application, which have type `at+jwt`. It finds tokens in requests, and may
- * refuse a valid one. A plugin provides it.
+ * Issuer of the application's access tokens, which have the type `at+jwt`. It finds tokens in requests, and
+ * may refuse a valid one. A plugin provides it.
  */
 export interface TokenIssuer {
   /** Id of the key that signs the issuer's tokens. */
   readonly keyId: string;
   /**
-   * Returns the token of a request that has none in `Authorization: Bearer`: from a cookie, or another
-   * scheme.
+   * Returns the token of a request that has no `Authorization: Bearer`. The token may be in a cookie, or
+   * belong to another scheme.
    */
   tokenOf(req: HttpRequest): string | undefined;
-  /** Whether an otherwise valid token is accepted from this request. */
+  /** Returns whether a token that has passed all other checks is accepted from this request. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
   /**
-   * Returns the challenge of another scheme that is accepted. `error` is set if the request used that scheme.
+   * Returns the challenge of another scheme that this issuer accepts. `error` is set if the request has used
+   * that scheme.
    */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
-  /** Additional header fields of a 401. */
+  /** Returns additional header fields of a response 401. */
   fields?(): Readonly<Record<string, string>>;
 }
 
 /**
- * Key of the application's token issuer. It is used for tokens that are signed with the application's secret.
+ * State key of the application's token issuer. BearerAuth() uses the issuer for tokens that the application's
+ * secret signs.
  */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
-/** Keys and services for verifying tokens, created when the application starts. */
+/** Keys and services that a BearerReader needs, created when the application starts. */
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
@@ -144,12 +151,12 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    // the issuer is used only if it signs with the same key
+    // an issuer that signs with another key knows nothing about these tokens
     this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;
-    // svc check examines secrets that come from the settings (SVC205)
+    // a secret in the argument is not in the settings, where svc check would find it (SVC205)
     for (const problem of [secret ?? []].flat().map(weaknessOf))
       if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
@@ -160,8 +167,8 @@ class BearerKeys {
 }
 
 /**
- * Syntax of the credentials (RFC 6750 §2.1); the scheme is case-insensitive (RFC 9110 §11.1). Repeated fields
- * are joined with a comma, which no token contains.
+ * Syntax of the credentials (RFC 6750 §2.1). The scheme is case-insensitive (RFC 9110 §11.1). Repeated fields
+ * are joined by a comma, which no token contains, so they are refused.
  */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
@@ -213,9 +220,9 @@ class BearerReader {
     const isBearer = field !== undefined && SCHEME.test(field);
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) {
-      // no error code for a client without credentials, or with another scheme (RFC 6750 §3.1)
+      // the challenge has no error code if the request has no bearer token (RFC 6750 §3.1)
       if (this.#isOptional) return undefined;
-      // calls the issuer here, so that its exceptions keep their stack
+      // called outside of withoutStack(), so that exceptions of the issuer keep their stack
       const headers = this.#challenges(undefined, req, keys);
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
@@ -241,9 +248,11 @@ class BearerReader {
     });
   }
 
-  /** Returns the claims with the values that the schema has converted; undefined if they do not match. */
+  /**
+   * Returns the claims with the values that the schema has converted; undefined if the claims do not match.
+   */
   #checked(claims: Claims): Claims | undefined {
-    const result = this.#schema!.parseJson(claims); // the caller has checked that there is a schema
+    const result = this.#schema!.parseJson(claims); // read() calls this method only if there is a schema
     return result.ok ? Object.assign(claims, result.value) : undefined;
   }
 
@@ -253,8 +262,8 @@ class BearerReader {
   }
 
   /**
-   * Challenges of a 401. Only the challenge of the scheme that the request used has the error (RFC 9449
-   * §7.1).
+   * Returns the challenges of a response 401. Only the challenge of the scheme that the request has used
+   * contains the error (RFC 9449 §7.1).
    */
   #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
     const own = error === undefined ? this.#absent : this.#refused;
@@ -267,7 +276,7 @@ class BearerReader {
 
 type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
 
-/** An InvalidToken whose challenge has the realm. */
+/** Error for a refused token, with the challenge of this BearerAuth(). */
 class RefusedToken extends InvalidToken {
   override readonly headers: Challenge;
 
@@ -281,18 +290,17 @@ class RefusedToken extends InvalidToken {
 /*
  * Shared by all dependencies that authenticate a client.
  *
- * Statuses:
- *   401  no credentials, or invalid ones                always with a challenge (RFC 9110 §11.6.1)
- *   403  valid credentials without the permission
+ * Missing or invalid credentials give the response 401, always with a challenge (RFC 9110 §11.6.1). Valid
+ * credentials without the permission give 403.
  *
- * For each such dependency, a request is authenticated once. Guards with further requirements, such as a
- * role, use the result.
+ * A request is authenticated once by each such dependency. Guards with further requirements, such as a role,
+ * use its result.
  */
 
 /** Source of a dependency whose value is the client: its claims, or a record of the application. */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
-/** Challenge of a response (RFC 9110 §11.3): `Bearer`, with its parameters. */
+/** Returns a challenge, such as `Bearer error="invalid_token"` (RFC 9110 §11.3). */
 export function challenge(
   scheme: string,
   parameters: Readonly<Record<string, string | undefined>> = {},
@@ -304,15 +312,16 @@ export function challenge(
 }
 
 /**
- * Whether a text can be a realm: 1 to 200 printable ASCII characters that need no escape in a quoted string.
+ * Returns whether a text can be a realm: 1 to 200 printable ASCII characters that need no escape in a quoted
+ * string.
  */
 function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
 /**
- * An authentication source of this package: its variant without a failure, and the challenge of its
- * responses.
+ * An authentication source: the dependency that returns the client, its requirement for documents, and the
+ * realm of its challenges.
  */
 interface Way {
   readonly bare: DependencySource;
@@ -322,19 +331,19 @@ interface Way {
 
 const WAYS = new WeakMap<object, Way>();
 
-/** Registers an authentication source for documents, checks and guards. */
+/** Creates an authentication source, and registers it for wayOf(). */
 function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
     named(name, ({ found }: { found: unknown }) => found as P),
-  ); // `found` is the value of `bare`, which has the type P
+  ); // `found` is the value of `bare`, whose type is P
   WAYS.set(source, way);
   return source;
 }
 
 /**
- * Scheme, realm and source of a dependency, for guards with further requirements. Sources of other packages
- * count as `Bearer`.
+ * Returns requirement, realm and source of a dependency. A dependency that declares no security counts as a
+ * bearer source.
  */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
@@ -343,14 +352,14 @@ export function wayOf(source: DependencySource): Way {
   return { bare: source, requirement, realm: undefined };
 }
 
-/** Returns the requirement of any client that a scheme authenticates. */
+/** Returns the requirement that a scheme authenticates the client, without roles and scopes. */
 function requirementOf(scheme: SecurityRequirement['scheme'], isOptional = false): SecurityRequirement {
   return { scheme, scopes: [], roles: [], ...(isOptional ? { isOptional } : {}) };
 }
 
 /**
- * Names of the schemes in challenges. `Bearer` is registered. RFC 9110 requires a challenge for the others as
- * well, although no scheme is registered for them.
+ * Names of the schemes in challenges. Only `Bearer` is registered, but RFC 9110 §11.6.1 requires a challenge
+ * in each response 401.
  */
 export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
   bearer: 'Bearer',
@@ -358,7 +367,7 @@ export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = 
   apiKey: 'ApiKey',
 };
 
-/** Gives a function another name: findings and errors use it for the dependency. */
+/** Gives a function the name by which findings and errors call the dependency. */
 export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
@@ -375,12 +384,11 @@ export function placeOfGuard(guard: object): Place | undefined {
   return calls.get(guard)?.place;
 }
 
-/** The security log of the application. Callers must not pass credentials to it. */
+/** Returns the security log of the application. Callers must not pass credentials to it. */
 export function audit({ state }: Context): SecurityLog {
   return SecurityLog.of(state.get(services));
 }
 
-/** Throws an SvcError for a mistake in a declaration. */
 export function mistaken(owner: string, problem: string): never {
   throw new SvcError('E_AUTH', [owner, problem]);
 }
@@ -395,20 +403,22 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
  *   const USER = sessionKey<{ id: number }>('user');
  *   app.get('/account', { user: Depends(requireSession(USER)) }, ({ user }) => ...)
  *
- * After a login, and for pages:
- *   after login:   req.session.regenerate(); req.session.set(USER, { id })
- *   instead of 401, for pages:   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
+ * A login stores the value:
+ *   req.session.regenerate(); req.session.set(USER, { id })
+ *
+ * Pages redirect to the login instead of the response 401:
+ *   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */
 
 /**
- * Creates a dependency with the session's value of a key. Without a value it throws LoginRequired: 401 with
- * `WWW-Authenticate: Session`. Requires the session middleware. If the value is an object, the dependency can
- * be the option `auth` of requireRoles() and similar guards.
+ * Creates a dependency whose value is the session's value of a key. Without a value it throws LoginRequired:
+ * 401 with `WWW-Authenticate: Session`. It requires the session middleware. If the value is an object, the
+ * dependency can be the option `auth` of requireRoles() and similar guards.
  *
  * @throws SvcError `E_AUTH` for an invalid key
  */
 export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>> {
-  if (typeof key?.name !== 'string') mistaken('requireSession()', 'its key is not made by sessionKey()');
+  if (typeof key?.name !== 'string') mistaken('requireSession()', 'the key is not made by sessionKey()');
   const bare = named('requireSession', ({ req }: Context) => {
     const value = req.session.get(key);
     if (value === undefined || value === null) throw new LoginRequired();
@@ -422,14 +432,14 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
 }
 
 /*
- * API keys as a dependency: for programs, which have a key instead of logging in.
+ * API keys as a dependency: for programs, which send a key instead of logging in.
  *
  * Examples:
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
  *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives the result of verify()
  *
- * The key is read from a header field or a cookie, never from the URL. Keys are stored as digests, and all
- * are compared in constant time, so that neither a memory dump nor response times reveal a key.
+ * The key is read from a header field or a cookie, never from the URL. Keys are stored as digests, so that a
+ * memory dump shows no key. All digests are compared in constant time, so that response times reveal none.
  */
 
 /** Options of API keys. An option that is `undefined` has its default. */
@@ -437,8 +447,8 @@ export interface APIKeyPlace {
   /** Name of the header field with the key. Default `X-API-Key`, unless `cookie` is set. */
   readonly header?: string | undefined;
   /**
-   * Name of the cookie with the key. Browsers send cookies by themselves: protect state-changing routes by
-   * CSRFMiddleware.
+   * Name of the cookie with the key. Browsers send cookies by themselves, so CSRFMiddleware has to protect
+   * routes that change data.
    */
   readonly cookie?: string | undefined;
   /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. */
@@ -453,8 +463,8 @@ export interface APIKeyPlace {
 /** Options for keys that are known when the application is declared. */
 export interface KnownKeys<N extends string> extends APIKeyPlace {
   /**
-   * The keys by the name of their client. A client has several keys while it changes from one to another.
-   * Each has 16 characters or more; 1 ... 100 keys in all.
+   * Keys by the name of their client. A client can have several keys, for example while it replaces one by
+   * another. Each key has 16 characters or more. There are 1 ... 100 keys in all.
    */
   readonly keys: Readonly<Record<N, string | readonly string[]>>;
   readonly verify?: undefined;
@@ -471,12 +481,12 @@ export interface LookedUpKeys<P> extends APIKeyPlace {
 }
 
 /**
- * Creates a dependency with the owner of a request's API key. Without a key, or with a wrong one, the
- * response is 401 with `WWW-Authenticate: ApiKey`. A wrong key is also logged as event `key_rejected` of the
- * logger `svc_security`.
+ * Creates a dependency with the owner of a request's API key. A request without a key, or with a wrong one,
+ * gets the response 401 with `WWW-Authenticate: ApiKey`. A wrong key is also logged as event `key_rejected`
+ * of the logger `svc_security`.
  *
- * @throws SvcError `E_AUTH` for both or neither of `keys` and `verify`, of header and cookie, and for keys
- * that are too short, too many or given twice; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set; for both `header` and `cookie`;
+ * and for keys that are too short, too many or given twice; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function APIKeyAuth<const N extends string>(
   options: KnownKeys<N> & { readonly optional: true },
@@ -497,17 +507,17 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     realm: given<string>('printable ASCII without quotation marks', isRealm),
     optional: bool(false),
     keys: given<Readonly<Record<string, string | readonly string[]>>>(
-      'an object: keys by the name of their client',
+      'an object with the keys of each client by its name',
       isObject,
     ),
     verify: given<LookedUpKeys<unknown>['verify']>('a function', isFunction),
   });
   if (header !== undefined && cookie !== undefined)
-    mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
+    mistaken(OWNER, 'header and cookie are both set: a key comes in one of them');
   if ((keys === undefined) === (verify === undefined))
-    mistaken(OWNER, 'it needs either keys or verify, and not both');
+    mistaken(OWNER, 'exactly one of keys and verify must be set');
   noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
-  const find = verify ?? finder(keys!); // one of the two is defined, as checked above
+  const find = verify ?? finder(keys!); // either keys or verify is defined, as checked above
   const place =
     cookie === undefined
       ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
@@ -550,8 +560,8 @@ function isName(value: unknown): boolean {
 }
 
 /**
- * Returns a function that finds the client of a key. It always compares all keys, so that its time reveals
- * nothing.
+ * Returns a function that finds the client of a key. The function always compares all keys, so that its time
+ * reveals nothing about them.
  */
 function finder(
   keys: Readonly<Record<string, string | readonly string[]>>,

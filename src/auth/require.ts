@@ -3,13 +3,15 @@
  * claims.
  *
  * Examples:
- *   requireRoles('admin', 'owner')                 any of them
- *   requireScopes('notes:read', 'notes:write')     all of them (RFC 6750 §3.1)
+ *   requireRoles('admin', 'owner')                 any of these roles
+ *   requireScopes('notes:read', 'notes:write')     all of these scopes (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
- * The claims come from `BearerAuth()`, or from the source given as `auth`, which responds with 401 if there
- * are none. A missing role or scope is a 403. Claims are read strictly. Roles are an array of strings; scopes
- * are an array of strings, or `scope`, one string with spaces. All other forms grant nothing.
+ * The claims come from `BearerAuth()`, or from the source in the option `auth`. Both respond with 401 if
+ * there are no claims. A missing role or scope gives 403.
+ *
+ * Claims are read strictly. The claim `roles` is an array of strings. The claim `scopes` is an array of
+ * strings, or the claim `scope` is one string with spaces. All other forms grant nothing.
  */
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, noteGuard, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
@@ -22,14 +24,14 @@ import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** `A`, or an error text as type if its value cannot have claims. */
+/** `A`; an error text as a type if the value of `A` cannot be claims. */
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
     : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
-/** `S`, or an error text as type if it is not a single scope. */
+/** `S`; an error text as a type if `S` is not a single scope. */
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
@@ -38,7 +40,7 @@ type CheckedScope<S> = S extends ''
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
 /**
- * Error texts as types, for invalid arguments. They are in the last overload, because the compiler shows the
+ * Error texts as types, for invalid arguments. The last overload has them, because the compiler reports the
  * errors of the last overload.
  */
 type WrongRoles<G extends readonly unknown[]> = {
@@ -72,13 +74,13 @@ export interface ScopeRequirement<A, S extends readonly string[] = readonly stri
 
 /** Options of {@link requireIf}. */
 export interface ConditionOptions {
-  /** Detail of the 403, which clients see. */
+  /** Detail of the response 403, which clients see. */
   readonly detail?: string | undefined;
 }
 
 /**
- * Creates a dependency with the claims of clients that have any of these roles. 401 without a valid token,
- * 403 without such a role.
+ * Creates a dependency with the claims of clients that have one of these roles. The response is 401 without a
+ * valid token, and 403 without such a role.
  *
  * Roles come from the claim `roles`, an array of strings. They are compared exactly.
  *
@@ -101,12 +103,12 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency with the claims of clients that have all of these scopes. 401 without a valid token.
- * 403 with `WWW-Authenticate: Bearer error="insufficient_scope", scope="..."`, which names the required
- * scopes (RFC 6750 §3).
+ * Creates a dependency with the claims of clients that have all of these scopes. The response is 401 without
+ * a valid token. Without the scopes it is 403 with `WWW-Authenticate: Bearer error="insufficient_scope",
+ * scope="..."`, which names the required scopes (RFC 6750 §3).
  *
- * Scopes come from the claim `scopes`, an array of strings. If it is absent, they come from the claim
- * `scope`, one string.
+ * Scopes come from the claim `scopes`, an array of strings. If that claim is absent, they come from the claim
+ * `scope`, one string with spaces.
  *
  * @throws SvcError `E_AUTH` without scopes, or for an invalid scope (RFC 6749 §3.3)
  */
@@ -147,14 +149,14 @@ export function requireIf(
   options: ConditionOptions & { readonly auth?: DependencySource } = {},
 ): AuthSource<object> {
   const owner = 'requireIf()';
-  if (typeof predicate !== 'function') mistaken(owner, 'its predicate is not a function');
+  if (typeof predicate !== 'function') mistaken(owner, 'the predicate is not a function');
   const { detail, auth } = readOptions(owner, options, { detail: text(), auth: AUTH });
   const source = demand(
     'requireIf',
     auth,
     { roles: [], scopes: [] },
     (claims, context) => {
-      // the overloads guarantee that the predicate accepts the claims
+      // the overloads require a predicate that accepts the claims
       const answer = predicate(claims as never, context);
       return isThenable(answer)
         ? answer.then((isAllowed) => (isAllowed === true ? undefined : 'condition'))
@@ -192,12 +194,10 @@ function ownOf(claims: object, name: string): unknown {
   return Object.hasOwn(claims, name) ? (claims as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
-/** Returns a list of strings. A list with any other item is ignored as a whole. */
+/** Returns a list of strings. A list with any other item counts as empty. */
 function textsOf(value: unknown): readonly string[] {
   return isTextList(value) ? value : [];
 }
-
-// -- checks of declarations --
 
 /** Syntax of a scope (RFC 6749 §3.3). */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
@@ -225,14 +225,17 @@ function readNames(
     if (typeof name !== 'string' || !isName(name))
       mistaken(
         owner,
-        `${typeof name === 'string' ? JSON.stringify(name) : typeof name} is none of the ${what} that a token can have`,
+        `${typeof name === 'string' ? JSON.stringify(name) : typeof name} cannot be one of the ${what} of a token`,
       );
   return { list: Object.freeze([...list]) as readonly string[], auth: read.auth };
 }
 
 type Lack = 'role' | 'scope' | 'condition';
 
-/** Creates a dependency with the value of `auth`. Refuses if `judge` returns a missing requirement. */
+/**
+ * Creates a dependency with the value of `auth`. It refuses clients for which `judge` returns what is
+ * missing.
+ */
 function demand(
   name: string,
   auth: DependencySource | undefined,
@@ -254,7 +257,7 @@ function demand(
     scope === undefined
       ? {}
       : {
-          // the challenge with scopes is defined only for access tokens (RFC 6750 §3, RFC 9449 §7.1)
+          // only access tokens have a challenge that names scopes (RFC 6750 §3, RFC 9449 §7.1)
           code: 'insufficient_scope',
           ...(scheme === SCHEMES.bearer
             ? {

@@ -51,7 +51,6 @@ export class ByteQueue {
     return this.#length;
   }
 
-  /** Adds bytes at the end. */
   push(chunk: Uint8Array): void {
     if (chunk.length === 0) return;
     if (this.#length > 0 && chunk.length <= SMALL_BYTES) this.#gather(chunk);
@@ -114,7 +113,6 @@ export class ByteQueue {
     return -1;
   }
 
-  /** Drops all bytes. */
   clear(): void {
     this.#chunks.length = 0;
     this.#head = this.#offset = this.#length = 0;

@@ -161,8 +161,8 @@ export class Config {
   }
 
   /**
-   * Every key read so far, by its camelCase name. A later read with a fallback or cast completes an earlier
-   * one.
+   * Every key read so far, by its camelCase name. A later read with a fallback or cast adds them to the entry
+   * of an earlier read.
    */
   reads(): ReadonlyMap<string, ConfigRead> {
     return this.#reads;

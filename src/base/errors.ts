@@ -5,7 +5,7 @@
  * Which kind to use:
  *   SvcError        a mistake in configuration or code: code, message, remedy; never shown to a client
  *   HTTPException   the request must stop here: status, public detail, headers; nothing else
- *   plain Error     our bug, or the application's: 500, its stack to the log
+ *   plain Error     a bug of this package or of the application: 500, and its stack is logged
  */
 import { faultOf } from './faults.ts';
 import { http } from './node-http.ts';

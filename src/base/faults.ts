@@ -33,7 +33,7 @@ export const FAULTS = {
   E_BACKGROUND_FULL: {
     describe: (most: number, isOfRequest: boolean): string =>
       `Cannot add a background task: the limit of ${most} tasks ${isOfRequest ? 'per request' : 'in total'} is reached`,
-    remedy: 'Add one task that does the work of many, or use a queue outside of the process',
+    remedy: 'Add one task that does the work of many tasks, or use a queue outside of the process',
   },
   E_BACKGROUND_OVER: {
     describe: (): string =>
@@ -82,13 +82,13 @@ export const FAULTS = {
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
     remedy:
-      'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode others, for example with encodeURIComponent()',
+      'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode other values, for example with encodeURIComponent()',
     rule: 'SVC207',
   },
   E_CORS: {
     describe: (problem: string): string => `Cannot allow other origins: ${problem}`,
     remedy:
-      "Name each site as browsers send it: origins: ['https://app.example']; to allow groups of sites, pass a function",
+      "Name each origin as browsers send it: origins: ['https://app.example']; to allow groups of origins, pass a function",
     rule: 'SVC206',
   },
   E_CSP: {
@@ -100,7 +100,7 @@ export const FAULTS = {
   E_CSRF_ABSENT: {
     describe: (): string => 'Cannot make a CSRF token: no CSRF middleware is in use for this request',
     remedy:
-      'Register it after the session middleware: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+      'Register the CSRF middleware after the session middleware: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
   },
   E_DB_CLOSED: {
     describe: (reason = 'the database is closed'): string => `Cannot run a statement: ${reason}`,
@@ -247,7 +247,7 @@ export const FAULTS = {
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
       `Cannot migrate: ${origin} has changed since it was applied (${appliedAt})`,
-    remedy: 'Restore its content, and write new statements as another migration: svc migrate new <name>',
+    remedy: 'Restore the migration, and put new statements into another one: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
@@ -256,7 +256,8 @@ export const FAULTS = {
   },
   E_MIGRATION_DOWN: {
     describe: (name: string, problem: string): string => `Cannot undo ${name}: ${problem}`,
-    remedy: 'Put its .up.sql and .down.sql beside the others, or add a migration that reverts the change',
+    remedy:
+      'Put the .up.sql and .down.sql of that migration beside the others, or add a migration that reverts the change',
   },
   E_MIGRATION_FAILED: {
     describe: (origin: string, problem: string, outcome: string): string =>
@@ -288,7 +289,7 @@ export const FAULTS = {
     describe: (name: string): string =>
       `Cannot migrate: ${name} runs without a transaction, and was started but not finished`,
     remedy:
-      'If no process is still running it, undo or complete its changes, then run: svc migrate repair <module> --as pending, or --as applied',
+      'If no process still runs that migration, undo or complete its changes, then run: svc migrate repair <module> --as pending, or --as applied',
   },
   E_NEW_FOLDER: {
     describe: (dir: string, problem: string): string => `Cannot create a project in "${dir}": ${problem}`,
@@ -313,7 +314,7 @@ export const FAULTS = {
   E_OAUTH_SECRET: {
     describe: (): string =>
       'Cannot set up logins: the plugin and the application have different secrets, so the application could not verify tokens of the plugin',
-    remedy: 'Remove authSecret from the plugin: it then uses the secret of the application, SVC_AUTH_SECRET',
+    remedy: 'Remove authSecret from the plugin: without it, the plugin uses the secret SVC_AUTH_SECRET',
   },
   E_OAUTH_UNREGISTERED: {
     describe: (): string =>
@@ -368,7 +369,7 @@ export const FAULTS = {
     describe: (name: string): string =>
       `Cannot run ${name}: it would block or change the connection, which other callers share`,
     remedy:
-      'Use subscribe(), transaction() or the address (user, password, database) instead; blocking commands need redis.dedicated()',
+      'Use subscribe(), transaction() or the address (user, password, database); blocking commands need redis.dedicated()',
   },
   E_REDIS_OPEN: {
     describe: (shown: string, problem: string): string => `Cannot open Redis at "${shown}": ${problem}`,
@@ -474,7 +475,7 @@ export const FAULTS = {
     describe: (what: string): string =>
       `Cannot create or change ${what}: the response has already left the handler, so its cookies can no longer change`,
     remedy:
-      'Do this before the handler returns, not in a background task or in the body of a streamed response',
+      'Change sessions and cookies before the handler returns, not in a background task or in the body of a streamed response',
   },
   E_SESSION_SIZE: {
     describe: (bytes: number, most: number): string =>
@@ -489,12 +490,12 @@ export const FAULTS = {
   },
   E_START_DENIED: {
     describe: (): string => 'Cannot start the application while its module is imported to be inspected',
-    remedy: 'Start it only if the module is the program: if (import.meta.main) await app.run()',
+    remedy: 'Start the application only if its module is the program: if (import.meta.main) await app.run()',
     rule: 'SVC001',
   },
   E_STATE_UNSET: {
     describe: (name: string): string => `Cannot read the state "${name}": no code has set it`,
-    remedy: 'Register the plugin that provides it, or set it in a middleware before it is read',
+    remedy: 'Register the plugin that provides the state, or set the state in a middleware before it is read',
   },
   E_STATIC_DIRECTORY: {
     describe: (directory: string, problem: string): string =>
@@ -574,7 +575,7 @@ export const FAULTS = {
   E_WORKERS: {
     describe: (problem: string): string => `Cannot run workers: ${problem}`,
     remedy:
-      'Read the output of the processes above this message; start a single process, without workers, to see its own error',
+      'Read the output of the processes above this message, or start a single process, without workers, to see its error',
   },
 } as const;
 

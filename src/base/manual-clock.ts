@@ -69,7 +69,7 @@ export class ManualClock implements Clock {
     await turn();
   }
 
-  /** Moves the time by `ms` at once, because a caller that waits for it would otherwise wait forever. */
+  /** Moves the time by `ms` at once, because no timer fires while a caller waits for the result. */
   pass(ms: number): Promise<void> {
     return this.advance(ms);
   }

@@ -176,17 +176,22 @@ export function shown(value: unknown): string {
  */
 export function closest(word: string, given: Iterable<string>): string | undefined {
   const candidates = [...given];
+  return (
+    nearest(word, candidates, Math.min(3, Math.max(1, Math.floor(word.length / 3)))) ??
+    candidates.find((candidate) => word.length > 2 && candidate.toLowerCase().startsWith(word.toLowerCase()))
+  );
+}
+
+/** Returns the candidate that differs least from `word`, by at most `most` letters; undefined if there is none. */
+export function nearest(word: string, candidates: Iterable<string>, most: number): string | undefined {
   let best: string | undefined;
-  let bestDistance = Math.min(3, Math.max(1, Math.floor(word.length / 3))) + 1;
+  let bestDistance = most + 1;
   for (const candidate of candidates) {
     if (Math.abs(candidate.length - word.length) >= bestDistance) continue;
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
-  return (
-    best ??
-    candidates.find((candidate) => word.length > 2 && candidate.toLowerCase().startsWith(word.toLowerCase()))
-  );
+  return best;
 }
 
 /**

@@ -33,7 +33,7 @@ export function programBeside(module: string | undefined, name: string): URL | u
 
 /**
  * Returns the folders of the package's own code, or of one part (`db/`), as prefixes of file names in stack
- * frames. ES modules appear as URLs, other files as paths. `windows` is for tests.
+ * frames. ES modules appear as URLs, other files as paths. Only tests set `windows`.
  */
 export function ownFolders(
   part = '',

@@ -15,7 +15,9 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
   );
 }
 
-/** Message for a promise in place of its value; the caller puts the place before it. */
+/**
+ * End of the message about a promise in place of its value. The caller adds the place of the value in front.
+ */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
 /** Returns the same promise. Its rejection causes no `unhandledRejection` event any more. */

@@ -264,7 +264,7 @@ export function fromBytes(bytes: Uint8Array): unknown {
 }
 
 class Reader extends DefaultDeserializer {
-  /** node:v8 calls this for each view. */
+  /** Reads a typed array, a buffer or a DataView. node:v8 calls this method for each of them. */
   _readHostObject(): ArrayBufferView {
     const view = (
       DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }
@@ -272,6 +272,6 @@ class Reader extends DefaultDeserializer {
     if (Buffer.isBuffer(view)) return Buffer.from(view);
     return view instanceof DataView
       ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))
-      : (view as Uint8Array).slice(); // all other views have slice(), which copies
+      : (view as Uint8Array).slice(); // every other view has slice(), which copies
   }
 }

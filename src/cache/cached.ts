@@ -103,6 +103,7 @@ export interface Cached<A extends readonly unknown[], R> {
   delete(...args: A): Promise<boolean>;
   /** Deletes all results of the function. Rejects when the backend fails. */
   clear(): Promise<void>;
+  /** Returns the counts of hits and misses since the start. */
   stats(): CachedStats;
 }
 

@@ -1,11 +1,10 @@
 /**
- * An index of keys in order of use, each with a slot number. All bounded LRU stores use it.
+ * An index of keys in order of use, which gives each key a slot number. Stores that evict the least recently
+ * used entry keep their values by slot.
  *
- * Data structures:
- *   Map: key -> slot        links: a ring of slots through slot 0        the owner stores values by slot
- *
- * Every operation is O(1). Links are numbers in typed arrays that grow by doubling. A Map used as a queue
- * must skip its deleted entries, and list nodes cost twice as much (shared/bench/cookie-cache.mjs).
+ * A Map finds the slot of a key. The slots form a ring in order of use, which begins and ends at slot 0. So
+ * every operation is O(1). Links of the ring are numbers in typed arrays that grow by doubling; list nodes
+ * would cost twice as much (shared/bench/cookie-cache.mjs).
  */
 
 const HEAD = 0;
@@ -18,7 +17,7 @@ export class LruIndex {
   readonly #keys: string[] = [''];
   /** Next and previous slot of each slot, side by side, so that both are in one cache line. */
   #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
-  /** First freed slot; freed slots are linked by their next link. */
+  /** First free slot; 0 without free slots. Each free slot has the next one as its next link. */
   #free = 0;
 
   constructor(capacity: number) {
@@ -38,12 +37,12 @@ export class LruIndex {
     return this.#links[HEAD + 1]!;
   }
 
-  /** Returns the slot of a key, or 0. Does not count as a use. */
+  /** Returns the slot of a key without marking the key as used; 0 for an unknown key. */
   find(key: string): number {
     return this.#slots.get(key) ?? 0;
   }
 
-  /** Returns the slot of a key and makes it the most recently used, or returns 0. */
+  /** Returns the slot of a key, and makes it the most recently used; 0 for an unknown key. */
   touch(key: string): number {
     const slot = this.#slots.get(key);
     if (slot === undefined) return 0;
@@ -107,7 +106,7 @@ export class LruIndex {
     return slot;
   }
 
-  /** Yields keys and slots in no particular order. Entries may be removed during iteration. */
+  /** Returns keys and slots in no particular order. Entries may be removed during the iteration. */
   entries(): IterableIterator<[key: string, slot: number]> {
     return this.#slots.entries();
   }

@@ -19,6 +19,7 @@ export type Awaitable<T> = T | Promise<T>;
 export interface CacheBackend {
   /** Returns a value, or `undefined` if there is none or it has expired. */
   get(key: string): Awaitable<unknown>;
+  /** Stores a value for `ttlMs` milliseconds. */
   set(key: string, value: unknown, ttlMs: number): Awaitable<void>;
   /** Deletes a value. Returns whether there was one. */
   delete(key: string): Awaitable<boolean>;
@@ -31,6 +32,7 @@ export interface CacheBackend {
  * drops live records.
  */
 export interface RecordStore {
+  /** Returns a record, or undefined if there is none or it has expired. */
   get(key: string): Awaitable<string | undefined>;
   /** Writes a record unconditionally. A `ttlMs` of zero or less leaves no record. */
   set(key: string, value: string, ttlMs: number): Awaitable<void>;

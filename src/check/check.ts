@@ -11,7 +11,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { SvcError } from '../base/errors.ts';
-import { closest } from '../base/options.ts';
+import { nearest } from '../base/options.ts';
 import { thrown } from '../routing/compile.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
@@ -356,7 +356,7 @@ export function matches(pattern: string, id: string): boolean {
   return new RegExp(`^${pattern.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')}$`, 'i').test(id);
 }
 
-/** Returns the rule of an id, or else the most similar id. */
+/** Returns the rule of an id, or else an id that differs by one letter. */
 export function findRule(
   id: string,
   rules: readonly RuleText[],
@@ -364,9 +364,10 @@ export function findRule(
   const rule = rules.find((candidate) => candidate.id.toLowerCase() === id.toLowerCase());
   return rule === undefined
     ? {
-        near: closest(
+        near: nearest(
           id,
           rules.map((candidate) => candidate.id),
+          1, // ids differ in digits, so that more would be a guess
         ),
       }
     : { rule };

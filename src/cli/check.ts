@@ -26,7 +26,7 @@ import { ask, failed, hasColours, printAll, readWord, writeOutput } from './insp
 import { ENVIRONMENTS, ENV_FILE_HELP, readCount } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
-import { closest } from '../base/options.ts';
+import { nearest } from '../base/options.ts';
 import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
 import type { Command, Invocation, Subject } from './command.ts';
@@ -144,7 +144,7 @@ async function check({ values, subject }: Invocation): Promise<number> {
   if (isAboutRules(values))
     return printRules(values, options, subject === undefined ? CORE_RULES : await rulesOf(subject, options));
   const startMs = systemClock.monotonicMs();
-  const answer = await ask(subject!, options); // a command with `takesModule` has a subject
+  const answer = await ask(subject!, options); // `subject` is set, because this command has `takesModule`
   const status = await print(answer, subject!.given, values);
   if (options.format === 'human' && process.stderr.isTTY)
     process.stderr.write(`svc check took ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
@@ -339,9 +339,12 @@ function more(id: RuleText['id']): string {
   return `\n\nWrong:\n  ${wrong}\n\nRight:\n  ${right}${further.length === 0 ? '' : `\n\nSee: ${further.join(', ')}.`}`;
 }
 
-function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAGE'> {
+function unknownRule(
+  id: string,
+  near: string | undefined = nearest(id, RULE_IDS, 1),
+): SvcError<'E_CLI_USAGE'> {
   return new SvcError('E_CLI_USAGE', [
-    `unknown rule "${id}"` + (near === undefined ? '' : `: did you mean "${near}"?`),
+    `unknown rule "${id}": ${near === undefined ? 'all are in svc check --list' : `did you mean "${near}"?`}`,
   ]);
 }
 
@@ -414,14 +417,7 @@ function readPatterns(option: string, given: unknown): string[] {
         `--${option} needs ids of rules or patterns such as "SVC1*", found "${pattern}"`,
       ]);
     const isOurs = /^SVC(?:\d|[^*/]*$)/i.test(pattern) || !/[*/]/.test(pattern);
-    if (isOurs && !CORE_RULES.some((rule) => matches(pattern, rule.id)))
-      throw unknownRule(
-        pattern,
-        closest(
-          pattern,
-          CORE_RULES.map((rule) => rule.id),
-        ),
-      );
+    if (isOurs && !CORE_RULES.some((rule) => matches(pattern, rule.id))) throw unknownRule(pattern);
   }
   return patterns;
 }

@@ -14,7 +14,7 @@ export interface Subject {
   /** The argument that names the application, as written on the command line. */
   readonly given: string;
   readonly target: Target;
-  /** File of the module. */
+  /** URL of the module's file. */
   readonly module: URL;
 }
 

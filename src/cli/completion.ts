@@ -34,7 +34,7 @@ interface Completed {
 export function completionCommand(commands: () => Readonly<Record<string, Command>>): Command {
   return {
     usage: 'svc completion bash|zsh|fish',
-    summary: 'prints a script that completes commands and options in a shell',
+    summary: 'prints a script with which a shell completes commands and options',
     details: [
       '  bash   svc completion bash > ~/.local/share/bash-completion/completions/svc',
       '  zsh    svc completion zsh > "${fpath[1]}/_svc"',

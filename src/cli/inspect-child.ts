@@ -214,7 +214,7 @@ function unloaded(
         severity: 'error',
         subject: job.given,
         message,
-        remedy: 'At import await only work that ends soon by itself; do other work in app.onStartup()',
+        remedy: 'In the module, await only work that ends soon by itself; do other work in app.onStartup()',
       },
     ];
   }

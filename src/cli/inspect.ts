@@ -60,14 +60,14 @@ export type Answer = { readonly token: string } & (
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
   /** The document as JSON, and one line for each part that it cannot express. */
   | { readonly kind: 'openapi'; readonly document: string; readonly problems: readonly string[] }
-  /** The import failed. */
+  /** Answer if the import failed. */
   | {
       readonly kind: 'failed';
       readonly isLate: boolean;
       readonly report: Report;
       readonly rules: readonly RuleText[];
     }
-  /** A bug of this package. */
+  /** Answer for a bug of this package. */
   | { readonly kind: 'crashed'; readonly stack: string }
 );
 

@@ -2,7 +2,7 @@
  * Imports an application: `src/app.ts:app` -> the object, or an error that names the cause.
  *
  * Node.js runs TypeScript by stripping the types. An import of `./x.js` finds `x.ts`. Errors of Node.js about
- * syntax and modules become instructions.
+ * syntax and modules are translated into messages with a remedy.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';

@@ -44,7 +44,7 @@ export const mcpCommand: Command = {
 async function run({ values, subject }: Invocation): Promise<number> {
   // standard output is reserved for MCP: other output, also during the import, goes to standard error
   const reserved = reserveOutput(process.stdout, process.stderr);
-  const app = await openApplication(subject!); // a command with `takesModule` has a subject
+  const app = await openApplication(subject!); // `subject` is set, because this command has `takesModule`
   if (values['list'] === true) {
     const tools = app.mcpTools();
     reserved[Symbol.dispose]();

@@ -93,7 +93,7 @@ function actionOf([word]: readonly string[]): string {
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
   denyStart(); // make `app.run()` throw in a module that starts its application on import
-  const app = await importApplication(subject!); // a command with `takesModule` has a subject
+  const app = await importApplication(subject!); // `subject` is set, because this command has `takesModule`
   const view = app.inspect();
   // the option has type string, so parseArgs returns a string
   const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined);
@@ -217,12 +217,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
         ? 'svc migrate new needs a name, for example create_users'
         : `svc migrate new takes one name, found also "${surplus[0]!}"`,
     ]);
-  const name = given
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '_')
-    .replace(/^_+|_+$/g, '');
-  if (name === '')
-    throw new SvcError('E_CLI_USAGE', [`svc migrate new needs letters or digits, found "${given}"`]);
+  const name = nameOf(given);
   // the option has type string, so parseArgs returns a string
   const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY;
   const number = nextNumber(directory);
@@ -250,4 +245,21 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
   }
   process.stdout.write(`${files.join('\n')}\n`);
   return 0;
+}
+
+/**
+ * Returns the name of a migration in lower case, with "_" between its words. Other characters are refused: a path or an
+ * ending would be lost without notice.
+ * @throws SvcError `E_CLI_USAGE`
+ */
+function nameOf(given: string): string {
+  const name = given
+    .toLowerCase()
+    .replace(/[\s_-]+/g, '_')
+    .replace(/^_|_$/g, '');
+  if (/^[a-z0-9_]+$/.test(name)) return name;
+  const hint = /[\\/]/.test(given) ? '; --directory names the folder' : '';
+  throw new SvcError('E_CLI_USAGE', [
+    `svc migrate new needs a name of letters a-z, digits, spaces, "-" and "_", found "${given}"${hint}`,
+  ]);
 }

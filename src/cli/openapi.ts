@@ -54,7 +54,7 @@ export const openapiCommand: Command = {
 async function run({ values, subject }: Invocation): Promise<number> {
   // the option has type string, so parseArgs returns a string
   const env = values['env'] as string | undefined;
-  // a command with `takesModule` has a subject
+  // `subject` is set, because this command has `takesModule`
   const answer = await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS, env });
   if (answer.kind !== 'openapi') {
     const grave = makeReport(answer.report.findings.filter(({ severity }) => severity === 'error'));

@@ -42,9 +42,7 @@ export function isDenied(error: unknown): boolean {
 
 /** The denial of the network, which can be ended. */
 interface DeniedNetwork {
-  /** Operations denied so far. */
   readonly tried: readonly Trespass[];
-  /** Ends the denial. */
   allow(): void;
 }
 
@@ -101,7 +99,7 @@ export function denyNetwork(): DeniedNetwork {
   return { tried, allow };
 }
 
-/** Returns the address in the arguments of connect(), whose forms differ. */
+/** Returns the address in the arguments of connect(), which may have several forms. */
 function addressOf(args: readonly unknown[]): string {
   const [first] = args.flat();
   if (typeof first === 'object' && first !== null) {

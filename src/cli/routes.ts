@@ -30,7 +30,7 @@ export const routesCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  // a command with `takesModule` has a subject
+  // `subject` is set, because this command has `takesModule`
   const answer = await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS });
   const cwd = process.cwd();
   if (answer.kind !== 'routes') {

@@ -60,7 +60,7 @@ async function run({ values, subject }: Invocation): Promise<number | undefined>
   if (reload) process.env['SVC_ENV'] ??= 'development';
   let app: Svc | undefined;
   endOnUncaught(() => app?.log ?? createLogger());
-  // a command with `takesModule` has a subject
+  // `subject` is set, because this command has `takesModule`
   app = await openApplication(subject!, { isChecked: values['no-check'] !== true });
   await settling(app.run(options), subject!.given, 'a startup hook');
   return undefined;

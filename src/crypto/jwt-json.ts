@@ -1,10 +1,10 @@
 /**
- * JSON objects in tokens: decodes base64url, then UTF-8, then one JSON object. Each step accepts only one
- * spelling (RFC 7515 §2, §5.2).
+ * Reads JSON objects in tokens: base64url, then UTF-8, then one JSON object. Each object has exactly one
+ * accepted spelling (RFC 7515 §2, RFC 7515 §5.2).
  *
- * Stricter than JSON.parse(). Refuses duplicate names at any depth and with any escaping, because parsers
- * differ in which one they use (RFC 8259 §4). Also refuses the name `__proto__`, and nesting beyond 32
- * levels.
+ * The reader is stricter than JSON.parse(). It refuses duplicate names at any depth, because parsers differ
+ * in which one they use (RFC 8259 §4). It also refuses the name `__proto__`, and more than 32 levels of
+ * nesting.
  */
 import { isUtf8 } from 'node:buffer';
 
@@ -17,14 +17,14 @@ const ROOM_CHARACTERS = 8_192;
 const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
 const REPLACEMENT = '\ufffd';
 
-/** Returns a text as a segment of a token. */
+/** Encodes a text in base64url, as a segment of a token. */
 export function segmentOf(text: string): string {
   // not longer than the buffer: a UTF-16 unit has at most three bytes in UTF-8
   if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
   return room.toString('base64url', 0, room.write(text));
 }
 
-/** Returns the object in a segment of a token, or undefined. */
+/** Returns the JSON object in a base64url segment; undefined if the segment has none. */
 export function objectOf(segment: string): JsonObject | undefined {
   const text = textOf(segment);
   return text === undefined ? undefined : parseObject(text);
@@ -43,19 +43,19 @@ function textOf(segment: string): string | undefined {
   return text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(0, length)) ? undefined : text;
 }
 
-/** Returns the object that a JSON text contains, or undefined. */
+/** Parses a JSON text strictly. Returns undefined for anything but an object. */
 export function parseObject(text: string): JsonObject | undefined {
   const value = parseValue(text);
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as JsonObject)
-    : undefined; // the value REFUSED was excluded above
+    : undefined; // the condition excludes the number REFUSED
 }
 
-/** Returns the value of a JSON text, or undefined. */
+/** Parses a JSON text strictly. Returns undefined for invalid JSON and for refused members. */
 export function parseValue(text: string): unknown {
   let value: unknown;
   try {
-    value = JSON.parse(text); // V8's parser does not recurse: deep nesting cannot overflow the stack
+    value = JSON.parse(text); // JSON.parse() is not recursive, so deep nesting cannot overflow the stack
   } catch {
     return undefined;
   }
@@ -113,7 +113,7 @@ function mostNames(text: string): number {
 
 /** Whether an object in a valid JSON text has a duplicate member. */
 function hasRepeatedName(text: string): boolean {
-  const open: (Set<string> | undefined)[] = []; // the names in each open object; undefined for an array
+  const open: (Set<string> | undefined)[] = []; // names in each object that is not closed yet; undefined for an array
   for (let index = 0; index < text.length; index++) {
     switch (text[index]) {
       case '{':
@@ -129,7 +129,7 @@ function hasRepeatedName(text: string): boolean {
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {
-          const names = open.at(-1)!; // the caller has checked that the string is a name in an object
+          const names = open.at(-1)!; // a string before a colon is in an object, so there is an entry
           const { size } = names;
           if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
         }
@@ -140,14 +140,13 @@ function hasRepeatedName(text: string): boolean {
   return false;
 }
 
-/** Returns the index after the closing quote of the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let index = start + 1;
   for (; text.charCodeAt(index) !== QUOTE; index++) if (text.charCodeAt(index) === BACKSLASH) index++;
   return index + 1;
 }
 
-/** Whether a colon follows, after optional white space. */
+/** Returns whether the string that ends at `end` is a name: a colon follows it, perhaps after white space. */
 function isName(text: string, end: number): boolean {
   let index = end;
   while (text.charCodeAt(index) <= SPACE) index++;

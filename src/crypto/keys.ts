@@ -143,7 +143,7 @@ export function weaknessOf(secret: string): string | undefined {
     PLACEHOLDERS.some((word) => secret.toLowerCase().startsWith(word)) ||
     withoutCommonWords(secret).length < LEAST_RANDOM_CHARACTERS
   )
-    return 'is a placeholder, or consists of words of placeholders';
+    return 'is a placeholder, or consists of words such as "secret" and "example"';
   const period = periodOf(secret);
   if (period === 1) return 'repeats one character';
   if (period < secret.length) return `repeats the same ${period} characters`;

@@ -80,7 +80,7 @@ export interface BeginOptions {
 }
 
 /**
- * What a caller needs a connection for. `read` stands for a statement or transaction that only reads, so a
+ * Purpose for which a caller needs a connection. `read` stands for a statement or transaction that only reads, so a
  * connection that cannot write is enough.
  */
 export type Purpose = 'statement' | 'transaction' | 'read';
@@ -89,9 +89,13 @@ export type Purpose = 'statement' | 'transaction' | 'read';
 export interface Connection {
   /** Whether a transaction is open on the connection, as the engine reports it. */
   readonly isInTransaction: boolean;
+  /** Runs a statement and returns its effect. */
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult>;
+  /** Returns the first row, or undefined. */
   fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined>;
+  /** Returns all rows. */
   fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]>;
+  /** Returns all rows as arrays, and their columns. */
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table>;
   /**
    * Returns every result of a statement that may give several results. Absent for engines without such
@@ -122,6 +126,7 @@ export interface Connection {
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
   /** Runs several statements without parameters, for migrations. Stops at the first statement that fails. */
   script(sql: string, limit: Limit | undefined): Awaitable<void>;
+  /** Begins a transaction. */
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
   /**
    * Commits. Throws when the engine did not commit, even if the engine reported success. Throws
@@ -132,6 +137,7 @@ export interface Connection {
   rollback(limit?: Limit): Awaitable<void>;
   /** Sets a savepoint. Its name, which the library chooses, has only letters, digits and underscores. */
   savepoint(name: string, limit?: Limit): Awaitable<void>;
+  /** Removes a savepoint, and keeps what happened after it. */
   releaseSavepoint(name: string, limit?: Limit): Awaitable<void>;
   /** Undoes everything after the savepoint, and removes the savepoint. */
   rollbackTo(name: string, limit?: Limit): Awaitable<void>;

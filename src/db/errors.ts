@@ -216,7 +216,10 @@ export class StalePlan extends StatementError {
     return true;
   }
 }
-/** A value does not fit its column, or an operation is not defined for it. */
+/**
+ * A value does not fit its column, no column could store it, or an operation is not defined for it. The server
+ * has refused the value, or the client before it was sent.
+ */
 export class DataError extends DatabaseError {
   override readonly code = 'data';
 }

@@ -154,6 +154,8 @@ interface OpenedDatabase {
 
 interface DatabaseObserver {
   readonly name: string;
+  /** True for a command, which prints the error of a server that is not reached: the pool does not log it. */
+  readonly isCommand?: boolean | undefined;
   /** Called with the seconds of each statement. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
   /** Called with the seconds that a caller waited for a connection. Not called when a connection was free. */
@@ -243,7 +245,14 @@ function serverDriver(
       '"synchronous" is for SQLite and PostgreSQL: remove the option, because on this server the setting innodb_flush_log_at_trx_commit controls durability',
     ]);
   const common = { ...read, mustWrite, onStatement: observer.onStatement };
-  const deps = { address, shown, pool, clock, log, onPoolEvent: poolEventReporter(observer) };
+  const deps = {
+    address,
+    shown,
+    pool,
+    clock,
+    log: observer.isCommand === true ? undefined : log,
+    onPoolEvent: poolEventReporter(observer),
+  };
   if (!isPostgres) {
     const session = {
       ...address,

@@ -87,7 +87,7 @@ export interface DatabasePluginOptions extends DatabaseOptions {
    */
   readonly name?: string | undefined;
   /**
-   * What to do with pending migrations at start. In production the default is `check`, which refuses to
+   * Action for pending migrations at start. In production the default is `check`, which refuses to
    * start. In other environments, and for a database in memory, it is `apply`.
    */
   readonly migrations?: MigrationPolicy | undefined;
@@ -197,7 +197,7 @@ export class DatabasePlugin implements Plugin {
     readonly onlyReads?: boolean;
     readonly onDone?: MigratorOptions['onDone'];
   } = {}): Promise<OpenMigrator> {
-    const { database } = await (onlyReads ? this.#prepareToRead() : this.#prepare()).open();
+    const { database } = await (onlyReads ? this.#prepareToRead() : this.#prepare(true)).open();
     const clock = this.#options.clock ?? this.#host!.clock;
     return {
       migrator: new Migrator(database, this.#sources(), { clock, onDone }),
@@ -206,7 +206,7 @@ export class DatabasePlugin implements Plugin {
     };
   }
 
-  #prepare(): PreparedDatabase {
+  #prepare(isCommand: boolean = false): PreparedDatabase {
     const { clock, log } = this.#host!;
     const { waits, statements, poolEvents } = this.#metrics!;
     const { name } = this;
@@ -215,6 +215,7 @@ export class DatabasePlugin implements Plugin {
       { clock, log, ...this.#options, pool: this.#pool() },
       {
         name,
+        isCommand,
         onWait: (seconds) => waits.observe(seconds, name),
         onStatement: (seconds) => statements.observe(seconds, name),
         onPoolEvent: (kind) => poolEvents.add(1, name, kind),
@@ -236,14 +237,15 @@ export class DatabasePlugin implements Plugin {
    */
   #prepareToRead(): PreparedDatabase {
     const address = parseDatabaseUrl(this.#url);
-    if (this.#described.isInMemory) return this.#prepare();
+    if (this.#described.isInMemory) return this.#prepare(true);
     const { clock, log } = this.#host!;
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
     // Sessions of a server that must take writes cannot be read-only. Without that setting, this method still
     // writes nothing.
     const readOnly = address.dialect === 'sqlite' || address.target !== 'read-write';
-    return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly, readers: 0 });
+    const options = { clock, log, ...this.#options, readOnly, readers: 0 };
+    return prepareDatabase(this.#url, options, { name: this.name, isCommand: true });
   }
 
   /**

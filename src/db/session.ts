@@ -31,7 +31,8 @@ const NO_PARAMS: Params = Object.freeze([]);
  *
  * A statement is either a text with a `?` for each value, together with the values, or an `sql` template.
  * Rows are plain objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each
- * method rejects with a DatabaseError when the database refuses the statement. It rejects with an SvcError
+ * method rejects with a DatabaseError when the database refuses the statement or its data. It rejects with an
+ * SvcError
  * (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is wrong.
  */
 export abstract class Session {

@@ -1,6 +1,5 @@
 /**
- * Checks the values for placeholders. Refuses a value that would reach the database as another value or as
- * NULL.
+ * Values of placeholders and of rows.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -69,41 +68,6 @@ export function typed(type: string, value: unknown): Typed {
   return new Typed(type, value);
 }
 
-/** Returns the reason why no engine can bind a value, or undefined. Never shows the value. */
-export function parameterIssue(value: unknown): string | undefined {
-  switch (typeof value) {
-    case 'string':
-      return value.isWellFormed()
-        ? undefined
-        : 'text with half a surrogate pair, which no encoding can store';
-    case 'number':
-      return Number.isFinite(value) ? undefined : `${value}, which SQL cannot represent: write null`;
-    case 'bigint':
-      return BigInt.asIntN(64, value) === value
-        ? undefined
-        : 'an integer that needs more than 64 bits: store it as text';
-    case 'boolean':
-      return undefined;
-    case 'undefined':
-      return 'undefined: write null if that is meant';
-    case 'object':
-      return objectIssue(value);
-    default:
-      return `a ${typeof value}`;
-  }
-}
-
-function objectIssue(value: object | null): string | undefined {
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
-  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
-  if (value instanceof Typed)
-    return `a value of the type "${value.type}", and the database has no option "types"`;
-  if (value instanceof Promise) return 'a promise: await it first';
-  if (Array.isArray(value))
-    return 'an array: wrap it in json() to store it, or use sql.join() for a list of placeholders';
-  return `${value.constructor === Object ? 'a plain object' : 'an object'}: wrap it in json() to store it`;
-}
-
 /** Returns the bytes of a buffer or view, or undefined for any other object. */
 export function bytesOf(value: object): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value;
@@ -119,19 +83,6 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
   if (name === '__proto__')
     Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true });
   else row[name] = value;
-}
-
-/** Throws the error for an invalid value. The position of the value, and its row if given, count from 1. */
-export function refuseParameter(position: number, problem: string, row?: number): never {
-  throw new SvcError('E_DB_PARAMETER', [
-    row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`,
-    problem,
-  ]);
-}
-
-/** Throws when the number of values differs from the number of placeholders. */
-export function refuseCount(needed: number, given: number, row?: number): never {
-  throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);
 }
 
 /*

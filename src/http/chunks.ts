@@ -2,8 +2,8 @@
  * Reads the chunks of a body: pulls one at a time from a source, and ends the source as soon as no reader
  * wants more.
  *
- * Steps from a source to a response whose first chunk is known:
- *   source - iterate() -> ChunkIterator - prime() -> Primed: its first chunk is there, or the source failed before a response was sent
+ * iterate() returns a ChunkIterator of a source. prime() pulls the first chunk of a ChunkIterator, so that a
+ * source that fails at once becomes an error response.
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -165,7 +165,7 @@ export abstract class EndlessChunks implements ChunkIterator {
   }
 }
 
-/** Number of empty chunks to pull in a row before yielding to the event loop. */
+/** Maximum number of empty chunks in a row that are pulled without waiting for the event loop. */
 const MOST_EMPTY = 1_000;
 
 /** A source whose first chunk has already been pulled. It can be read once. */
@@ -303,10 +303,6 @@ export function lengthError(announced: number, found: number): SvcError {
   ]);
 }
 
-/*
- * Types of bodies that are sent in chunks. The functions above read them.
- */
-
 /** A chunk: a string, sent as UTF-8, or bytes. */
 export type Chunk = string | Uint8Array;
 /** Values that can be sent as chunks: strings, buffers, and views of them. */
@@ -343,10 +339,6 @@ export class SharedChunk {
     ));
   }
 }
-
-/*
- * Back-pressure: waits until a stream accepts more data.
- */
 
 /** Resolves when the stream accepts more data, or is destroyed. Then its listeners are removed. */
 export function writable(stream: Writable): Promise<void> {

@@ -8,7 +8,6 @@ import type { Transform } from 'node:stream';
 /** Codings of compressed responses. */
 export type ContentCoding = 'zstd' | 'br' | 'gzip';
 
-/** Compression level of each coding. */
 interface CodingLevels {
   readonly zstd: number;
   readonly br: number;
@@ -33,8 +32,8 @@ export interface Coder {
 /** Window size of a stream as a power of two: 256 KiB. */
 const STREAM_WINDOW_BITS = 18;
 /**
- * Measured: 14 kB of gzip or br take 65 µs in this thread and 105 µs in the thread pool; 56 kB of zstd 95 and
- * 500 µs (test/bench/streams.ts).
+ * Up to these sizes compressing in this thread takes less time: 14 kB of gzip or br take 65 µs here and 105
+ * µs in the thread pool, 56 kB of zstd 95 µs and 500 µs (test/bench/streams.ts).
  */
 const SYNC_BYTES = 16_384;
 const ZSTD_SYNC_BYTES = 65_536;
@@ -84,17 +83,18 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
 }
 
 /*
- * Chooses the content coding that a client prefers (RFC 9110 §12.5.3).
- *
- * Example of the field:
- *   Accept-Encoding: gzip;q=0.8, br, *;q=0          members with a weight 0 ... 1, three decimals; "*" is any other coding
+ * Chooses the content coding that a client prefers (RFC 9110 §12.5.3), for example by `Accept-Encoding:
+ * gzip;q=0.8, br, *;q=0`. The member `*` stands for every coding that is not named.
  */
 
-/** `coding [ ; q=weight ]`, white space around each part (RFC 9110 §12.4.2). Three decimals fit thousandths. */
+/**
+ * Syntax of one member of the field: a coding, then optionally its weight 0 ... 1 with at most three decimals
+ * (RFC 9110 §12.4.2).
+ */
 const MEMBER =
   /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*(?:;[ \t]*q=(?:(1(?:\.0{0,3})?)|0(?:\.(\d{0,3}))?)[ \t]*)?$/i;
 
-/** Maximum number of members that are read; the rest of a longer field is ignored. */
+/** Maximum number of members that are read. Further members of the field are ignored. */
 const MAX_MEMBERS = 32;
 
 /**
@@ -103,8 +103,8 @@ const MAX_MEMBERS = 32;
  * unless its own weight is greater.
  *
  * Without the field, or with an empty one, the result is undefined. Malformed members are ignored. Of two
- * members for one coding the first is used; `x-gzip` is `gzip` (§8.4.1.3). A client that refuses even
- * `identity` gets it nevertheless: the RFC leaves that open, and a response is more useful than a 406.
+ * members for one coding the first is used; `x-gzip` is `gzip` (RFC 9110 §8.4.1.3). A client that refuses
+ * even `identity` gets it nevertheless: the RFC leaves that open, and a response is more useful than a 406.
  */
 export function negotiateEncoding<const C extends string>(
   header: string | undefined,
@@ -122,7 +122,7 @@ export function negotiateEncoding<const C extends string>(
   return bestWeight >= (weights.get('identity') ?? 0) ? best : undefined;
 }
 
-/** Weights in thousandths by coding in lower case. */
+/** Returns the weight of each coding in thousandths, by its name in lower case. */
 function weightsOf(header: string): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
   for (const member of header.split(',', MAX_MEMBERS)) {

@@ -121,6 +121,7 @@ export interface FormOptions extends BodyOptions {
 export interface FormFields extends MultiMap {
   /** The first file with that field name. */
   file(name: string): UploadFile | undefined;
+  /** Returns all files of a name. */
   files(name: string): readonly UploadFile[];
 }
 
@@ -155,10 +156,13 @@ export interface Session {
   readonly id: string;
   /** Whether the client sent no valid session. */
   readonly isNew: boolean;
+  /** Returns a value, or undefined if the session has none. */
   get<T>(key: SessionKey<T>): T | undefined;
   get(key: string): unknown;
+  /** Sets a value, which must be JSON. */
   set<T>(key: SessionKey<T>, value: NoInfer<T>): void;
   set(key: string, value: unknown): void;
+  /** Removes a value. */
   delete(key: string | SessionKey<unknown>): void;
   /** Replaces the id, and invalidates the old one: call it after a change of privileges. Keeps all values, or only those named in `keep`. */
   regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
@@ -197,7 +201,9 @@ export interface StateKey<T> {
 export interface StateMap {
   /** @throws SvcError `E_STATE_UNSET`, which names the middleware or plugin that sets the value */
   get<T>(key: StateKey<T>): T;
+  /** Sets the value of a key. */
   set<T>(key: StateKey<T>, value: T): void;
+  /** Whether the key has a value. */
   has(key: StateKey<unknown>): boolean;
 }
 
@@ -300,6 +306,7 @@ export interface CompiledView {
   readonly middleware: readonly Middleware[];
   readonly plugins: readonly Plugin[];
   readonly services: Services;
+  /** Returns the value of a setting. */
   config(key: string): unknown;
 }
 
@@ -310,6 +317,7 @@ export interface Rule {
   readonly why: string;
   readonly remedy: string;
   readonly phase: 'graph' | 'security' | 'contract' | 'environment' | 'live';
+  /** Looks at the application, and calls `report` for each finding. */
   run(view: CompiledView, report: (subject: string, message: string, place?: Place) => void): Awaitable<void>;
 }
 
@@ -354,6 +362,7 @@ export interface Host {
   option<T>(key: string, fallback: T, cast?: (text: string) => T): T;
   /** Adds middleware inside of the application's own, or `outside` of all that was added so far. */
   use(middleware: Middleware, where?: 'inside' | 'outside'): void;
+  /** Returns the value that an earlier plugin provides under this key. @throws SvcError `E_STATE_UNSET` */
   get<T>(key: StateKey<T>): T;
   /** Whether an earlier plugin provides a value under this key. */
   has(key: StateKey<unknown>): boolean;
@@ -364,6 +373,7 @@ export interface Host {
    * logged.
    */
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
+  /** Adds a rule of `svc check`. */
   rule(rule: Rule): void;
   /**
    * Adds migrations by database engine. `svc migrate up` applies each once, before the application's own,
@@ -386,5 +396,6 @@ export interface ContributedMigration {
 
 /** The methods with which a plugin declares routes. */
 export interface RouterLike {
+  /** Adds a route for several methods. */
   route(path: string, methods: readonly string[], spec: object, handler: (context: never) => unknown): void;
 }

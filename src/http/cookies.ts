@@ -24,15 +24,15 @@ export interface CookieOptions {
 
 /**
  * Parses a `Cookie` field into an object without prototype. Of two cookies with one name the first is used:
- * clients send the one with the more specific path first (§5.4). Values are percent-decoded if possible, else
- * unchanged.
+ * clients send the one with the more specific path first (RFC 6265 §5.4). Values are percent-decoded if
+ * possible, else unchanged.
  */
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
-  // saves the look-up for the first cookie: no name can be a duplicate yet
+  // no name can be a duplicate of an earlier one before the first cookie is stored
   let isEmpty = true;
-  // kept across cookies, so that a distant "=" is searched for once, not once for each cookie
+  // kept across cookies: a field with many ";" and no "=" is searched once, not once for each cookie
   let equals = -1;
   for (let start = 0; start < field.length;) {
     const end = indexFrom(field, ';', start);
@@ -56,8 +56,8 @@ export function indexFrom(text: string, part: string, start: number): number {
 }
 
 /**
- * A part of the field without surrounding SP and HTAB. Other white space stays (§5.2): with U+00A0 removed, a
- * name could forge the prefix `__Host-`.
+ * A part of the field without surrounding SP and HTAB. Other white space stays (RFC 6265 §5.2): with U+00A0
+ * removed, a name could forge the prefix `__Host-`.
  */
 function stripped(field: string, start: number, end: number): string {
   let from = start,
@@ -138,7 +138,6 @@ function refuse(name: string, problem: string): never {
   throw new SvcError('E_COOKIE', [String(name), problem]);
 }
 
-/** Function name in errors about options. */
 const OWNER = 'setCookie()';
 const OPTIONS: ReadonlySet<string> = new Set([
   'path',
@@ -149,7 +148,10 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'sameSite',
 ] satisfies (keyof CookieOptions)[]);
 
-/** Browsers allow 4,096 bytes for name and value; the "=" between them is not counted. */
+/**
+ * Browsers allow 4,096 bytes for name and value together. The text measured here also has the "=" between
+ * them.
+ */
 const MAX_PAIR_BYTES = 4_097;
 
 const LAX = '; SameSite=Lax';
@@ -182,7 +184,7 @@ export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https
 
 /** Encodes a cookie value; undefined if it contains a lone surrogate. */
 function encodeValue(value: string): string | undefined {
-  // characters of a cookie-octet (§4.1.1) except "%", which decoding would read as an escape
+  // characters of a cookie-octet (RFC 6265 §4.1.1) except "%", which decoding would read as an escape
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
   return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

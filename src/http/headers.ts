@@ -133,6 +133,7 @@ export class HeaderList {
     return value;
   }
 
+  /** Whether the field is present. Ignores case. */
   has(name: string): boolean {
     return findField(this.flat, name.toLowerCase()) !== undefined;
   }
@@ -155,6 +156,7 @@ export class HeaderList {
     this.flat.push(name, value);
   }
 
+  /** Removes all values of a field. Ignores case. */
   delete(name: string): void {
     const wanted = name.toLowerCase();
     for (let index = this.flat.length - 2; index >= 0; index -= 2) {

@@ -17,7 +17,6 @@ export type OriginTest = (origin: string, req: HttpRequest) => Awaitable<boolean
 /** Value of an option for allowed origins: `'*'` for all, a list, or a function. */
 export type Origins = '*' | readonly string[] | OriginTest;
 
-/** An origin exactly as browsers send it: no path, no user, no space, no second origin. */
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:[^\s/?#@*,\\"<>[\]]+|\[[0-9a-f:.]+\](?::\d+)?)$/;
 
 /**

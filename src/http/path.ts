@@ -13,13 +13,12 @@
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
-/** Type of each converter's value. */
 interface ConverterTypes {
-  /** `str`: one segment, not empty. */
+  /** One segment, not empty. */
   str: string;
-  /** `-?(0|[1-9]\d*)`, safe integers only: a number beyond ±(2^53-1) does not match (404). */
+  /** Syntax `-?(0|[1-9]\d*)`, safe integers only: a number beyond ±(2^53-1) does not match (404). */
   int: number;
-  /** `-?(0|[1-9]\d*)(\.\d+)?`, finite. */
+  /** Syntax `-?(0|[1-9]\d*)(\.\d+)?`; the number must be finite. */
   float: number;
   /** UUID in text form (RFC 9562), converted to lower case. */
   uuid: string;
@@ -313,18 +312,13 @@ function writeIf({ test }: Converter, needs: string): Writer {
 function plainDecimal(value: number): string {
   const [mantissa, exponent] = String(value).split('e') as [string, string?];
   if (exponent === undefined) return mantissa;
-  // matches every result of String()
+  // the pattern matches every result of String() for a finite number
   const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!;
   const shift = Number(exponent);
   if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0'); // from 1e21 on: more places than digits
   return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
 }
 
-/*
- * Converts the captured segments of a path to its parameters: plain objects with a stable hidden class.
- */
-
-/** Converts the captured segments of a path, in their order, to its parameters. */
 type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});

@@ -2,9 +2,7 @@
  * The pipeline: compiles middleware into one function around a core, and turns errors into responses at each
  * layer.
  *
- * Order of the calls:
- *   outer.handle(req, next) - next() -> inner.handle(req, next) - next() -> core(req)
- *
+ * The `next()` of a middleware calls handle() of the next inner one, and the innermost `next()` the core.
  * `next()` never fails: an exception of an inner middleware becomes a response before an outer one sees it,
  * so that each can still add its fields. Synchronous middleware costs no promise.
  */
@@ -196,7 +194,7 @@ function promising(core: Core): Layer {
   };
 }
 
-/** Stands for a response that an inner middleware is still computing: it may call next() as well. */
+/** Marks that next() was called, as long as its response is not there: calling it again is an error. */
 const ON_ITS_WAY = new HttpResponse();
 
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
@@ -289,7 +287,7 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
     deps.log.debug('client_disconnected', req.logFields());
-    return problem(400, req.id, { detail: 'The request was not received whole' });
+    return problem(400, req.id, { detail: 'The request ended before it was received completely' });
   }
   const status = error instanceof HTTPException ? error.status : 500;
   reportFailure(error, req, deps, status);

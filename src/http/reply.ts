@@ -187,7 +187,8 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
 }
 
 /**
- * Hop-by-hop fields (RFC 9110 §7.6.1): they concern the connection to the upstream server, not the client's.
+ * Hop-by-hop fields (RFC 9110 §7.6.1): they concern the connection to the upstream server, not the connection
+ * to the client.
  */
 const HOP_BY_HOP = new Set([
   'connection',
@@ -217,7 +218,7 @@ export function fromWeb(web: Response): HttpResponse {
             : body,
           { status },
         );
-  response.headers.delete('Content-Type'); // the web response's own type, or none
+  response.headers.delete('Content-Type'); // the media type is that of the web response, if it has one
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {
     if (HOP_BY_HOP.has(name) || (isDecoded && name === 'content-encoding')) return;

@@ -1,11 +1,9 @@
 /**
  * Request ids and trace contexts: how a request gets them, and the fields that carry them.
  *
- * Source of the id:
- *   X-Request-Id of the request, where it is well-formed        else 128 random bits in hex
- *
- * Every response, log line and problem document has the request id. An application makes ids in one way for
- * all its requests; http/middleware/request-id.ts configures it.
+ * A well-formed `X-Request-Id` of the request is its id. Otherwise the id is 128 random bits in hex. Every
+ * response, log line and problem document has it. An application makes ids in one way for all its requests;
+ * http/middleware/request-id.ts configures it.
  */
 import { randomFillSync } from 'node:crypto';
 import { findField } from './headers.ts';
@@ -96,9 +94,9 @@ export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
  *   traceparent = version "-" trace-id "-" parent-id "-" flags      2, 32, 16 and 2 lower-case hex digits; ids not all 0
  *   tracestate  = 0 ... 32 members `key=value`, separated by commas     opaque: passed on as received, or dropped whole
  *
- * A malformed or repeated `traceparent` starts a new trace and drops `tracestate` (§3.3). No `traceresponse`
- * is sent: Level 1 does not define it, and clients have `X-Request-Id`. Clients choose trace ids, so only
- * logs and tools use them: no decision depends on them.
+ * A malformed or repeated `traceparent` starts a new trace and drops `tracestate` (Trace Context §3.3). No
+ * `traceresponse` is sent: Level 1 does not define it, and clients have `X-Request-Id`. Clients choose trace
+ * ids, so only logs and tools use them: no decision depends on them.
  */
 
 /** Position of a request in its trace. */
@@ -109,7 +107,9 @@ export interface TraceContext {
   readonly parentId: string | undefined;
   /** Id of the span of this request, 16 hex digits: new for each request. */
   readonly spanId: string;
-  /** Whether the caller may have recorded the trace. False for a new trace: each recorder decides for itself. */
+  /**
+   * Whether the caller may have recorded the trace. False for a new trace: each recorder decides for itself.
+   */
   readonly isSampled: boolean;
   /** `tracestate` to pass on; empty if absent or malformed. */
   readonly state: string;
@@ -122,7 +122,7 @@ const NO_TRACE = '0'.repeat(32);
 const NO_SPAN = '0'.repeat(16);
 const SAMPLED = 1;
 const MAX_MEMBERS = 32;
-/** `key=value` or `tenant@system=value` (§3.3.1.3); the value ends with no space. */
+/** `key=value` or `tenant@system=value` (Trace Context §3.3.1.3); the value ends with no space. */
 const MEMBER =
   /^((?:[a-z][a-z0-9_*/-]{0,255})|(?:[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}))=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 const OUTER_SPACE = /^[ \t]+|[ \t]+$/g;
@@ -139,7 +139,7 @@ export function readTraceContext(
     traceId: match[2]!,
     parentId: match[3]!,
     spanId: newSpanId(),
-    // other flags are defined by later versions, and are not forwarded (§3.2.2.5)
+    // other flags are defined by later versions, and are not forwarded (Trace Context §3.2.2.5)
     isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0,
     state: tracestate === undefined ? '' : readState(tracestate),
   };
@@ -165,7 +165,7 @@ export function traceHeaders(
 
 /**
  * Whether the version is valid: ff is not. Version 00 must end after its flags, later versions may continue
- * (§3.2.4).
+ * (Trace Context §3.2.4).
  */
 function isValid(match: RegExpExecArray, length: number): boolean {
   const [, version, traceId, parentId] = match;
@@ -195,12 +195,11 @@ function readState(field: string): string {
   return members.join(',');
 }
 
-/** 128 random bits. All zeros, which §3.2.2.3 forbids, does not occur in practice. */
+/** 128 random bits. All zeros, which Trace Context §3.2.2.3 forbids, does not occur in practice. */
 function newTraceId(): string {
   return randomHex(ID_DIGITS);
 }
 
-/** 64 random bits. */
 function newSpanId(): string {
   return randomHex(SPAN_DIGITS);
 }

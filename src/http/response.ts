@@ -188,7 +188,7 @@ export class HttpResponse {
           ? `[${body.length} bytes]`
           : body === null
             ? null
-            : '[pieces]';
+            : '[chunks]';
     return { status, headers: headers.toJSON(), body: size };
   }
 

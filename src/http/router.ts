@@ -81,7 +81,7 @@ class Node<T> {
   }
 }
 
-/** Up to this number of paths of one length, each is compared. */
+/** Up to this number, static paths of one length are compared one by one. More are looked up in the Map. */
 const FEW = 4;
 /** Up to this length, texts are compared character by character. */
 const SHORT = 12;
@@ -133,12 +133,6 @@ export class RoutingTable<T> {
    * thousands do not. The keys are a list and the method to append.
    */
   readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
-  /**
-   * Text before the first parameter of the template that was added last, and its node: consecutive templates
-   * often begin with the same text.
-   */
-  #begun = '';
-  #begunAt: Node<T> = this.#root;
   /** Whether a template contains an escape character. */
   #hasPercent = false;
 
@@ -235,21 +229,12 @@ export class RoutingTable<T> {
 
   #treeLeaf(parsed: ParsedTemplate): Leaf<T> {
     const { literals, parameters } = parsed;
-    let node = this.#beginning(literals[0]!);
+    let node = literalOf(this.#root, literals[0]!);
     for (let index = 0; index < parameters.length; index++)
       node = literalOf(parameterOf(node, parameters[index]!.converter), literals[index + 1]!);
     if (node.leaf === null)
       this.#leaves.push((node.leaf = { methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED }));
     return node.leaf;
-  }
-
-  #beginning(text: string): Node<T> {
-    if (text !== this.#begun) {
-      this.#begunAt = literalOf(this.#root, text);
-      this.#begun = text;
-    }
-    // the node stays valid: when a node is split, it becomes the lower half, which still ends with this text
-    return this.#begunAt;
   }
 }
 

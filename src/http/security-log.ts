@@ -1,17 +1,14 @@
 /**
- * The logger `svc_security`: writes events of refused requests, for intrusion detection. The number of lines
- * is limited, however many requests are refused.
+ * The logger `svc_security` writes events of refused requests, for intrusion detection. The number of its
+ * lines is limited, however many requests are refused.
  *
- * Limits:
- *   a client's address (IPv6: its /64) and an event       one line a minute; the next one has the number of omitted lines
- *   clients beyond the 10,000 that are remembered         one line a minute and event for all together
+ * An event of one client (IPv6: of its /64 network) has one line a minute, and the next line has the number
+ * of omitted ones. Clients beyond the 10,000 that are remembered share one line a minute for each event.
  */
-import { LruIndex } from '../cache/lru.ts';
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 
-/** Log state of one client and event. */
 interface ReportRecord {
   /** Until this time no further line is written. Never decreases. */
   untilMs: number;
@@ -30,10 +27,8 @@ const logs = new WeakMap<Services, SecurityLog>();
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** Clients with events, ordered by the end of the minute in which no further line is written for them. */
-  readonly #clients = new LruIndex(MOST_CLIENTS);
-  /** Records by slot of `#clients`. */
-  readonly #records: ReportRecord[] = [];
+  /** Records by event and client, ordered by the end of the minute in which no further line is written for them. */
+  readonly #records = new Map<string, ReportRecord>();
   /** Records of clients beyond the limit, by event name. */
   readonly #others = new Map<string, ReportRecord>();
 
@@ -80,17 +75,18 @@ export class SecurityLog {
 
   #recordOf(event: string, client: string, nowMs: number): ReportRecord {
     const key = `${event} ${client}`;
-    const found = this.#clients.find(key);
-    if (found !== 0) {
-      const record = this.#records[found]!;
-      // the line that will be written begins a new minute
-      if (nowMs >= record.untilMs) this.#clients.use(found);
-      return record;
+    const found = this.#records.get(key);
+    // a record whose minute is not over keeps its place in the order
+    if (found !== undefined && nowMs < found.untilMs) return found;
+    if (found === undefined && this.#records.size === MOST_CLIENTS) {
+      const [[oldest, { untilMs }]] = this.#records as unknown as [[string, ReportRecord]]; // the map is full
+      if (nowMs < untilMs) return this.#recordOfOthers(event);
+      this.#records.delete(oldest);
     }
-    if (this.#clients.isFull && nowMs < this.#records[this.#clients.oldest]!.untilMs)
-      return this.#recordOfOthers(event);
-    return (this.#records[this.#clients.isFull ? this.#clients.replaceOldest(key) : this.#clients.add(key)] =
-      fresh());
+    const record = found ?? fresh();
+    this.#records.delete(key);
+    this.#records.set(key, record);
+    return record;
   }
 
   #recordOfOthers(event: string): ReportRecord {

@@ -30,14 +30,12 @@ export interface McpApplication {
   shutdown(): Promise<void>;
   /** Compiles the application. */
   application(): McpTarget;
-  /** The OpenAPI document. */
   openapi(): OpenApiDocument;
 }
 
 /** The part of a compiled application that tool calls use. @internal */
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
-  /** Returns the route of a method and a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Handles a request in process. `isFunction` is true for a tool that is not a route. */
   answerCall(
@@ -48,7 +46,7 @@ interface McpTarget {
   ): Promise<Response>;
 }
 
-/** The caller of a tool, and the header fields of its requests. */
+/** The caller of a tool, on whose behalf requests are sent. */
 export interface Caller {
   /** Returns the header fields for a call of this tool, by lower-case name. */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
@@ -76,13 +74,11 @@ export function credentialsOf(
   });
 }
 
-/** Dependencies of one call. */
 export interface CallDeps {
   readonly caller: Caller;
   readonly dialect: Dialect;
   readonly signal: AbortSignal;
   readonly listener?: ToolListener | undefined;
-  /** Takes the questions of the handler. */
   readonly asker?: Asker | undefined;
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
@@ -108,7 +104,7 @@ export class Toolset {
   readonly resources: readonly PlannedResource[];
   readonly #app: McpApplication;
   readonly #byName: ReadonlyMap<string, PlannedTool>;
-  /** Origin of calls without a host: a host that TrustedHostMiddleware accepts. */
+  /** Origin of calls whose caller has none. TrustedHostMiddleware accepts its host. */
   readonly #origin: string;
   readonly #middleware: readonly Middleware[];
 
@@ -135,12 +131,11 @@ export class Toolset {
     this.#origin = `http://${middleware.find((layer) => layer instanceof TrustedHostMiddleware)?.usualHost ?? 'localhost'}`;
   }
 
-  /** Returns the tool with this name. */
   find(name: string): PlannedTool | undefined {
     return this.#byName.get(name);
   }
 
-  /** Calls a tool. If the tool fails, that is a result as well. */
+  /** Calls a tool. A failure of the tool is a result with `isError`, not an exception. */
   async call(
     tool: PlannedTool,
     given: JsonObject,
@@ -155,11 +150,11 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'must not lead to another route',
+            message: 'leads to another route: choose another value',
           },
         ],
         tool,
-      ); // a path without parameters always leads to its own route
+      ); // a path that leads elsewhere has a parameter
     const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
@@ -172,7 +167,7 @@ export class Toolset {
         problem: error instanceof Error ? error.message : String(error),
       });
       return {
-        content: [{ type: 'text', text: 'The answer broke off before it was complete' }],
+        content: [{ type: 'text', text: 'The response of the route ended before it was complete' }],
         isError: true,
       };
     }
@@ -268,11 +263,6 @@ export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddr
   return { fieldsFor: () => headers, remoteAddress, origin: undefined };
 }
 
-/*
- * Handlers report progress and log messages to the client that called them as a tool. In any other request
- * the functions do nothing, so a route works the same for every caller.
- */
-
 /**
  * Reports the progress of a call: a growing number, the total that it will reach, and a sentence for people.
  */
@@ -303,7 +293,7 @@ export interface ToolListener {
   log(level: ToolLogLevel, data: unknown, logger: string | undefined): void;
 }
 
-/** State key that is set only in requests that are tool calls. @internal */
+/** State key of the listener. Only tool calls set it. @internal */
 const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
 
 /**
@@ -327,7 +317,7 @@ function nothing(): void {
   /* does nothing, because the request is not a tool call */
 }
 
-/** State key that is set only in requests that are calls by MCP. */
+/** State key of the asker. Only calls by MCP set it. */
 const ASKER: StateKey<Asker> = stateKey('mcpAsker');
 
 /** Dependency `{ client: Depends(toolClient) }`: asks the MCP client, its user or its model during a call. */
@@ -339,14 +329,12 @@ export async function toolClient({ state, signal }: Context): Promise<ToolClient
 /** Maximum number of progress and log messages for one call. Further messages are dropped. */
 const MAX_MESSAGES = 10_000;
 
-/** Dependencies of {@link CallReports}. */
 interface ReportDeps {
   readonly dialect: Dialect;
   readonly progressToken: string | number | undefined;
   /** The least severe level of log messages that are sent. If undefined, none are sent. */
   readonly logLevel: ToolLogLevel | undefined;
   readonly signal: AbortSignal;
-  /** Sends the client a notification. */
   notify(method: string, params: JsonObject): void;
 }
 

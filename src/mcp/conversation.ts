@@ -1,10 +1,10 @@
 /**
- * A conversation with one client over one channel: takes texts of messages, and sends texts of messages.
- * Requests run concurrently. Each gets one response, or none if it was cancelled. Another module does the I/O
- * of the channel.
+ * A conversation with one client: parses incoming messages, and sends responses and questions as JSON texts.
+ * Requests run concurrently. Each gets one response, or none if it was cancelled. Another module does the
+ * I/O.
  */
 import { ClientDisconnected } from '../base/errors.ts';
-import { SentRequests, stopping } from './questions.ts';
+import { SentRequests, stopping } from './sent-requests.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
 import {
   INTERNAL_ERROR,
@@ -22,7 +22,6 @@ import type { Caller } from './calls.ts';
 import type { JsonObject, RequestId, RpcRequest } from './messages.ts';
 import type { Exchange, McpSession } from './server.ts';
 
-/** Dependencies of a conversation. */
 export interface ConversationDeps {
   readonly dispatcher: McpDispatcher;
   readonly caller: Caller;
@@ -54,7 +53,7 @@ export class McpConversation {
     return this.#inFlight.size;
   }
 
-  /** Takes the text of one message, or of a batch in protocol versions that have batches. */
+  /** Handles the text of one message, or of a batch in protocol versions that have batches. */
   receive(text: string): void {
     let value: unknown;
     try {
@@ -133,11 +132,11 @@ export class McpConversation {
 
   #issueOf(message: RpcRequest, isInBatch: boolean): RpcError | undefined {
     if (this.#inFlight.has(message.id))
-      return invalidRequest('The id belongs to a request that has no answer yet');
+      return invalidRequest('The id belongs to a request that has no response yet: use another id');
     if (isInBatch && comesAlone(message))
-      return invalidRequest(`"${message.method}" must not be part of a batch`);
+      return invalidRequest(`"${message.method}" must not be part of a batch: send it alone`);
     return this.#inFlight.size >= MAX_IN_FLIGHT
-      ? new RpcError(INTERNAL_ERROR, `There are already ${MAX_IN_FLIGHT} requests without an answer`)
+      ? new RpcError(INTERNAL_ERROR, `${MAX_IN_FLIGHT} requests have no response yet: try again later`)
       : undefined;
   }
 
@@ -160,6 +159,7 @@ export class McpConversation {
         this.#questions.ask({
           ...question,
           owner: '',
+          client: '',
           ends: [this.#closing.signal],
           send: (message) => this.#send(message),
         }),
@@ -171,7 +171,10 @@ export class McpConversation {
     return signal.aborted ? undefined : answer;
   }
 
-  /** Handles notifications. Unknown ones are ignored, and cancellations of requests that have finished. */
+  /**
+   * Handles a cancellation. Other notifications, and cancellations of requests that have finished, are
+   * ignored.
+   */
   #onNotification(method: string, { requestId, reason }: JsonObject): void {
     if (
       method !== 'notifications/cancelled' ||

@@ -2,10 +2,12 @@
  * Header fields of requests in the modern version of the protocol over HTTP. Proxies read them instead of the
  * body, so they must match the body (2026-07-28, Streamable HTTP).
  *
- * Fields:
- *   MCP-Protocol-Version   _meta's version            always
- *   Mcp-Method             method                     always
- *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?...?=` if not plain text
+ * Each field, the value in the body that it must equal, and the requests that have it:
+ *   MCP-Protocol-Version   version in `_meta`         all
+ *   Mcp-Method             method                     all
+ *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read
+ *
+ * Mcp-Name is `=?base64?...?=` if the value is not plain text.
  */
 import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
 import { McpDispatcher } from './server.ts';
@@ -22,7 +24,7 @@ const NAMED: Readonly<Record<string, string>> = {
 
 /**
  * Returns an error if the header fields do not match the body, otherwise undefined. Errors in the body itself
- * are reported elsewhere.
+ * are found by readModern().
  */
 export function issueOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
@@ -36,7 +38,7 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
         })
       : undefined;
   if (said !== version) return differs('MCP-Protocol-Version', said, version);
-  // an unknown version gets the error -32022 later
+  // readModern() refuses an unknown version with -32022
   if (modernDialect(version) === undefined) return undefined;
   const named = headers['mcp-method'];
   if (named === undefined) return mismatch('The field Mcp-Method is missing');
@@ -47,7 +49,8 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
   const given = headers['mcp-name'];
   if (given === undefined) return mismatch('The field Mcp-Name is missing');
   const decoded = decode(given);
-  if (decoded === undefined) return mismatch('The field Mcp-Name has characters that it cannot have');
+  if (decoded === undefined)
+    return mismatch('The field Mcp-Name has characters that are not allowed: send it as =?base64?...?=');
   return decoded === name ? undefined : differs('Mcp-Name', decoded, name);
 }
 

@@ -31,18 +31,17 @@ import {
   readMessage,
 } from './messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
-import { SentRequests, stopping } from './questions.ts';
+import { MessageStream, streamed } from './message-stream.ts';
+import { SentRequests, Shares, stopping } from './sent-requests.ts';
 import { McpSessions } from './sessions.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
-import { EventStreamResponse, FiniteEvents } from '../http/streaming/event-stream.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Caller, McpApplication } from './calls.ts';
 import type { Dialect, JsonObject, Message, RequestId, RpcRequest } from './messages.ts';
 import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
 import type { HttpSession } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
-import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
 
 /** Header fields of the client's request that are copied to calls. */
 const PASSED: readonly string[] = [
@@ -50,9 +49,9 @@ const PASSED: readonly string[] = [
   ...['accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'],
 ];
 
-/** Dependencies of an endpoint. */
+/** Options of an endpoint, as mountMcp() has read them. */
 export interface EndpointDeps {
-  /** Options of the dispatcher in this environment. */
+  /** Returns the options of the dispatcher. They depend on the environment of the application. */
   dispatching(provided: Services): DispatcherOptions;
   readonly headers: readonly string[];
   /** Whether protected resource metadata tells clients where to get a token. */
@@ -61,33 +60,35 @@ export interface EndpointDeps {
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
+  /** Returns whose share of the open requests and questions a request counts for. */
+  client(context: Context): string;
 }
 
 /** Time in milliseconds after which a response that is not ready becomes an event stream. */
 const PATIENCE_MS = 10_000;
 /**
- * Maximum number of session requests without a response per endpoint, over all clients. Requests of a client
- * that has left count until they end.
+ * Maximum number of requests of sessions that have no response yet, per endpoint. A request counts until its
+ * handler ends, even if its client has left.
  */
 const MAX_UNANSWERED = 1_000;
+/** Maximum number of session requests without a response, and of questions without an answer, of one client. */
+const MAX_OF_CLIENT = 250;
 
-/** One MCP endpoint: handles POST, GET and DELETE. */
 export class McpEndpoint {
   readonly #app: McpApplication;
   readonly #deps: EndpointDeps;
   readonly #questions: SentRequests;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Number of session requests without a response yet. */
-  #unanswered = 0;
+  /** Requests of sessions that have no response yet, by client. */
+  readonly #unanswered = new Shares('requests', MAX_UNANSWERED, MAX_OF_CLIENT);
 
   constructor(app: McpApplication, deps: EndpointDeps) {
     this.#app = app;
     this.#deps = deps;
-    this.#questions = new SentRequests(app.clock);
+    this.#questions = new SentRequests(app.clock, MAX_OF_CLIENT);
   }
 
-  /** Handles a request of any method. */
   answer(context: Context): Awaitable<HttpResponse> {
     const { req } = context;
     if (req.method === 'POST') return this.#post(context);
@@ -96,10 +97,13 @@ export class McpEndpoint {
     const session = this.#sessionOf(context);
     if (session instanceof HttpResponse) return session;
     if (session === undefined)
-      return new JSONResponse(failure(undefined, invalidRequest('This endpoint takes POST only'), NEWEST), {
-        status: 405,
-        headers: { Allow: 'POST' },
-      });
+      return new JSONResponse(
+        failure(undefined, invalidRequest('Without a session, this endpoint accepts POST only'), NEWEST),
+        {
+          status: 405,
+          headers: { Allow: 'POST' },
+        },
+      );
     if (req.method === 'DELETE') {
       this.#sessionsOf(context).end(session);
       return new HttpResponse(null, { status: 204 });
@@ -110,7 +114,7 @@ export class McpEndpoint {
       () => undefined,
       () => stream.end(undefined),
     );
-    return new EventStreamResponse(stream);
+    return streamed(stream);
   }
 
   async #post(context: Context): Promise<HttpResponse> {
@@ -124,7 +128,7 @@ export class McpEndpoint {
         invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // JSON must be in UTF-8 (RFC 8259 §8.1)
+      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1)
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -153,9 +157,10 @@ export class McpEndpoint {
     const problem = issueOfFields(context.req.headers, message);
     if (problem !== undefined) return refused(400, problem, message.id);
     try {
-      readModern(message.params); // every modern request must have these values
+      // throws if a value is missing that every modern request must have
+      readModern(message.params);
     } catch (error) {
-      return refused(400, error as RpcError, message.id); // readModern() throws nothing else
+      return refused(400, error as RpcError, message.id); // readModern() throws no other errors
     }
     return this.#respond(context, message, undefined);
   }
@@ -198,7 +203,7 @@ export class McpEndpoint {
     // without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
       return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
-    // the response to a batch cannot be resumed: only this connection could have read it
+    // a client that has left cannot fetch the response of its batch later, so the requests are cancelled
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
     const answers = await Promise.all(
@@ -210,7 +215,7 @@ export class McpEndpoint {
       : new JSONResponse(answered, { headers: NO_STORE });
   }
 
-  /** Returns the response to one message of a batch. */
+  /** Returns the response to one message of a batch; undefined if the message gets none. */
   async #answerOf(
     context: Context,
     message: Message,
@@ -223,12 +228,12 @@ export class McpEndpoint {
     if (comesAlone(message))
       return failure(
         message.id,
-        invalidRequest(`"${message.method}" must not be part of a batch`),
+        invalidRequest(`"${message.method}" must not be part of a batch: send it alone`),
         session.dialect,
       );
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, leaving]);
-    return this.#inSession(session, message, abort, () =>
+    return this.#inSession(context, session, message, abort, () =>
       this.#dispatch(context).answer(
         message,
         this.#exchange(context, session, {
@@ -259,8 +264,10 @@ export class McpEndpoint {
     const leave = (): void => abort.abort(new ClientDisconnected());
     // a legacy client that disconnects does not cancel its request (2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
-    const closing = new AbortController(); // a shutdown ends subscriptions; calls have time to finish
-    const left = new AbortController(); // a client that has left gets no question: streams are not resumed
+    // aborts at shutdown, which ends subscriptions; calls have time to finish
+    const closing = new AbortController();
+    // aborts when the client has left, which cannot receive a question any more
+    const left = new AbortController();
     const stream = new MessageStream(
       session === undefined ? leave : () => left.abort(new ClientDisconnected()),
       () => closing.abort(stopping()),
@@ -284,6 +291,7 @@ export class McpEndpoint {
               this.#questions.ask({
                 ...question,
                 owner: session.id,
+                client: this.#deps.client(context),
                 ends: [left.signal, closing.signal],
                 send,
               })
@@ -296,7 +304,7 @@ export class McpEndpoint {
         if (this.#deps.asksForTokens) wanted = { status, challenge };
       },
     });
-    const answering = this.#inSession(session, message, abort, () =>
+    const answering = this.#inSession(context, session, message, abort, () =>
       this.#dispatch(context).answer(message, exchange),
     );
     using _patience = mayStream
@@ -305,7 +313,7 @@ export class McpEndpoint {
     const answer = await Promise.race([answering, early.promise]);
     if (answer === undefined && !abort.signal.aborted) {
       void answering.then((last) => stream.end(last));
-      return new EventStreamResponse(stream);
+      return streamed(stream);
     }
     // a cancelled request has no response
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE });
@@ -324,6 +332,7 @@ export class McpEndpoint {
 
   /** Runs a request that its session can cancel. Returns its response, or undefined once it is cancelled. */
   async #inSession(
+    context: Context,
     session: HttpSession | undefined,
     { id }: RpcRequest,
     abort: AbortController,
@@ -332,22 +341,20 @@ export class McpEndpoint {
     if (session?.inFlight.has(id) === true)
       return failure(
         id,
-        invalidRequest('The id belongs to a request that has no answer yet'),
+        invalidRequest('The id belongs to a request that has no response yet: use another id'),
         session.dialect,
       );
-    if (session !== undefined && this.#unanswered >= MAX_UNANSWERED)
-      return failure(
-        id,
-        new RpcError(INTERNAL_ERROR, 'Too many requests have no answer yet: try again later'),
-        session.dialect,
-      );
-    session?.inFlight.set(id, abort);
-    if (session !== undefined) this.#unanswered++;
+    const client = this.#deps.client(context);
+    if (session !== undefined) {
+      const problem = this.#unanswered.take(client);
+      if (problem !== undefined) return failure(id, new RpcError(INTERNAL_ERROR, problem), session.dialect);
+      session.inFlight.set(id, abort);
+    }
     const gone = Promise.withResolvers<undefined>();
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
     const answering = answer().finally(() => {
-      if (session !== undefined) this.#unanswered--;
-    }); // called even if the client has left, so that its requests count until they end
+      if (session !== undefined) this.#unanswered.give(client);
+    }); // a request counts until its handler ends, even if its client has left
     try {
       return await Promise.race([answering, gone.promise]);
     } finally {
@@ -365,8 +372,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Header fields for a call: credentials, the fields that its route reads, and the fields named in
-   * `headers`.
+   * Returns the caller on whose behalf tools run. A call gets the credentials of the request, the fields that
+   * its route reads, and the fields named in `headers`.
    */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
@@ -416,7 +423,7 @@ export class McpEndpoint {
   }
 }
 
-/** A signal that never aborts: the members of a batch cannot be subscriptions. */
+/** A signal that never aborts, because the members of a batch cannot be subscriptions. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
@@ -426,7 +433,7 @@ function refused(status: number, error: RpcError, id?: RequestId, dialect: Diale
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
-/** Returns the state of one legacy request without a session. It can ask no questions. */
+/** Returns a session for one legacy request that has none. Its handler can ask no questions. */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
 }
@@ -439,8 +446,8 @@ function isModern({ headers }: HttpRequest, message: Message): boolean {
 }
 
 /**
- * Returns an error if the header field names an unsupported version. Every such request is 400 (2025-06-18,
- * transports, protocol version header).
+ * Returns an error if the field MCP-Protocol-Version names an unsupported version. Every request with such a
+ * field is refused with 400 (2025-06-18, transports, protocol version header).
  */
 function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
@@ -452,7 +459,7 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   });
 }
 
-/** Returns the version that the header field names. It decides the form of errors. */
+/** Returns the version that the field MCP-Protocol-Version names. Errors have the form of this version. */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (
     legacyDialect(headers['mcp-protocol-version']) ??
@@ -460,7 +467,10 @@ function saidDialect({ headers }: HttpRequest): Dialect {
   );
 }
 
-/** Returns the HTTP status for an error. Modern clients read the kind of an error from it. */
+/**
+ * Returns the HTTP status of a response: 404 or 400 for two errors that modern clients recognize by their
+ * status, else 200.
+ */
 function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   if (error === undefined || !isModernRequest) return 200;
   const { code } = error as { readonly code: number };
@@ -478,78 +488,6 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*']
     .map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name))
     .find((named) => named.length > 0);
-  // one accepting range is enough if several match that differ in their parameters
+  // ranges of one type may differ in their parameters: one range with a weight above 0 is enough
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true;
-}
-
-/*
- * The messages of one response over HTTP. They are streamed if progress or log messages precede the result.
- * Otherwise the response is one JSON document.
- */
-
-/** Maximum number of messages that wait for a slow reader. Further notifications are dropped. */
-const MAX_WAITING = 1_000;
-
-/** A queue of messages that is read as a source of events, by one reader. */
-class MessageStream extends FiniteEvents implements AsyncIterableIterator<ServerSentEvent> {
-  readonly #onLeave: () => void;
-  readonly #onStop: () => void;
-  #waiting: string[] = [];
-  #reader: PromiseWithResolvers<IteratorResult<ServerSentEvent, undefined>> | undefined;
-  #isOver = false;
-
-  /**
-   * `onLeave` is called if the reader leaves before the end. `onStop` is called if the server stops, which
-   * waits for the end of the stream as for any response.
-   */
-  constructor(onLeave: () => void, onStop: () => void) {
-    super();
-    this.#onLeave = onLeave;
-    this.#onStop = onStop;
-  }
-
-  /** Adds a request or a notification. */
-  push(message: object): void {
-    if (this.#isOver || (this.#waiting.length >= MAX_WAITING && !('id' in message))) return;
-    this.#give(JSON.stringify(message));
-  }
-
-  /** Ends the stream with its last message, or without one. */
-  end(message: object | undefined): void {
-    if (this.#isOver) return;
-    if (message !== undefined) this.#give(JSON.stringify(message));
-    this.#isOver = true;
-    this.#reader?.resolve({ done: true, value: undefined });
-    this.#reader = undefined;
-  }
-
-  next(): Promise<IteratorResult<ServerSentEvent, undefined>> {
-    const data = this.#waiting.shift();
-    if (data !== undefined) return Promise.resolve({ done: false, value: { event: 'message', data } });
-    if (this.#isOver) return Promise.resolve({ done: true, value: undefined });
-    return (this.#reader = Promise.withResolvers()).promise;
-  }
-
-  return(): Promise<IteratorResult<ServerSentEvent, undefined>> {
-    const wasOver = this.#isOver && this.#waiting.length === 0;
-    this.#waiting = [];
-    this.end(undefined);
-    if (!wasOver) this.#onLeave();
-    return Promise.resolve({ done: true, value: undefined });
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
-  }
-
-  finish(): void {
-    this.#onStop();
-  }
-
-  #give(data: string): void {
-    const reader = this.#reader;
-    this.#reader = undefined;
-    if (reader === undefined) this.#waiting.push(data);
-    else reader.resolve({ done: false, value: { event: 'message', data } });
-  }
 }

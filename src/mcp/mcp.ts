@@ -41,7 +41,7 @@ export interface StdioOptions extends McpServerOptions {
    * SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
    */
   readonly token?: string | undefined;
-  /** Further header fields of every call: `{ 'x-api-key': ... }`. */
+  /** Header fields that every call sends besides: `{ 'x-api-key': ... }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Maximum length of an input line in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxLineBytes?: number | undefined;
@@ -57,7 +57,7 @@ export interface StdioStreams {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Options of a tool call in process. */
+/** Options of `app.mcpCall()`, which calls a tool in this process. */
 export interface McpCallOptions {
   /** Header fields of the request: `{ authorization: 'Bearer ...' }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -80,7 +80,7 @@ export interface McpCallOptions {
     | undefined;
 }
 
-/** An MCP server for one client on one channel. */
+/** An MCP server for one client, over standard input and output or a transport of your own. */
 export class McpServer {
   readonly #app: McpApplication;
   readonly #dispatcher: McpDispatcher;
@@ -112,8 +112,8 @@ export class McpServer {
   }
 
   /**
-   * Opens a conversation over your own transport. `receive()` takes the text of an incoming message; `send`
-   * is called with each outgoing one.
+   * Opens a conversation over your own transport. `send` is called with the text of each outgoing message.
+   * Pass the text of each incoming message to `receive()` of the conversation.
    */
   open(send: (text: string) => void): McpConversation {
     return new McpConversation({ ...this.#deps(), send });
@@ -125,8 +125,8 @@ export class McpServer {
   }
 
   /**
-   * Starts the application, serves until the input ends, then shuts down. Standard output carries only
-   * messages meanwhile: other output goes to standard error.
+   * Starts the application, serves until the input ends, then shuts the application down. While it serves,
+   * standard output carries messages only; other output goes to standard error.
    */
   async serve(streams: StdioStreams = {}): Promise<void> {
     const { input, output, signal } = readOptions('serve()', streams, {
@@ -294,7 +294,7 @@ export type ResourceContext<S> = Context &
 /** The result of a prompt: text as one message of the user, or a list of messages. */
 export type PromptReply = string | readonly PromptMessage[];
 
-/** Prefix of the internal path of each function. */
+/** Prefixes of the internal paths of functions that are tools, prompts or resources. */
 const TOOLS = '/mcp/tools/';
 const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
@@ -308,7 +308,7 @@ export function functionOfTool(handler: (...args: never[]) => unknown): (...args
   return functions.get(handler) ?? handler;
 }
 
-/** The tools, prompts and resources of one application that are functions. */
+/** Tools, prompts and resources that are functions of the application, not routes. */
 export class Toolbox extends Routes {
   readonly #names = new Set<string>();
 

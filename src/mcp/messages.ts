@@ -1,17 +1,16 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: parses and builds messages. The methods are in other files.
+ * JSON-RPC 2.0 as MCP uses it: parses and builds messages.
  *
  * Kinds of messages:
- *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
- *   notification   { jsonrpc, method, params? }         no id; never answered
- *   response       { jsonrpc, id, result | error }      of the client, to a question of the server
- *   anything else  an error, with the id if it is readable
+ *   request        { jsonrpc, id, method, params? }     the id is text or an integer, never null
+ *   notification   { jsonrpc, method, params? }         has no id, and gets no response
+ *   response       { jsonrpc, id, result | error }      comes from the client, to a question of the server
+ *
+ * Anything else is an error, with the id if it is readable.
  */
 import { isRecord } from '../base/options.ts';
 
-/** A JSON object. */
 export type JsonObject = { readonly [name: string]: unknown };
-/** The id of a request. */
 export type RequestId = string | number;
 
 export const PARSE_ERROR = -32_700;
@@ -41,10 +40,11 @@ export interface RpcResponse {
   readonly result?: unknown;
   readonly error?: unknown;
 }
-/** A request. */
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
-/** An error that becomes an error response. If a tool fails, that is a result instead. */
+/**
+ * A JSON-RPC error, which becomes an error response. The failure of a tool is a result instead of an error.
+ */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -56,22 +56,22 @@ export class RpcError extends Error {
   }
 }
 
-/** Returns the error for a message that cannot be handled, whatever its method. */
+/** Returns the error for a message that the protocol does not allow (-32600). */
 export function invalidRequest(problem: string): RpcError {
   return new RpcError(INVALID_REQUEST, problem);
 }
 
 /** Parses a JSON value as a message. Never throws. */
 export function readMessage(value: unknown): Message {
-  if (!isRecord(value)) return invalid(undefined, 'A message is an object');
+  if (!isRecord(value)) return invalid(undefined, 'A message must be an object');
   const id = isRequestId(value['id']) ? value['id'] : undefined;
-  if (value['jsonrpc'] !== '2.0') return invalid(id, 'A message says "jsonrpc": "2.0"');
+  if (value['jsonrpc'] !== '2.0') return invalid(id, 'A message must have "jsonrpc": "2.0"');
   const { method, params } = value;
   if (method === undefined && ('result' in value || 'error' in value))
     return { kind: 'response', id: value['id'], result: value['result'], error: value['error'] };
-  if (typeof method !== 'string') return invalid(id, 'A request says its "method", which is a string');
+  if (typeof method !== 'string') return invalid(id, 'A request must have a "method" that is a string');
   if ('id' in value && id === undefined)
-    return invalid(undefined, 'The "id" of a request is a string or an integer');
+    return invalid(undefined, 'The "id" of a request must be a string or an integer');
   if (params !== undefined && !isRecord(params)) {
     if (id === undefined) return { kind: 'notification', method, params: {} };
     const code = Array.isArray(params) ? INVALID_PARAMS : INVALID_REQUEST;
@@ -86,8 +86,8 @@ function invalid(id: RequestId | undefined, problem: string): Message {
 }
 
 /**
- * Returns the response with an error. Without an id of the request, it has a null id or none, as the version
- * requires.
+ * Returns an error response. If the id of the request is unknown, the response has a null id or none, as the
+ * version requires.
  */
 export function failure(
   id: RequestId | undefined,
@@ -99,20 +99,20 @@ export function failure(
   return dialect?.omitsUnknownIds === true ? { jsonrpc: '2.0', error } : { jsonrpc: '2.0', id: null, error };
 }
 
-/** Returns a notification. */
 export function notification(method: string, params: JsonObject): JsonObject {
   return { jsonrpc: '2.0', method, params };
 }
 
-/** Maximum number of messages in one batch. */
 const MAX_BATCH = 1_000;
 
 /** Returns the error for a batch that is refused as a whole, or undefined. */
 export function batchIssue(values: readonly unknown[], dialect: Dialect | undefined): RpcError | undefined {
   if (dialect?.hasBatches !== true)
-    return invalidRequest('This version has no batches: one message at a time');
-  if (values.length === 0) return invalidRequest('A batch has at least one message');
-  return values.length > MAX_BATCH ? invalidRequest(`A batch has at most ${MAX_BATCH} messages`) : undefined;
+    return invalidRequest('This protocol version has no batches: send one message at a time');
+  if (values.length === 0) return invalidRequest('A batch must have at least one message');
+  return values.length > MAX_BATCH
+    ? invalidRequest(`A batch must have at most ${MAX_BATCH} messages`)
+    : undefined;
 }
 
 function isRequestId(value: unknown): value is RequestId {
@@ -142,8 +142,8 @@ export interface Dialect {
   /** Tools have `title`, `outputSchema` and `structuredContent`: since 2025-06-18. */
   readonly hasStructure: boolean;
   /**
-   * An error about a message without a readable id has no id: since 2025-11-25. Before, its id is null as in
-   * JSON-RPC.
+   * An error response has no id if the id of the message is unreadable: since 2025-11-25. Before, it has the
+   * null id of JSON-RPC.
    */
   readonly omitsUnknownIds: boolean;
 }
@@ -168,19 +168,15 @@ export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
 /** The newest version, used if the client names none. */
 export const NEWEST: Dialect = MODERN[0]!;
-/**
- * The version of a legacy HTTP request without a version field, because that version did not have the field.
- */
+/** Version of a legacy HTTP request without the field MCP-Protocol-Version, which 2025-03-26 did not have. */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 
 /** All supported versions, as error -32022 lists them. */
 export const SUPPORTED: readonly string[] = [...MODERN, ...LEGACY.toReversed()].map(({ version }) => version);
 
-/** Returns the legacy version with this name. */
 export function legacyDialect(version: unknown): Dialect | undefined {
   return LEGACY.find((known) => known.version === version);
 }
-/** Returns the modern version with this name. */
 export function modernDialect(version: unknown): Dialect | undefined {
   return MODERN.find((known) => known.version === version);
 }

@@ -1,11 +1,9 @@
 /**
- * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The endpoint's
- * module is imported when the first message arrives.
+ * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The module of
+ * the endpoint is imported when the first message arrives.
  *
- * The guard protects against cross-site requests and DNS rebinding. It accepts these values and refuses other
- * requests with 403:
- *
- * Accepted values:
+ * The guard protects against cross-site requests and DNS rebinding. It accepts these header fields, and
+ * refuses other requests with 403:
  *   Host     one of `hosts`; else the hosts of TrustedHostMiddleware; else localhost and the loopback addresses
  *   Origin   absent, the endpoint's own, or one of `origins`; outside production also local pages when the host is local
  *
@@ -29,7 +27,7 @@ import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { AllowedOrigins, isOwnOrigin } from '../http/origins.ts';
 import { failure, invalidRequest, NEWEST } from './messages.ts';
-import { readTrustProxy } from '../http/request/proxy.ts';
+import { clientOf, readTrustProxy } from '../http/request/proxy.ts';
 import { JSONResponse } from '../http/response.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { hostnameOf } from '../http/middleware/trusted-host.ts';
@@ -48,6 +46,9 @@ import type {
 } from '../http/contracts.ts';
 import type { Origins } from '../http/origins.ts';
 import type { HttpResponse } from '../http/response.ts';
+
+/** Prefix length of the network that counts as one IPv6 client (RFC 6177 §2). */
+const IPV6_BITS = 64;
 
 /** Options of an MCP endpoint. An option that is `undefined` has its default. */
 export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
@@ -85,6 +86,9 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * claims in `deps`. Without claims, the owner is the `Authorization` field together with the API keys,
    * cookies and sessions that guards read. With the owner '', every client that has the id may use the
    * session, so a client can log in later.
+   *
+   * A client leaves at most 250 requests of sessions and 250 questions open. It counts by this owner, or by its
+   * address while it has no claims and the option is not set.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
@@ -168,13 +172,16 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     sessionSeconds,
     maxBodyBytes,
     principal: principal ?? ((context) => usualPrincipal(context, names)),
+    client: (context) =>
+      (principal === undefined ? subjectOf(context, names) : principal(context)) ||
+      clientOf(context.req.ip, IPV6_BITS),
   };
   let endpoint: Promise<McpEndpoint> | undefined;
   const load = (): Promise<McpEndpoint> =>
     (endpoint ??= import('./http.ts').then(
       ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
       (error: unknown) => {
-        endpoint = undefined; // forgets the failed import, so that the next message tries again
+        endpoint = undefined; // the next message imports the module again
         throw error;
       },
     ));
@@ -265,25 +272,31 @@ class ResourceMetadata extends Schema {
 }
 
 /**
- * Returns the subject of the first claims among the guards, otherwise the credentials that the guards read,
- * or '' without any.
+ * Returns the usual owner of a session: the subject of the first claims among the guards; else the
+ * credentials that the guards read; '' if there are none.
  */
 function usualPrincipal(context: Context, names: readonly string[]): string {
-  for (const name of names) {
-    // the value that a guard has provided
-    const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
-    if (isRecord(value) && typeof value['sub'] === 'string') return `sub ${value['sub']}`;
-  }
+  const subject = subjectOf(context, names);
+  if (subject !== undefined) return subject;
   const { req } = context;
   const all = [req.headers['authorization'], ...credentialsOf(req, req.route?.security ?? [])];
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
+}
+
+/** Returns the subject of the claims that a guard has provided. */
+function subjectOf(context: Context, names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
+    if (isRecord(value) && typeof value['sub'] === 'string') return `sub ${value['sub']}`;
+  }
+  return undefined;
 }
 
 /** Options of the guard. */
 interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;
-  /** The path of the protected resource metadata in this application. */
+  /** Path of the protected resource metadata; undefined without the option `authorization`. */
   readonly metadataPath: string | undefined;
 }
 
@@ -295,7 +308,7 @@ export class McpGuard implements Middleware {
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
   #hasTrustedHosts = false;
-  /** Whether trusted proxies set scheme and host in forwarding fields. */
+  /** Whether the scheme of a request is certain, because `trustProxy` names the proxies that forward it. */
   #knowsScheme = false;
   #isProduction = true;
   #log: SecurityLog | undefined;
@@ -354,8 +367,8 @@ export class McpGuard implements Middleware {
 
 /**
  * Matches the text before the first bearer challenge, and the challenge with its parameters, up to the
- * challenge of another scheme (RFC 9110 §11.6.1). Each character matches in one way only: with two ways, a
- * list of twenty would take 2^20 steps.
+ * challenge of another scheme (RFC 9110 §11.6.1). Each character matches in one way only, so that matching
+ * takes linear time.
  */
 const BEARER =
   /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;

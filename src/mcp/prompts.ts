@@ -10,7 +10,7 @@ import type { ToolContentPart } from './results.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { FieldPlan, TypeNode } from '../schema/schema.ts';
 
-/** One message of a prompt. */
+/** A message of a prompt. */
 export interface PromptMessage {
   readonly role: 'user' | 'assistant';
   readonly content: ToolContentPart;
@@ -30,7 +30,7 @@ export class PlannedPrompt {
       .flatMap(({ plan }) => plan.fields);
   }
 
-  /** Header fields that the prompt's dependencies read. */
+  /** Header fields that the dependencies of the prompt read. */
   get fields(): readonly string[] {
     return headerFieldsOf(this.detail.inputs);
   }
@@ -55,7 +55,7 @@ export class PlannedPrompt {
   }
 
   /**
-   * Returns the request for the prompt.
+   * Returns path and query of the request for the prompt.
    * @throws RpcError for an unknown argument, or one that is not a string
    */
   target(given: JsonObject): string {

@@ -3,9 +3,9 @@
  * model (sampling), its folders (roots).
  *
  * How a question is sent:
- *   legacy   a request precedes the answer; the handler waits for the client's response       SentRequests
- *   modern   the call ends with "input_required"; the client repeats it with the answers,     RepeatedCall
- *            and the handler runs again from its start
+ *   legacy   A request precedes the response to the call. The handler waits for the client's answer: SentRequests.
+ *   modern   The call ends with "input_required". The client repeats it with the answers, and the handler runs again
+ *            from its start: RepeatedCall.
  *
  * Answers of earlier rounds are in `requestState`, which the client sends back. It is encrypted, expires, and
  * is bound to the caller and to the call. Answers are input of the client, so they are validated like
@@ -20,12 +20,11 @@ import { ProtectedValues } from '../http/session/cookie.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { any, compileType } from '../schema/schema.ts';
-import { INVALID_PARAMS, MISSING_CAPABILITY, notification, RpcError } from './messages.ts';
-import type { Clock } from '../base/clock.ts';
+import { INVALID_PARAMS, MISSING_CAPABILITY, RpcError } from './messages.ts';
 import type { Services } from '../http/contracts.ts';
 import type { InputOf, InputShape } from '../routing/di.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
-import type { JsonObject, RpcResponse } from './messages.ts';
+import type { JsonObject } from './messages.ts';
 import type { ToolContentPart } from './results.ts';
 
 /**
@@ -42,7 +41,6 @@ const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
   'sample-tools': { sampling: { tools: {} } },
   roots: { roots: {} },
 };
-/** All abilities. */
 export const ABILITIES: readonly ClientAbility[] = Object.keys(CAPABILITIES) as ClientAbility[];
 
 /** Returns the abilities that a client declares. An empty `elicitation` means forms (2025-11-25, elicitation). */
@@ -60,20 +58,19 @@ export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): Reado
   return abilities;
 }
 
-/** One question, in the terms of the protocol. */
 export interface Question {
   readonly key: string;
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
   readonly params: JsonObject;
   readonly timeoutMs: number;
-  /** Aborts when the handler's request ends. */
+  /** Aborts when the request of the handler ends. */
   readonly signal: AbortSignal;
 }
 
 /** Passes the questions of a handler on to the client of its call. @internal */
 export interface Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
-  /** Keys of the questions of this run of the handler. */
+  /** Keys of the questions that this run of the handler has asked. */
   readonly keys: Set<string>;
   /** Returns the client's result, which is not validated. May throw. */
   ask(question: Question): unknown;
@@ -83,7 +80,9 @@ export interface Asker {
 
 /** Options of every question. */
 export interface QuestionOptions {
-  /** Name of the question, unique in a call. Default: its kind and place, such as `elicit-1`. */
+  /**
+   * Name of the question, unique in a call. Default: its kind and its number in the call, such as `elicit-1`.
+   */
   readonly key?: string | undefined;
   /**
    * Time in milliseconds for the client to answer, 1 ... 86_400_000. Default 300_000. It has no effect with
@@ -108,7 +107,10 @@ export interface RawFormQuestion extends QuestionOptions {
     readonly required?: readonly string[] | undefined;
   };
 }
-/** A page for the user to open, for secrets and payments, which must not pass through the client. */
+/**
+ * A page that the user is asked to open. Use it for secrets and payments, because they must not pass through
+ * the client.
+ */
 export interface UrlQuestion extends QuestionOptions {
   readonly message: string;
   /** Absolute URL. */
@@ -156,8 +158,6 @@ export interface ClientRoot {
 
 /** Maximum number of questions in one run of a handler. */
 const MAX_QUESTIONS = 100;
-/** Maximum number of questions without an answer, over all calls of a process. */
-const MAX_SENT = 1_000;
 const isShape = (value: unknown): boolean => isRecord(value) || typeof value === 'function';
 const ASKING = {
   key: text(),
@@ -294,7 +294,7 @@ export class ToolClient {
     const roots = isRecord(answer) ? answer['roots'] : undefined;
     if (!Array.isArray(roots) || !roots.every((root) => isRecord(root) && typeof root['uri'] === 'string'))
       throw unusable(key);
-    return roots as ClientRoot[]; // checked above
+    return roots as ClientRoot[];
   }
 
   #keyOf(kind: string, wanted: string | undefined): string {
@@ -327,7 +327,7 @@ export class ToolClient {
   }
 }
 
-/** Any JSON value of limited depth. Questions and answers must be serializable. */
+/** Any JSON value of limited depth, as questions and answers must be. */
 const JSON_VALUE = compileType(any);
 
 function mistaken(key: string, issue: string): SvcError {
@@ -340,7 +340,6 @@ function unusable(key: string): HTTPException {
   });
 }
 
-/** The asker of a request that is not a call by MCP. */
 export function noAsker(): Asker {
   return { abilities: new Set(), keys: new Set(), ask: () => undefined };
 }
@@ -382,92 +381,16 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
   return Object.fromEntries(
     Object.entries(all)
       .filter(([keyword]) => KEYWORDS.includes(keyword))
-      .filter(
-        ([keyword]) =>
-          (keyword !== 'format' || FORMATS.has(format)) && (keyword !== 'enum' || type === 'string'),
-      )
+      .filter(([keyword]) => keyword !== 'format' || FORMATS.has(format))
+      .filter(([keyword]) => keyword !== 'enum' || type === 'string')
       .map(([keyword, value]) => [keyword, keyword === 'items' ? item : value] as const),
   );
 }
 
-/* ── legacy: requests to the client, each with its response ── */
-
-/** A request to a client. */
-interface SentQuestion extends Omit<Question, 'key'> {
-  /** Further signals that end the question: the client has left, or the server stops. */
-  readonly ends: readonly AbortSignal[];
-  /** Owner of the session: responses of other clients are ignored. */
-  readonly owner: string;
-  send(message: JsonObject): void;
-}
-
-/** The questions of one endpoint or conversation that have no response yet. */
-export class SentRequests {
-  readonly #clock: Clock;
-  readonly #waiting = new Map<unknown, { readonly owner: string; settle(response: RpcResponse): void }>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** Sends a request, and returns the result of its response. Cancels a request that ends before. */
-  async ask({ owner, method, params, timeoutMs, signal, ends, send }: SentQuestion): Promise<unknown> {
-    const signals = [signal, ...ends];
-    for (const each of signals) each.throwIfAborted();
-    if (this.#waiting.size >= MAX_SENT)
-      throw new HTTPException(503, `Already ${MAX_SENT} questions have no answer: try again later`);
-    const id = `svc-${randomBytes(16).toString('hex')}`;
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const giveUp = (reason: string, error: unknown): void => {
-      send(notification('notifications/cancelled', { requestId: id, reason }));
-      reject(error);
-    };
-    // only signals have this listener
-    const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
-    const timer = this.#clock.after(timeoutMs, () =>
-      giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
-    );
-    for (const each of signals) each.addEventListener('abort', onAbort, { once: true });
-    this.#waiting.set(id, {
-      owner,
-      settle: ({ result, error }) => (error === undefined ? resolve(result) : reject(refusal(error))),
-    });
-    try {
-      send({ jsonrpc: '2.0', id, method, params });
-      return await promise;
-    } finally {
-      timer[Symbol.dispose](); // not `using`: Node.js 22 parses this module before the import ends with its message
-      this.#waiting.delete(id);
-      for (const each of signals) each.removeEventListener('abort', onAbort);
-    }
-  }
-
-  /**
-   * Handles a response of a client. Responses without a request, and those of another client, are ignored.
-   */
-  receive(owner: string, response: RpcResponse): void {
-    const waiting = this.#waiting.get(response.id);
-    if (waiting?.owner === owner) waiting.settle(response);
-  }
-}
-
-/** Returns the reason of a signal that aborts because the server stops. */
-export function stopping(): HTTPException {
-  return unanswered('before the server stopped');
-}
-
-function unanswered(limit: string): HTTPException {
-  return new HTTPException(408, `The client did not answer ${limit}`, { code: 'client_timeout' });
-}
-
-function refusal(error: unknown): HTTPException {
-  const message = isRecord(error) && typeof error['message'] === 'string' ? error['message'] : 'no reason';
-  return new HTTPException(424, `The client refused the question: ${message.slice(0, 200)}`, {
-    code: 'client_refused',
-  });
-}
-
-/** Asks by requests that precede the response to the call. Version 2025-11-25 needs an id for each URL. */
+/**
+ * Sends questions as requests that precede the response to the call. Version 2025-11-25 needs an id for each
+ * URL.
+ */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -491,18 +414,16 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /** Cancels the open questions. Returns undefined: no questions replace the result of the call. */
+  /** Cancels the open questions. Returns undefined, because no questions replace the result of the call. */
   outcome(): undefined {
     this.#ended.abort();
     return undefined;
   }
 }
 
-/* ── modern: calls that are repeated with the answers ── */
-
 /** Time in seconds for a client to answer the questions of one round. */
 const STATE_SECONDS = 3_600;
-/** Maximum length of a state, whose answers may contain images. */
+/** Maximum length of a state in characters. The answers in a state may contain images. */
 const MAX_STATE_CHARACTERS = 4_000_000;
 
 /** Returns the encryption of states. With `authSecret`, every process of the application can decrypt them. */
@@ -510,7 +431,6 @@ export function stateSeal(services: Services | undefined): ProtectedValues {
   return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
 }
 
-/** Dependencies of a repeated call. */
 interface RepeatedDeps {
   readonly capabilities: JsonObject;
   readonly params: JsonObject;
@@ -520,7 +440,7 @@ interface RepeatedDeps {
   seal(): ProtectedValues;
 }
 
-/** Takes answers from the parameters of the call, and collects the questions without an answer. */
+/** Returns answers from the parameters of the call, and collects the questions that have no answer yet. */
 export class RepeatedCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -559,7 +479,7 @@ export class RepeatedCall implements Asker {
   }
 
   /**
-   * Returns the questions without an answer as the result of the call, or undefined.
+   * Returns the questions without an answer as the result of the call; undefined if all have answers.
    * @throws RpcError -32021 when the call was refused because the client lacks a capability
    */
   outcome(isRefused: boolean): JsonObject | undefined {
@@ -577,7 +497,7 @@ export class RepeatedCall implements Asker {
       expiresSeconds: nowSeconds + STATE_SECONDS,
     });
     if (requestState.length > MAX_STATE_CHARACTERS)
-      throw new RpcError(INVALID_PARAMS, 'The answers of this call are too large');
+      throw new RpcError(INVALID_PARAMS, 'The answers to the questions of this call are too large');
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
   }
 
@@ -586,7 +506,10 @@ export class RepeatedCall implements Asker {
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
     // outcome() has written the payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
-    throw new RpcError(INVALID_PARAMS, '"requestState" is invalid, expired, or belongs to another call');
+    throw new RpcError(
+      INVALID_PARAMS,
+      '"requestState" is invalid, expired, or belongs to another call: repeat the call without it',
+    );
   }
 
   #name(): string {

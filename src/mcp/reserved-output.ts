@@ -4,13 +4,11 @@
  *
  * Some loggers write to the descriptor instead of the stream, and child processes inherit it. Child processes
  * do not inherit standard input, because they would consume messages. Node.js cannot exchange a descriptor,
- * so this module replaces the functions that take one.
- *
- * How writes are redirected:
- *   fs.writeSync(1, ...), write, writev, writevSync      write to 2
- *   fs.writeFileSync(1, ...), appendFileSync             write to 2, though text not by writeSync
- *   spawn(..., { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]
- *   new Worker(file), which has functions of its own     --import a module that replaces those of node:fs there
+ * so this module replaces the functions that take one:
+ *   fs.writeSync(1, ...), write, writev, writevSync   write to descriptor 2
+ *   fs.writeFileSync(1, ...), appendFileSync          write to descriptor 2
+ *   spawn(..., { stdio: 'inherit' }) and the like     the child process gets [ 'ignore', 2, 'inherit' ]
+ *   new Worker(file)                                  the worker imports a module that replaces its functions of node:fs
  *
  * Not covered: native code, worker threads created from text (`eval`) or by other worker threads, and
  * processes with flags that workers reject.
@@ -25,7 +23,7 @@ import type { Worker, WorkerOptions } from 'node:worker_threads';
 
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
 const STDIN = 0;
-/** Functions that create processes without ChildProcess. All others use its method spawn(). */
+/** Functions that create processes without the method ChildProcess.spawn(), which all other functions use. */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
 /**
@@ -42,8 +40,8 @@ export function reservedWrite(
 }
 
 /**
- * Redirects all output except messages. Disposing restores the stream. Reserving a stream twice has no
- * further effect.
+ * Redirects all output except messages. Disposing restores the stream. Reserving a reserved stream has no
+ * effect.
  */
 export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
   if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
@@ -83,7 +81,7 @@ function leadDescriptor(from: number, to: number): Disposable {
     const value = function led(this: unknown, ...args: readonly unknown[]): unknown {
       return Reflect.apply(own, this, change(args));
     };
-    // includes the symbol that promisify() looks for
+    // copies all properties of the function, such as the symbol that promisify() looks for
     Object.defineProperties(value, Object.getOwnPropertyDescriptors(own));
     Object.defineProperty(owner, name, { ...before, value });
     undo.push(() => Object.defineProperty(owner, name, before));
@@ -117,8 +115,8 @@ function leadDescriptor(from: number, to: number): Disposable {
 }
 
 /**
- * Returns a class of worker threads that start with `flags`. If a worker rejects inherited flags that are
- * given explicitly, it starts without redirection.
+ * Returns a class of worker threads that start with `flags`. A worker that rejects the flags of this process
+ * starts without `flags`, so its output is not redirected.
  */
 function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker {
   return new Proxy(own, {

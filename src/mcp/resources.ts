@@ -1,9 +1,7 @@
 /**
- * Resources: contents that clients read by a URI.
- *
- * Two kinds:
- *   application   functions that run as requests; their URIs may have parameters
- *   package       the routes that are tools, and the OpenAPI document
+ * Resources: contents that clients read by a URI. Those of the application are functions that run as
+ * requests, and their URIs may have parameters. Those of this package are the routes of the tools, and the
+ * OpenAPI document.
  */
 import { SvcError } from '../base/errors.ts';
 import { defined } from '../base/options.ts';
@@ -48,7 +46,6 @@ export function parametersOf(uri: string): readonly string[] {
   return names;
 }
 
-/** A resource that can be read. */
 export class PlannedResource extends PlannedPrompt {
   readonly uri: string;
   readonly mimeType: string;
@@ -82,7 +79,7 @@ export class PlannedResource extends PlannedPrompt {
         this.#parameters.map((name, index) => [name, decodeURIComponent(found[index + 1]!)] as const),
       );
     } catch {
-      return undefined; // the percent-encoding is invalid
+      return undefined;
     }
   }
 
@@ -101,7 +98,7 @@ export async function contentOf(response: Response, maxBytes: number): Promise<R
   const bytes = new Uint8Array(await response.arrayBuffer());
   if (!response.ok) throw refusalOf(response.status, jsonOf(new TextDecoder().decode(bytes)));
   if (bytes.length > maxBytes)
-    throw new RpcError(INTERNAL_ERROR, `The resource is larger than ${maxBytes} bytes`);
+    throw new RpcError(INTERNAL_ERROR, `The content of the resource is larger than ${maxBytes} bytes`);
   return response.headers.get('content-type') === BYTES_TYPE
     ? { blob: toBase64(bytes) }
     : { text: new TextDecoder().decode(bytes) };

@@ -1,8 +1,6 @@
 /**
- * Converts responses of routes to results of tools.
- *
- * Conversions:
- *   2xx JSON            its text, and `structuredContent` where the version has it
+ * Converts responses of routes to results of tools:
+ *   2xx JSON            its text, and `structuredContent` if the version has it
  *   2xx text, image     content of this type; any other type is an embedded resource in base64
  *   4xx, 5xx            `isError`: a summary that a model can act on, then the problem document
  *   other than JSON     `isError` if the tool has an output schema: clients reject results that do not match it
@@ -104,11 +102,10 @@ const TEXTS =
   /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
 
 /**
- * Content that a handler has built itself. If the version does not have a content type, the client gets it as
+ * Returns the content of a ToolContent. If the version does not have a content type, the client gets it as
  * text.
  */
 function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
-  // ToolContent has written the JSON text
   const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] };
   return {
     content: content.map((part) =>
@@ -177,7 +174,7 @@ async function readBody(response: Response, maxBytes: number): Promise<Buffer | 
   if (response.body === null) return Buffer.alloc(0);
   for await (const chunk of response.body) {
     length += chunk.length;
-    if (length > maxBytes) return undefined; // leaving the loop closes the source
+    if (length > maxBytes) return undefined; // leaving the loop cancels the body
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, length);
@@ -211,11 +208,11 @@ export type ToolContentPart =
 /** The audience of a part, and its priority. */
 export interface ToolAudience {
   readonly audience?: readonly ('user' | 'assistant')[];
-  /** From 0 to 1. */
+  /** Importance of the part, from 0 to 1. */
   readonly priority?: number;
 }
 
-/** Key that marks a reply of ToolContent in the pipeline. @internal */
+/** Media type that marks a ToolContent between handler and tool. @internal */
 const CONTENT_TYPE = 'application/vnd.svc.tool-content+json';
 
 /**

@@ -47,7 +47,7 @@ export interface McpSession {
   readonly abilities: ReadonlySet<ClientAbility>;
 }
 
-/** Context of one request. */
+/** The session of a request, its caller, and the way to its client. */
 export interface Exchange {
   /** Undefined before `initialize`, and for modern requests. */
   readonly session: McpSession | undefined;
@@ -62,9 +62,9 @@ export interface Exchange {
   begin(session: McpSession): void;
   /** Sends a question to the client of a session. Undefined if the client cannot respond. */
   readonly ask?: ((question: Omit<Question, 'key'>) => Promise<unknown>) | undefined;
-  /** The identity that repeated calls must share. Default: none. */
+  /** Identity of the caller. A call that the client repeats with answers must have the same one. */
   readonly principal?: string | undefined;
-  /** Called when a tool requires another access token: see CallDeps. */
+  /** Called when a route asks for another access token: see {@link CallDeps}. */
   readonly challenged?: CallDeps['challenged'];
 }
 
@@ -80,7 +80,7 @@ export interface McpServerOptions {
   readonly resources?: boolean | undefined;
 }
 
-/** The options of every transport. */
+/** Returns the definitions of the options that every transport has, for readOptions(). */
 export function serverOptions(): {
   readonly instructions: OptionKind<string | undefined>;
   readonly pageSize: OptionKind<number>;
@@ -98,7 +98,10 @@ export function serverOptions(): {
 /** The server's options, and whether lists are the same for every client. @internal */
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
-  /** Services of the application. Without them, another process cannot continue a call that asks. */
+  /**
+   * Services of the application, whose secret encrypts the state of calls that ask. Without them, only this
+   * process can continue such a call.
+   */
   readonly services?: Services | undefined;
 }
 
@@ -118,12 +121,10 @@ type Method = (asked: Asked) => JsonObject | Promise<JsonObject>;
 
 const META = 'io.modelcontextprotocol/';
 const VERSION_KEY = `${META}protocolVersion`;
-/** Methods that only modern clients call. */
 const MODERN_ONLY: ReadonlySet<string> = new Set(['server/discover', 'subscriptions/listen']);
 /** Cache lifetime of lists in milliseconds. They change only when the application restarts. */
 const LIST_TTL_MS = 300_000;
 
-/** Handles MCP requests for one application. */
 export class McpDispatcher {
   readonly #app: McpApplication;
   readonly #options: DispatcherOptions;
@@ -165,7 +166,6 @@ export class McpDispatcher {
     return MODERN_ONLY.has(method) || (isRecord(params['_meta']) && VERSION_KEY in params['_meta']);
   }
 
-  /** Returns the version that a modern message names. */
   static versionOf(params: JsonObject): unknown {
     return isRecord(params['_meta']) ? params['_meta'][VERSION_KEY] : undefined;
   }
@@ -176,11 +176,7 @@ export class McpDispatcher {
       return { jsonrpc: '2.0', id: request.id, result: await this.#answer(request, exchange) };
     } catch (error) {
       if (exchange.signal.aborted)
-        return failure(
-          request.id,
-          invalidRequest("a cancelled request's answer is never sent"),
-          exchange.session?.dialect,
-        ); // a cancelled request gets no response
+        return failure(request.id, invalidRequest('The request was cancelled'), exchange.session?.dialect);
       return failure(
         request.id,
         error instanceof RpcError ? error : this.#ownFault(request, error),
@@ -193,7 +189,7 @@ export class McpDispatcher {
     return Toolset.of(this.#app);
   }
 
-  /** The package's resources, and the application's resources without parameters. */
+  /** Resources of this package, and resources of the application without parameters. */
   get #listed(): readonly { definition(dialect: Dialect): object }[] {
     return [...this.#offered, ...this.#tools.resources.filter((known) => !known.isTemplate)];
   }
@@ -292,7 +288,10 @@ export class McpDispatcher {
     return { ttlMs: LIST_TTL_MS, cacheScope: this.#options.cacheScope };
   }
 
-  /** Returns one page of a list. The cursor is valid only for exactly this list. @throws RpcError for an invalid cursor */
+  /**
+   * Returns one page of a list. A cursor is valid for one list of one length.
+   * @throws RpcError for an invalid cursor
+   */
   #list(
     key: string,
     all: readonly { definition(dialect: Dialect): object }[],
@@ -337,7 +336,8 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // the guards of the endpoint decide the principal; the route may have further guards
+    // the principal comes from the guards of the endpoint; the guards of the route may read further
+    // credentials
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       capabilities: meta[`${META}clientCapabilities`] as JsonObject, // readModern() has checked the type
@@ -411,7 +411,9 @@ export class McpDispatcher {
     return contentOf(response, this.#options.maxResultBytes ?? DEFAULT_RESULT_BYTES);
   }
 
-  /** Subscribes to a resource. Resources change only when the application restarts, so no notification will follow. */
+  /**
+   * Accepts a subscription to a resource. The server does not watch resources, so no notification follows.
+   */
   #subscribe({ params: { uri }, dialect }: Asked): JsonObject {
     if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" must be a string');
     this.#resourceOf(uri, dialect);
@@ -438,7 +440,10 @@ export class McpDispatcher {
       typeof argument['name'] !== 'string' ||
       typeof argument['value'] !== 'string'
     )
-      throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } must be objects');
+      throw new RpcError(
+        INVALID_PARAMS,
+        '"ref" must be an object, and "argument" an object { name, value } of strings',
+      );
     const isResource = ref['type'] === 'ref/resource';
     const known = isResource
       ? this.#tools.resources.find(({ uri }) => uri === ref['uri'])
@@ -461,7 +466,10 @@ export class McpDispatcher {
     return {};
   }
 
-  /** Opens a subscription. Lists never change, so the stream only confirms it, and stays open until one side ends it. */
+  /**
+   * Opens a subscription. Lists change only at a restart, so the stream confirms the subscription, and then
+   * stays silent until the client or the server ends it.
+   */
   async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
     if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" must be an object');
     const uris = [wanted['resourceSubscriptions'] ?? []]
@@ -483,7 +491,7 @@ export class McpDispatcher {
   }
 }
 
-/** Returns the name and the arguments of a call. */
+/** Returns the name and the arguments of a call. @throws RpcError -32602 */
 function namedCall({ name, arguments: given = {} }: JsonObject): {
   readonly name: string;
   readonly given: JsonObject;
@@ -521,7 +529,7 @@ export function readModern(
   return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
 }
 
-/** Characters that an HTTP header field may hold. */
+/** The value of a header field: at most 1,024 printable characters. */
 const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
 
 function metaOf({ _meta = {} }: JsonObject): JsonObject {
@@ -552,6 +560,9 @@ function readCursor(cursor: unknown, list: string, length: number): number {
       ? Number(Buffer.from(cursor.split('.', 1)[0]!, 'base64url').toString())
       : Number.NaN;
   if (!Number.isSafeInteger(start) || cursorOf(start, list, length) !== cursor)
-    throw new RpcError(INVALID_PARAMS, 'Invalid cursor');
+    throw new RpcError(
+      INVALID_PARAMS,
+      'The cursor is invalid, or its list has changed: list again without a cursor',
+    );
   return start;
 }

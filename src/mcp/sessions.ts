@@ -1,13 +1,12 @@
 /**
  * Sessions of legacy clients over HTTP. The id is the encrypted state of the session, so a flood of sessions
- * uses no memory. With `authSecret`, every process of the application can read it. A session grants no
+ * uses no memory. With `authSecret`, every process of the application can decrypt it. A session grants no
  * rights: each request has its own credentials.
  *
  * The id:
  *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, owner, 16 random bytes and abilities
  *
- * Only the state of this process is kept in memory: running requests, the log level, and the ids of ended
- * sessions.
+ * Memory has only the state of this process: running requests, the log level, and the ids of ended sessions.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { ringOf } from '../crypto/keys.ts';
@@ -18,7 +17,7 @@ import type { ClientAbility } from './questions.ts';
 import type { McpSession } from './server.ts';
 import type { Services } from '../http/contracts.ts';
 
-/** A session, with the state that only this process has of it. */
+/** A session, with its state in this process. */
 export interface HttpSession extends McpSession {
   readonly id: string;
   /** Abort controllers of requests without a response yet, by id. */
@@ -34,7 +33,6 @@ const NAME = 'mcp';
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');
 
-/** The sessions of one endpoint. */
 export class McpSessions {
   readonly #services: Services;
   readonly #ttlSeconds: number;
@@ -66,7 +64,7 @@ export class McpSessions {
     return this.#keep(id, { dialect, logLevel, abilities });
   }
 
-  /** Returns the session with this id. Returns undefined for an invalid, expired, ended or foreign one. */
+  /** Returns the session with this id; undefined for an invalid, expired, ended or foreign id. */
   find(id: string, principal: string): HttpSession | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;
@@ -75,7 +73,7 @@ export class McpSessions {
       string,
       string,
       (readonly ClientAbility[])?,
-    ]; // begin() has written a record of this form
+    ]; // begin() has written the payload
     const dialect = legacyDialect(version);
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);

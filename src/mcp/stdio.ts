@@ -1,14 +1,10 @@
 /**
- * MCP over standard input and output: one message per line. Standard output carries only messages meanwhile.
- * Output of other code and of child processes goes to standard error. Child processes cannot read standard
- * input.
+ * MCP over standard input and output: one message per line. While it serves, standard output carries messages
+ * only. Output of other code and of child processes goes to standard error. Child processes cannot read
+ * standard input.
  *
- * Path of the messages:
- *   stdin  - LineReader - McpConversation -┬- stdout         slow readers: stdin is not read until they have caught up
- *                                          \- calls
- *
- * The end of the input ends the server: running requests have a few seconds to finish, then the application
- * shuts down.
+ * Standard input is not read while the reader of standard output is slow. The end of the input ends the
+ * server: running requests have a few seconds to finish, then the application shuts down.
  */
 import { isUtf8 } from 'node:buffer';
 import { reservedWrite } from './reserved-output.ts';
@@ -18,18 +14,17 @@ import type { Clock } from '../base/clock.ts';
 import type { Readable, Writable } from 'node:stream';
 import type { ConversationDeps } from './conversation.ts';
 
-/** The streams of the messages. */
 interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly input: Readable;
   readonly output: Writable;
   readonly maxLineBytes: number;
-  /** Time in milliseconds for running requests after the end of the input. */
+  /** Time in milliseconds for running requests to finish after the input has ended. */
   readonly graceMs: number;
   /** Aborting it stops the server, as the end of the input does. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Serves until the input has ended and all its requests have their responses. */
+/** Serves until the input has ended, and its requests have their responses or the time for them is over. */
 export async function serveStdio({
   input,
   output,
@@ -91,31 +86,24 @@ export async function serveStdio({
 
 async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<void> {
   const over = new AbortController();
-  // a timer with a reference keeps the process alive
+  // clock.sleep() keeps the process alive, unlike clock.after()
   await Promise.race([wanted, clock.sleep(ms, over.signal).catch(() => undefined)]);
   over.abort();
 }
 
 /*
- * Splits bytes into lines: takes chunks of any size and returns one text for each line feed.
- *
- * Definition:
- *   line = UTF-8 without its line feed and a carriage return before it; empty lines are left out
- *
- * A line that is too long, or is not UTF-8, is dropped up to its end and reported once.
+ * Splits bytes into lines: one text for each line feed, without the line feed and a carriage return before
+ * it. Empty lines are left out. A line that is too long, or is not UTF-8, is dropped and reported once.
  */
 
-/** Callbacks of a line reader. */
 interface LineHandler {
   onLine(text: string): void;
-  /** Called for a line that cannot be read. */
   onBadLine(problem: 'long' | 'encoding'): void;
 }
 
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
-/** Reads lines from chunks. */
 export class LineReader {
   readonly #maxBytes: number;
   readonly #handler: LineHandler;
@@ -129,7 +117,7 @@ export class LineReader {
     this.#handler = handler;
   }
 
-  /** Takes the next bytes. The caller must not modify them afterwards. */
+  /** Reads the next bytes. The caller must not modify them afterwards. */
   push(chunk: Uint8Array): void {
     let start = 0;
     for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
@@ -140,7 +128,7 @@ export class LineReader {
     if (start < chunk.length) this.#add(chunk.subarray(start));
   }
 
-  /** Ends the input. A last line without a line feed is dropped. */
+  /** Ends the input. The last line needs no line feed. */
   end(): void {
     if (this.#length > 0 || this.#isDropping) this.#endLine();
   }

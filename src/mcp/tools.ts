@@ -1,9 +1,8 @@
 /**
  * Converts compiled routes to tools when the application starts: names, descriptions, hints and schemas.
  *
- * Names:
- *   GET /users/{id:int}            get_users_by_id
- *   POST /users  name: 'addUser'   addUser            the name in the spec; characters that tools do not allow become `_`
+ * The name of a tool is the name in the spec, else made from method and path: `GET /users/{id:int}` is
+ * `get_users_by_id`. Characters that tool names do not allow become `_`.
  */
 import { pathSchema } from '../openapi/inputs.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
@@ -30,7 +29,6 @@ export interface Tool {
   readonly annotations?: ToolHints & { readonly title?: string };
 }
 
-/** A tool that clients call by its name. */
 export class PlannedTool {
   readonly name: string;
   readonly detail: RouteDetail;
@@ -38,7 +36,7 @@ export class PlannedTool {
   readonly isFunction: boolean;
   readonly arguments: ArgumentPlan;
   readonly output: OutputPlan;
-  /** Whether the spec has a description. */
+  /** Whether the spec describes the tool. */
   readonly isDescribed: boolean;
   readonly #title: string | undefined;
   readonly #description: string;
@@ -79,7 +77,6 @@ export class PlannedTool {
   }
 }
 
-/** A tool with its name. */
 interface NamedTool {
   readonly detail: RouteDetail;
   /** The name before duplicates get a number. */
@@ -87,7 +84,10 @@ interface NamedTool {
   readonly name: string;
 }
 
-/** Returns the names of all tools: of routes, then of functions, as declared. Duplicates get a number at the end. Prompts have no name here. */
+/**
+ * Returns the names of all tools: of routes, then of functions, as declared. Duplicates get a number at the
+ * end. Prompts and resources are left out.
+ */
 export function planNames(
   details: readonly RouteDetail[],
   functions: readonly RouteDetail[],
@@ -103,18 +103,15 @@ export function planNames(
   });
 }
 
-/** Whether a function of the application is a prompt. */
 export function isPrompt({ declared: { spec } }: RouteDetail): boolean {
   return spec.tags?.includes('prompt') === true;
 }
 
-/** Whether a function of the application is a resource. */
 export function isResource({ declared: { spec } }: RouteDetail): boolean {
   return spec.tags?.includes('resource') === true;
 }
 
 const MAX_NAME = 128;
-/** Methods of routes that cannot be tools. */
 const NO_TOOLS: ReadonlySet<string> = new Set(['HEAD', 'OPTIONS', 'TRACE', 'CONNECT']);
 
 function isTool({ route, declared: { spec, mount }, isOperation }: RouteDetail): boolean {
@@ -160,15 +157,11 @@ function hintsOf(method: string): ToolHints {
 }
 
 /*
- * The output of a tool, as JSON Schema and as a value: the `response` of a route in the form of a version.
- *
- * Forms by version:
- *   response: User          User                 everywhere since 2025-06-18
- *   response: list(User)    { result: [...] }      2025-06-18 ... 2025-11-25, where it is an object in any case
- *                           [...]                  since 2026-07-28
+ * The output of a tool: the `response` of its route, as JSON Schema and as a value. `response: list(User)` is
+ * { result: [...] } from 2025-06-18 to 2025-11-25, where the output must be an object, and [...] since
+ * 2026-07-28.
  */
 
-/** The output of one tool. */
 class OutputPlan {
   /** The output schema; undefined if the route declares no response. */
   readonly #schema: JsonSchema | undefined;
@@ -218,13 +211,13 @@ class OutputPlan {
 
 const PREFIX = '#/$defs/';
 
-/** Returns the responses of success statuses. */
+/** Returns the types of responses with a success status. */
 function successes(response: RouteSpec['response']): readonly TypeSource[] {
   if (response === undefined) return [];
   if (typeof response === 'function' || response instanceof FieldType) return [response];
   return Object.entries(response)
     .filter(([status]) => Number(status) < 300)
-    .map(([, source]) => source as TypeSource); // `response` is keyed by status here
+    .map(([, source]) => source as TypeSource); // a response that is no single type has types by status
 }
 
 /**
@@ -262,7 +255,6 @@ function inlined(
 /** The part of a request to which an argument belongs. */
 type Part = 'path' | 'query' | 'body' | 'form' | 'whole';
 
-/** One argument. */
 interface Slot {
   readonly argument: string;
   readonly part: Part;
@@ -275,12 +267,10 @@ interface Slot {
 
 /** The parts of a request that are made from arguments. */
 interface RequestInput {
-  /** The path with its query. */
   readonly target: string;
   readonly body: string | URLSearchParams | FormData | undefined;
 }
 
-/** The arguments of one tool. */
 class ArgumentPlan {
   /** The schema of the arguments object; its references point to its `$defs`. */
   readonly schema: JsonSchema;
@@ -290,7 +280,6 @@ class ArgumentPlan {
   readonly #template: ParsedTemplate;
   readonly #slots: readonly Slot[];
   readonly #byName: ReadonlyMap<string, Slot>;
-  /** The kind of body that the route reads. */
   readonly #body: 'json' | 'form' | 'files' | undefined;
 
   constructor(subject: string, template: ParsedTemplate, inputs: RouteInputs) {
@@ -410,7 +399,6 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
     .flatMap(({ plan }) => plan.fields)
     .filter((field) => !field.isReadOnly);
   for (const [name, fields] of Map.groupBy(query, (field) => field.wireName)) {
-    // several dependencies may read one parameter
     add({
       argument: free(name, 'query', taken),
       part: 'query',
@@ -453,7 +441,7 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
   return slots;
 }
 
-/** Returns the fields of a plain object schema that allows no other fields. */
+/** Returns the fields of an object schema that allows no other members; undefined for other types. */
 function membersOf(node: TypeNode): readonly FieldPlan[] | undefined {
   if (node.kind === 'lazy') return membersOf(node.resolve());
   if (node.kind !== 'object') return undefined;
@@ -495,7 +483,7 @@ function fileSchema(field: FieldPlan, schemas: JsonSchemas): JsonSchema {
   return description === undefined ? schema : { ...schema, description };
 }
 
-/** Returns the texts of a value: one for each item of a list, and none if the value is absent. */
+/** Returns the texts of a value: one for each item of a list; an empty text for null. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap((item: unknown) => textsOf(item));
   if (value === null) return [''];

@@ -1,6 +1,6 @@
 /**
- * Responses under `/oauth/*`: no cache stores them, and every error response is an RFC 6749 §5.2 object,
- * `{ error, error_description, request_id }`.
+ * Responses under `/oauth/*`. No cache stores them. Every error response is an object `{ error,
+ * error_description, request_id }` (RFC 6749 §5.2).
  */
 import { HTTPException, statusTitle } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
@@ -18,21 +18,21 @@ function unstored<T extends HttpResponse>(response: T): T {
   return response;
 }
 
-/** Error response of each request as an object, because a middleware may since have compressed the body. */
+/**
+ * Content of the error response of each request. It is kept, because a middleware may have compressed the
+ * body since.
+ */
 const refused = new WeakMap<HttpRequest, Failure>();
 
 /**
- * Returns whether an error is answered in the form of OAuth: an OAuth error, or a mistake of the client.
- * Other errors are logged and rendered as usual.
+ * Returns whether an error is answered as an OAuth error: an OAuthError, or an error of the client. Other
+ * errors are logged and rendered as usual.
  */
 export function isRefusal(error: unknown): error is HTTPException {
   return error instanceof OAuthError || (error instanceof HTTPException && error.status < 500);
 }
 
-/**
- * Returns a handler that answers its own errors in the form of OAuth, whatever exception handlers the
- * application has.
- */
+/** Returns a handler that answers errors as OAuth errors, whatever exception handlers the application has. */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
 ): (context: C) => Promise<HttpResponse> {
@@ -56,7 +56,7 @@ export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
 }
 
 function failureOf(code: string, description: string, req: HttpRequest): Failure {
-  // RFC 6749 §5.2 allows only these characters, and some clients reject others
+  // RFC 6749 §5.2 allows no other characters, and some clients reject them
   return {
     error: code,
     error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'),
@@ -72,14 +72,15 @@ function codeOf(status: number): string {
 }
 
 /**
- * Rewrites every other error response below the plugin's paths into the form of OAuth: 404, 405, 413, 415,
- * 429 and 500, too. Use it outside of all middleware and exception handlers that may create one.
+ * Rewrites every other error response below the plugin's paths as an OAuth error, for example of the statuses
+ * 404, 413 and 500. It has to be outside of all middleware and exception handlers that may create such a
+ * response.
  */
 export class OAuthAnswers implements Middleware {
   readonly #prefix: string;
   readonly #pages: FailurePages | undefined;
 
-  /** `pages`: error pages for browsers. Default: every client gets JSON. */
+  /** `pages`: error pages for browsers. If it is absent, every client gets JSON. */
   constructor(prefix: string, pages?: FailurePages) {
     this.#prefix = `${prefix}/`;
     this.#pages = pages;
@@ -107,7 +108,7 @@ export class OAuthAnswers implements Middleware {
   }
 }
 
-/** Returns the path as the router decodes it. */
+/** Returns the path with its escapes decoded, as the router matches it; an invalid path stays unchanged. */
 function decoded(path: string): string {
   try {
     return path.includes('%') ? decodeURIComponent(path) : path;
@@ -116,12 +117,12 @@ function decoded(path: string): string {
   }
 }
 
-/** Rewrites the body of an error response into the form of OAuth. */
+/** Rewrites the body of an error response as an OAuth error. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // a problem document that http/response.ts has written
+      : {}; // http/response.ts has written this JSON
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);
@@ -129,7 +130,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   return failure;
 }
 
-/** Removes the headers that describe the old body. */
+/** Removes the headers that describe the previous body. */
 function bare(response: HttpResponse): HttpResponse {
   for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified'])
     response.headers.delete(name);

@@ -1,6 +1,4 @@
-/**
- * Puts the parts of the plugin together, once for each application.
- */
+/** Creates the parts of the plugin and connects them, once for each application. */
 import { SvcError } from '../base/errors.ts';
 import { RecordRateLimitStore, MemoryRecordStore } from '../cache/stores.ts';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
@@ -58,7 +56,7 @@ const MAX_RECORDS = 10_000_000;
 const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** The parts of a registered plugin. */
+/** Parts of a plugin that is registered with an application. */
 export interface Registered extends EndpointDeps {
   readonly log: Logger;
   readonly loginEndpoints: LoginEndpoints;
@@ -72,7 +70,7 @@ export interface Registered extends EndpointDeps {
   readonly isPersistent: boolean;
 }
 
-/** Assembles the plugin with these options for an application. */
+/** Creates the parts of the plugin for an application. */
 export function assemble(host: Host, options: ReadOptions, providers: readonly OAuthProvider[]): Registered {
   const { clock, metrics } = host;
   const log = host.log.child('svc_oauth');
@@ -119,7 +117,6 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
   };
 }
 
-/** Creates what the endpoints share. */
 function endpointDeps(
   host: Host,
   options: ReadOptions,
@@ -234,7 +231,8 @@ function allowlistsOf(
 }
 
 /**
- * Returns the secret of the plugin, or else that of the application. If both are given, they must be equal.
+ * Returns the secret of the plugin; without one, that of the application. If both are given, they must be
+ * equal.
  */
 function secretsOf(options: ReadOptions, config: Config): Secrets {
   const own = options.authSecret;
@@ -246,7 +244,8 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
 }
 
 /**
- * Returns the store of the rate limits; undefined for the memory of each process.
+ * Returns the store of the rate limits; undefined if each process counts in its own memory.
+ *
  * @throws SvcError `E_OPTION_RANGE` for `database` without a DatabasePlugin
  */
 function limitStoreOf(
@@ -269,8 +268,8 @@ function limitStoreOf(
 }
 
 /**
- * Returns a function for the record store in a table, or without a database in the memory of this process.
- * The database object changes each time the application starts.
+ * Returns a function for the record store in a table. Without a database it is a store in the memory of this
+ * process. The database object is another one after each start of the application.
  */
 function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): () => RecordStore {
   if (database === undefined) {
@@ -290,9 +289,9 @@ function recordsOf(database: (() => Database) | undefined, clock: Clock, table: 
 }
 
 /**
- * Whether to ignore the access cookie, because a page of another origin may have sent the request.
- * SameSite=Lax covers other sites. This test covers sibling hosts, and browsers without SameSite. A WebSocket
- * opens by GET, but counts as a write.
+ * Returns whether to ignore the access cookie, because a page of another origin may have sent the request.
+ * The attribute SameSite=Lax keeps other sites out. This test keeps out sibling hosts, and covers browsers
+ * without SameSite. A WebSocket opens by GET, but counts as a write.
  */
 function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
   const isRead = SAFE_METHODS.has(req.method) && req.headers['upgrade'] === undefined;

@@ -1,8 +1,8 @@
 /**
- * The audit trail: one event of the logger `svc_oauth` for each step of a login, and the counters beside it.
+ * The audit trail: one event of the logger `svc_oauth` for each step of a login, and counters.
  *
  * It never contains tokens, codes, states, verifiers, cookies or passwords. `sub` is the application's
- * subject, `login_id` the id of the login's row, `ip` the peer's address.
+ * subject, `login_id` the id of the login, `ip` the address of the client.
  */
 import { HTTPException } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -13,11 +13,11 @@ import type { HttpRequest } from '../http/contracts.ts';
 import type { LoginRow } from './tokens/store.ts';
 
 /**
- * Result of a login, as a label of the counter. The set is closed, so that user input never becomes a label.
+ * Result of a login, as a label of the counter. There are no other values, so that user input never becomes a
+ * label.
  */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
-/** The login in an event. */
 type LoginFields = Pick<LoginRow, 'id' | 'provider' | 'sub'>;
 
 /** Writes the audit trail. */
@@ -41,7 +41,7 @@ export class Audit {
   }
 
   loginStarted(req: HttpRequest, provider: string): void {
-    // at debug, because anonymous clients can cause this as often as they like
+    // anonymous clients can start any number of logins, so the level is debug
     this.#log.debug('login_started', { provider, ...fieldsOf(req) });
   }
 
@@ -52,7 +52,6 @@ export class Audit {
     this.#log.info('token_issued', { ...fields, category: 'authn_token_created' });
   }
 
-  /** Records that a logout token of a provider was refused. */
   logoutRefused(req: HttpRequest, provider: string, reason: string): void {
     this.#log.warn('logout_refused', { provider, reason: cut(reason), ...fieldsOf(req) });
   }
@@ -74,8 +73,8 @@ export class Audit {
   }
 
   /**
-   * Records a failed login. `reason` is a fixed word, or text from a provider: it is shortened here, and the
-   * logger escapes it.
+   * Records a failed login. `reason` is a fixed word, or text from a provider, which is shortened here and
+   * escaped by the logger.
    */
   loginFailed(req: HttpRequest, provider: string, outcome: LoginOutcome, reason: string): void {
     this.#logins.add(1, provider, outcome);
@@ -97,8 +96,8 @@ export class Audit {
   }
 
   /**
-   * Records a refused access token: a bound one without a proof of its key, or an unbound one with the scheme
-   * DPoP.
+   * Records a refused access token. It is bound to a key that the request does not prove, or it is unbound
+   * and was sent by the scheme DPoP.
    */
   proofRefused(req: HttpRequest, reason: string): void {
     this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
@@ -110,7 +109,9 @@ export class Audit {
     this.#log.error('token_store_failed', error, fieldsOf(req));
   }
 
-  /** Records a rate limit. Called once a minute for each client and limit. */
+  /**
+   * Records that a client has exceeded a rate limit. It is called once a minute for each client and limit.
+   */
   rateLimited(req: HttpRequest, limit: string, loginId: string | undefined): void {
     this.#log.warn('rate_limited', {
       limit,
@@ -120,7 +121,7 @@ export class Audit {
     });
   }
 
-  /** Records that a page of another origin tried to use the cookies of this one. */
+  /** Records that a page of another origin sent a request with the cookies of this one. */
   foreignPage(req: HttpRequest, reason: string): void {
     this.#refreshes.add(1, 'refused');
     this.#log.warn('token_refused', {
@@ -131,8 +132,8 @@ export class Audit {
   }
 
   /**
-   * Records the reuse of a refresh token. Only the request that ended the login calls this, so there is one
-   * event.
+   * Records the reuse of a refresh token. Only the request that has ended the login calls this method, so
+   * there is one event.
    */
   reuseDetected(req: HttpRequest | undefined, login: LoginFields): void {
     this.#refreshes.add(1, 'reuse');
@@ -180,8 +181,8 @@ export function outcomeOf(error: unknown): LoginOutcome {
 }
 
 /**
- * Errors with which a provider reports a decision of the user, or that the user must log in or consent
- * (OpenID Connect Core §3.1.2.6). They do not count as failures.
+ * Errors of a provider that report a decision of the user, or that the user must log in or consent (OpenID
+ * Connect Core §3.1.2.6). They do not count as failures.
  */
 const OF_USERS = [
   'access_denied',
@@ -191,7 +192,10 @@ const OF_USERS = [
   'account_selection_required',
 ] as const;
 
-/** Whether an error of an authorization response is in OF_USERS. It is passed to the client unchanged. */
+/**
+ * Returns whether an error of a provider reports a decision of the user. Such an error is passed to the
+ * client unchanged.
+ */
 export function isUsersAnswer(error: string): error is (typeof OF_USERS)[number] {
   return (OF_USERS as readonly string[]).includes(error);
 }

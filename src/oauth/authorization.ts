@@ -1,6 +1,6 @@
 /**
- * The start of every flow at a provider: chooses the redirect URI, creates the state, and builds the address
- * of the provider's page.
+ * Starts every login and link at a provider: chooses the redirect URI, creates the state, and builds the
+ * address of the provider's page.
  */
 import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -39,8 +39,9 @@ export class Authorizations {
   }
 
   /**
-   * Creates the state of a login. Returns the address of the provider's page, and the state for the browser's
-   * cookie.
+   * Creates the state of a login. Returns the address of the provider's page, and the state, whose cookie the
+   * response has to set.
+   *
    * @throws OAuthError `invalid_redirect_uri`, `invalid_request`, `invalid_scope`, or when discovery fails
    */
   async begin(
@@ -98,7 +99,6 @@ function checked(provider: OAuthProvider, answer: LoginRequest | undefined): Log
   return { params, scopes: lacksOpenId ? ['openid', ...scopes] : scopes };
 }
 
-/** Calls the provider, and translates its failures into OAuth errors. */
 export async function calling<T>(call: () => Awaitable<T>): Promise<T> {
   try {
     return await call();

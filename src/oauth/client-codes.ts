@@ -1,11 +1,13 @@
 /**
- * One-time codes for native clients and single-page applications: the tokens never stand in a URL.
+ * One-time codes for native clients and single-page applications, so that no token stands in a URL.
  *
- *   client    GET /oauth/login?client_redirect_uri, code_challenge (S256 of its verifier), client_state     in the browser
- *   callback  onUser -> code, 60 s, in the record store -> 303 client_redirect_uri?code&state
- *   client    POST /oauth/token grant_type=authorization_code, code, code_verifier, client_redirect_uri -> tokens
+ * 1. The client opens GET /oauth/login with client_redirect_uri, code_challenge (S256 of its verifier) and
+ * client_state in the browser.
+ * 2. After onUser(), the callback stores the login for 60 seconds, and redirects to client_redirect_uri with
+ * a code for it.
+ * 3. The client sends the code with its verifier to POST /oauth/token, and gets the tokens.
  *
- * The cookie binds the login to one browser until the callback. After that, PKCE of the client does: an
+ * Until the callback, a cookie binds the login to one browser. After that, PKCE of the client binds it: an
  * attacker who intercepts the code cannot exchange it without the verifier (RFC 7636 §1, RFC 8252 §6).
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -19,7 +21,7 @@ import type { Parameters } from './parameters.ts';
 import type { IssuedPair } from './token-responses.ts';
 import type { TokenUser } from './tokens/access.ts';
 
-/** A login that waits for its client to exchange the code. */
+/** A login whose code was not exchanged yet. */
 interface PendingLogin {
   readonly user: TokenUser;
   readonly provider: string;
@@ -31,7 +33,7 @@ interface PendingLogin {
   readonly client: ClientLogin;
 }
 
-/** An exchanged code, and the login that it started. */
+/** Content of the record of an exchanged code. */
 interface UsedCode {
   readonly usedBy: string | null;
 }
@@ -39,7 +41,8 @@ interface UsedCode {
 const CODE_BYTES = 32;
 const TTL_MS = 60_000;
 /**
- * Milliseconds for which a used code is remembered, because its second use ends the login (RFC 6749 §4.1.2).
+ * Time in milliseconds for which an exchanged code is remembered. Its second use within that time ends the
+ * login (RFC 6749 §4.1.2).
  */
 const USED_TTL_MS = 600_000;
 const CODE = /^[\w-]{43}$/;
@@ -55,7 +58,8 @@ export class ClientCodes {
   }
 
   /**
-   * Stores a login, and returns the client's address with a code for it.
+   * Stores a login. Returns the address of the client with a code for the login.
+   *
    * @throws OAuthError `temporarily_unavailable`
    */
   async issue(req: HttpRequest, login: PendingLogin): Promise<string> {
@@ -94,7 +98,8 @@ export class ClientCodes {
     const text = CODE.test(code) ? await records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
-    // a wrong verifier leaves the code valid: otherwise an attacker with the code could prevent the login
+    // a wrong verifier does not use up the code: otherwise an attacker who has only the code could prevent
+    // the login
     if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');
@@ -128,7 +133,6 @@ export class ClientCodes {
   }
 }
 
-/** Reads a record that issue() or exchange() wrote. */
 function pendingOf(text: string): (PendingLogin & { readonly used?: UsedCode }) | undefined {
   const value: unknown = JSON.parse(text);
   return isRecord(value) ? (value as unknown as PendingLogin & { readonly used?: UsedCode }) : undefined;

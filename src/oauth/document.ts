@@ -1,17 +1,16 @@
 /**
- * OpenAPI descriptions of the endpoints. The endpoints parse their parameters by hand, and their error
- * responses have a form of their own, so the document cannot be derived from route declarations.
+ * OpenAPI descriptions of the endpoints. The endpoints parse their parameters without declared schemas, and
+ * have their own form of errors, so the document cannot be derived from the routes.
  */
 import { OAUTH_ERRORS } from './errors.ts';
 
-/** OpenAPI description of one route. */
 interface Described {
   readonly summary: string;
   readonly description: string;
   readonly meta: Readonly<Record<string, unknown>>;
 }
 
-/** Options that change the responses. */
+/** Options of the plugin that the descriptions depend on. */
 interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
@@ -19,7 +18,7 @@ interface DocumentedMode {
   readonly nativeRedirects: readonly string[];
 }
 
-/** The endpoints by name. */
+/** Names of the endpoints: the last segments of their paths. */
 export type EndpointName =
   'login' | 'callback' | 'token' | 'revoke' | 'link' | 'unlink' | 'logout' | 'backchannel-logout';
 
@@ -29,7 +28,7 @@ const THUMBPRINT = { type: 'string', pattern: '^[\\w-]{43}$' } as const;
 const FORM = 'application/x-www-form-urlencoded';
 const REF = '#/components';
 
-/** Summary, description and `meta.openapi` of an endpoint, for one of its methods. */
+/** Returns summary, description and `meta.openapi` of an endpoint, for one of its methods. */
 export function describeEndpoint(
   endpoint: EndpointName,
   method: 'GET' | 'POST',
@@ -53,40 +52,50 @@ const ENDPOINTS: Readonly<
   login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
     summary: 'Begin a login',
     description:
-      'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
+      'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that is valid once.',
     parameters: queries({
       redirect_uri: {
         ...ADDRESS,
         description:
-          'Where the provider sends the browser: one of those that are allowed; may be left out where there is one',
+          'Allowed redirect URI to which the provider sends the browser; it may be omitted if only one is allowed',
       },
-      scope: described('Fewer scopes of the provider than usual, with spaces between them'),
-      login_hint: { ...described('Who is about to log in'), maxLength: 200 },
+      scope: described(
+        'Scopes to request from the provider, separated by spaces: a subset of the configured ones',
+      ),
+      login_hint: {
+        ...described('Hint for the provider about the user, such as an e-mail address'),
+        maxLength: 200,
+      },
       prompt: {
-        ...described('What the provider asks for'),
+        ...described('Whether the provider asks the user to log in, to consent, or to select an account'),
         enum: ['none', 'login', 'consent', 'select_account'],
       },
       ...(nativeRedirects.length > 0 && {
-        client_redirect_uri: described('Where the code for a native client goes'),
-        code_challenge: { ...THUMBPRINT, description: 'S256 of the verifier of the client' },
-        code_challenge_method: { ...described('How it was made'), const: 'S256' },
-        client_state: { ...described('Sent back to the client'), maxLength: 500 },
+        client_redirect_uri: described('Address of the native client that gets the code'),
+        code_challenge: {
+          ...THUMBPRINT,
+          description: 'PKCE challenge of the client: SHA-256 of its verifier in base64url',
+        },
+        code_challenge_method: { ...described('Method of the challenge'), const: 'S256' },
+        client_state: { ...described('Text that the client gets back unchanged'), maxLength: 500 },
       }),
       ...(dpop !== 'off' && {
         dpop_jkt: {
           ...THUMBPRINT,
-          description: 'The thumbprint of the key that the tokens are bound to from the start',
+          description: 'SHA-256 thumbprint of the key to which the tokens are bound from the start',
         },
       }),
       ...(mode === 'cookie' && {
-        return_to: described('Where the browser goes afterwards: a path of this application'),
+        return_to: described('Path of this application to open after the login'),
       }),
     }),
     responses: {
       200: null,
-      302: redirect('To the identity provider'),
+      302: redirect('Redirect to the identity provider'),
       ...(mode === 'cookie' &&
-        errorPath !== undefined && { 303: redirect('The login cannot begin, where pages say so') }),
+        errorPath !== undefined && {
+          303: redirect('Redirect to the error page, because the login cannot begin'),
+        }),
     },
   }),
   callback: ({ mode, nativeRedirects }, method) => ({
@@ -110,14 +119,14 @@ const ENDPOINTS: Readonly<
               },
             },
       ...((mode === 'cookie' || nativeRedirects.length > 0) && {
-        303: redirect('The login has succeeded, or failed where pages say so'),
+        303: redirect('Redirect after a login, or to the error page'),
       }),
     },
   }),
   token: ({ mode, dpop, nativeRedirects }) => ({
     summary: 'Refresh an access token',
     description:
-      'Returns a new pair of tokens for a refresh token (RFC 6749 §6), which is then used up: using it again ends the login.',
+      'Returns new tokens for a refresh token (RFC 6749 §6). The old refresh token is replaced: using it again ends the login.',
     ...(dpop !== 'off' && {
       parameters: [
         {
@@ -140,11 +149,11 @@ const ENDPOINTS: Readonly<
               client_redirect_uri: TEXT,
             }),
         refresh_token: TEXT,
-        scope: described('A part of the scopes, separated by spaces'),
+        scope: described('Subset of the granted scopes, separated by spaces'),
       },
       mode === 'json' && nativeRedirects.length === 0 ? ['refresh_token'] : [],
     ),
-    responses: { 200: answer('The new pair of tokens', refTo('TokenAnswer')), 204: null },
+    responses: { 200: answer('New access token and refresh token', refTo('TokenAnswer')), 204: null },
   }),
   link: ({ mode }) => ({
     summary: 'Link another account',
@@ -159,10 +168,10 @@ const ENDPOINTS: Readonly<
     }),
     responses: {
       200: answer(
-        'The address of the provider, for programs',
+        'Address of the page of the provider, for clients that are not browsers',
         objectOf({ authorization_url: ADDRESS }, ['authorization_url']),
       ),
-      303: redirect('To the identity provider, for browsers'),
+      303: redirect('Redirect to the identity provider, for browsers'),
     },
   }),
   unlink: () => ({
@@ -178,8 +187,10 @@ const ENDPOINTS: Readonly<
     ...(method === 'GET'
       ? {
           parameters: queries({
-            post_logout_redirect_uri: described('Where the provider sends the browser afterwards'),
-            state: described('Sent back there'),
+            post_logout_redirect_uri: described(
+              'Address to which the provider sends the browser after the logout',
+            ),
+            state: described('Text that the address gets back unchanged'),
           }),
         }
       : {
@@ -192,11 +203,11 @@ const ENDPOINTS: Readonly<
       mode === 'json'
         ? {
             200: answer(
-              'The address of the provider',
+              'Address of the logout page of the provider',
               objectOf({ logout_url: { type: ['string', 'null'], format: 'uri' } }, ['logout_url']),
             ),
           }
-        : { 200: null, 303: redirect('To the identity provider') },
+        : { 200: null, 303: redirect('Redirect to the identity provider') },
   }),
   'backchannel-logout': () => ({
     summary: 'Logout by the identity provider',
@@ -226,14 +237,14 @@ const ENDPOINTS: Readonly<
 const CALLBACK = {
   code: described('Code to exchange for tokens of the provider'),
   state: described('State of the login'),
-  error: described('Why there is no code'),
-  error_description: described('Description for people'),
+  error: described('Error code of the provider, in place of a code'),
+  error_description: described('Description of the error'),
   iss: described('Issuer of the provider (RFC 9207)'),
 };
 
 /**
- * Error responses, which all have the form of OAuth. Null removes a response that would be derived from the
- * route.
+ * Error responses, which all have the form of OAuth. Null removes a response that the document would derive
+ * from the route.
  */
 const REFUSALS = {
   400: null,
@@ -274,7 +285,7 @@ function componentsOf({ mode, dpop }: DocumentedMode): object {
     schemas: {
       OAuthError: {
         ...objectOf(failure, Object.keys(failure)),
-        description: 'Why a request of OAuth failed (RFC 6749 §5.2)',
+        description: 'Error response (RFC 6749 §5.2)',
       },
       TokenAnswer: {
         ...objectOf(members, Object.keys(members)),
@@ -297,7 +308,7 @@ function described(description: string): DescribedSchema {
   return { ...TEXT, description };
 }
 
-/** Returns query parameters by their schemas, whose descriptions become those of the parameters. */
+/** Returns query parameters. The description of each schema becomes that of its parameter. */
 function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
   return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
     name,
@@ -310,7 +321,12 @@ function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
 function redirect(description: string): object {
   return {
     description,
-    headers: { Location: { description: 'Where to', schema: { type: 'string', format: 'uri-reference' } } },
+    headers: {
+      Location: {
+        description: 'Address of the redirect',
+        schema: { type: 'string', format: 'uri-reference' },
+      },
+    },
   };
 }
 

@@ -1,6 +1,4 @@
-/**
- * The parts of the plugin that its endpoints share.
- */
+/** Parts of the plugin that several endpoints use. */
 import type { Env } from '../base/config.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Authorizations } from './authorization.ts';
@@ -23,7 +21,7 @@ export interface EndpointDeps extends LoginsDeps {
   readonly states: LoginStates;
   readonly authorizations: Authorizations;
   readonly logins: Logins;
-  /** Origins whose pages may send requests that cookies authenticate. */
+  /** Origins whose pages may send requests that are authenticated by cookies. */
   readonly ownPages: OwnPages;
   /** Defined in cookie mode. */
   readonly cookies: TokenCookies | undefined;

@@ -1,6 +1,6 @@
 /**
- * Errors under `/oauth/*`, sent as RFC 6749 §5.2 objects. A code never changes its meaning. The description
- * reveals no secret, and is the same for tokens that are invalid for different reasons.
+ * Errors under `/oauth/*`, which are sent as objects of RFC 6749 §5.2. The meaning of a code never changes.
+ * Descriptions reveal no secret. Tokens that are invalid for different reasons get the same description.
  */
 import { HTTPException } from '../base/errors.ts';
 
@@ -34,7 +34,7 @@ export type OAuthErrorCode =
 
 const ASK = 'The provider has to ask the user: log in again, without prompt=none';
 
-/** Every code with its status, and the remedy for the client or operator. */
+/** Status and description of each code. The description names the remedy for the client or operator. */
 export const OAUTH_ERRORS: Readonly<
   Record<OAuthErrorCode, { readonly status: number; readonly description: string }>
 > = {
@@ -45,13 +45,13 @@ export const OAUTH_ERRORS: Readonly<
   interaction_required: { status: 400, description: ASK },
   invalid_dpop_proof: { status: 400, description: 'The DPoP proof is missing or not valid for this request' },
   invalid_grant: { status: 400, description: 'The refresh token is no longer valid: log in again' },
-  invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of those that are allowed' },
+  invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of the allowed ones' },
   invalid_request: { status: 400, description: 'A parameter is missing, malformed, or repeated' },
-  invalid_scope: { status: 400, description: 'The scope asked for exceeds what was granted at login' },
+  invalid_scope: { status: 400, description: 'The requested scope exceeds what was granted at login' },
   invalid_state: { status: 400, description: 'The login has expired or was used already: start again' },
   issuer_mismatch: {
     status: 400,
-    description: 'The response comes from another identity provider than the one that the login began at',
+    description: 'The response comes from another identity provider than the one of the login',
   },
   last_login_method: {
     status: 409,
@@ -74,10 +74,13 @@ export const OAUTH_ERRORS: Readonly<
     description: 'The service is not available right now: try again in a moment',
   },
   unsupported_grant_type: { status: 400, description: 'The grant_type must be refresh_token, or be omitted' },
-  use_dpop_nonce: { status: 400, description: 'The DPoP proof needs the nonce of the field DPoP-Nonce' },
+  use_dpop_nonce: {
+    status: 400,
+    description: 'The DPoP proof needs the nonce in the field DPoP-Nonce of this response',
+  },
 };
 
-/** Details of an {@link OAuthError}. */
+/** Options of an {@link OAuthError}. */
 export interface OAuthErrorOptions {
   /** Replaces the default description of the code. Clients see it. */
   readonly description?: string | undefined;
@@ -89,7 +92,7 @@ export interface OAuthErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Stops a request under `/oauth/*` with an error response. */
+/** Ends a request under `/oauth/*` with an error response. */
 export class OAuthError extends HTTPException {
   declare readonly code: OAuthErrorCode;
   readonly description: string;

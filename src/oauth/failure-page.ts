@@ -1,6 +1,6 @@
 /**
- * Error pages of cookie mode: a page for browsers, or a redirect to a page of the application. Programs,
- * which do not accept HTML, get the JSON of answers.ts.
+ * Error pages of cookie mode. A browser gets a page, or is redirected to a page of the application. Programs,
+ * which do not accept HTML, get JSON (answers.ts).
  */
 import { hash, randomBytes } from 'node:crypto';
 import { escapeHtml } from '../base/html.ts';
@@ -9,7 +9,7 @@ import { pageOf, policyOf } from './page.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** An error response as an object, for JSON and for a page. */
+/** Content of an error response, for JSON and for a page. */
 export interface Failure {
   readonly error: string;
   readonly error_description: string;
@@ -21,10 +21,7 @@ const STYLE =
   '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}a{color:#93c5fd}small{color:#d0d5dd}}';
 const POLICY = policyOf(`style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`, "'none'");
 
-/**
- * Matches `text/html` in `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). Programs do not send it by
- * default.
- */
+/** Matches `text/html` in the field `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). */
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
 
 /** Returns whether a request accepts HTML, as browsers do for a page or a form. */
@@ -40,7 +37,7 @@ export class FailurePages {
 
   /**
    * `errorPath`: local path to redirect to, with `error` and `request_id` in its query. `redirectUris`: the
-   * allowlist.
+   * option `allowedRedirectUris`.
    */
   constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
     this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback|link|unlink|logout)$`);
@@ -48,7 +45,7 @@ export class FailurePages {
     this.#redirectUris = redirectUris;
   }
 
-  /** Whether a browser sent this request to one of the routes with pages. */
+  /** Returns whether a browser has sent this request, and its route has error pages. */
   areFor(req: HttpRequest): boolean {
     return req.route !== undefined && this.#routes.test(req.path) && wantsHtml(req);
   }
@@ -63,8 +60,8 @@ export class FailurePages {
   }
 
   /**
-   * Returns the path that starts this login again; undefined if it is unknown. With several redirect URIs,
-   * the login names the one with the path of this callback.
+   * Returns the path that starts the failed login again; undefined if no redirect URI fits it. With several
+   * entries in the list, the path names the entry with the path of this callback.
    */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');
@@ -107,12 +104,12 @@ function showPage(
 }
 
 /*
- * A page that posts a form again. With `response_mode=form_post`, the provider's page makes the browser post
- * the response. The browser does not send our cookie with that cross-site request, but with one from our own
- * page.
+ * A page that posts a form again. With `response_mode=form_post`, a page of the provider makes the browser
+ * post its response to the callback. Browsers send no SameSite cookie with such a cross-site request. They
+ * send it when a page of this origin posts the same form.
  */
 
-/** Parameters of a callback; no others are posted again. */
+/** Parameters of a callback that are posted again; all others are dropped. */
 const FIELDS = [
   'code',
   'state',
@@ -124,7 +121,7 @@ const FIELDS = [
   'user',
 ] as const;
 
-/** Returns a page for a form that came without its cookie. Works without scripts, by a button. */
+/** Returns a page that posts a form again. A script submits it; without scripts a button does. */
 export function repostPage(form: FormFields): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) =>

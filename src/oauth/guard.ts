@@ -1,7 +1,7 @@
 /**
- * Rate limits and audit log of every endpoint.
+ * Rate limits and audit log of all endpoints.
  *
- * Also checks whether a page of this origin sent a request that cookies authenticate.
+ * Also checks that a page of this origin has sent a request that cookies authenticate.
  */
 import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
@@ -29,7 +29,9 @@ interface EndpointGuardDeps {
 /** Limits and audit trail of the endpoints. */
 export class EndpointGuard {
   readonly #deps: EndpointGuardDeps;
-  /** Limits the audit events about exceeded limits to one a minute for each client and limit. */
+  /**
+   * Counts the audit events about exceeded limits, so that there is one a minute for each client and limit.
+   */
   readonly #reported: MemoryRateLimitStore;
 
   constructor(deps: EndpointGuardDeps) {
@@ -58,7 +60,7 @@ export class EndpointGuard {
       );
   }
 
-  /** Runs a step of any other request, and logs a database failure. */
+  /** Runs a step of a request that is not a login, and logs a failure of the database. */
   async watched<T>(req: HttpRequest, run: () => Promise<T>): Promise<T> {
     try {
       return await run();
@@ -68,13 +70,13 @@ export class EndpointGuard {
     }
   }
 
-  /** Logs a database failure for the operator. */
+  /** Logs an error if a store has caused it. */
   noteStore(req: HttpRequest, error: unknown): void {
     if (error instanceof OAuthError && error.reason === 'store')
       this.#deps.audit.storeFailed(req, error.cause);
   }
 
-  /** Counts a request against a limit. @throws TooManyRequests */
+  /** Counts a request for a limit. @throws TooManyRequests */
   async take(limit: keyof EndpointLimits, req: HttpRequest, loginId?: string): Promise<void> {
     try {
       await this.#deps.limits[limit]?.take(req, loginId);
@@ -90,8 +92,8 @@ export class EndpointGuard {
 }
 
 /**
- * Returns why a request may come from a page of another origin; undefined for one of this origin. With
- * `isByCookie`, a header must prove that it does not.
+ * Returns why a request may come from a page of another origin; undefined for a page of this origin. With
+ * `isByCookie`, a request without the fields `Origin` and `Sec-Fetch-Site` is refused, too.
  */
 export function pageIssue(
   req: HttpRequest,

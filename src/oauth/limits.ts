@@ -1,6 +1,6 @@
 /**
  * Rate limits of the endpoints. An IPv6 client counts as its /64 network (RFC 6177 §2). All clients of one
- * /48, which one site gets, share ten times the limit: rotating addresses within it does not help.
+ * /48 network, which one site gets, share ten times the limit, so rotating addresses within it does not help.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -8,34 +8,34 @@ import type { OptionKind } from '../base/options.ts';
 import type { RateLimitStore } from '../cache/stores.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** Requests a minute for each limit. `false` disables a limit. */
+/** Limits in requests a minute. `false` disables a limit. */
 export interface OAuthLimits {
-  /** Logins started, by client address. Default 20. */
+  /** Starts of logins from one client address. Default 20. */
   readonly login?: number | false | undefined;
-  /** Callbacks, by client address. Default 20. */
+  /** Callbacks from one client address. Default 20. */
   readonly callback?: number | false | undefined;
-  /** Refreshes by login, and separately revocations by login. Default 60. */
+  /** Refreshes of one login, and separately revocations of one login. Default 60. */
   readonly token?: number | false | undefined;
-  /** Invalid refresh tokens, by client address. Default 600. */
+  /** Invalid refresh tokens from one client address. Default 600. */
   readonly forged?: number | false | undefined;
   /**
-   * Store of the counters: a store that processes share, or `database`, the plugin's. Default: the memory of
-   * each process.
+   * Store of the counters: one that processes share, or `database` for the database of the plugin. Default:
+   * the memory of each process.
    */
   readonly store?: RateLimitStore | 'database' | undefined;
 }
 
-/** Prefix length of one site's IPv6 network. */
+/** Length in bits of the network that one site gets. */
 export const SITE_BITS = 48;
 const SITE_FACTOR = 10;
 const MAX_PER_MINUTE = 1_000_000;
 
-/** One limit, by address or by a key. */
+/** A limit by the client's address or by another key. */
 class EndpointLimit {
   readonly #client: RateLimiter;
   readonly #site: RateLimiter;
 
-  /** `store`: undefined for the memory of this process. */
+  /** `store`: undefined counts in the memory of this process. */
   constructor(name: string, perMinute: number, store: RateLimitStore | undefined) {
     this.#client = new RateLimiter({ name, perMinute, store });
     this.#site = new RateLimiter({
@@ -47,7 +47,8 @@ class EndpointLimit {
   }
 
   /**
-   * Counts a request. `key`: what is limited, by default the address of the client.
+   * Counts a request. `key`: the login that is limited; undefined limits the client's address.
+   *
    * @throws TooManyRequests
    */
   async take(req: HttpRequest, key: string | undefined): Promise<void> {
@@ -56,11 +57,11 @@ class EndpointLimit {
   }
 }
 
-/** Limits of the endpoints; undefined for a limit that is off. */
+/** Limits of the endpoints. A limit that is off is undefined. */
 export interface EndpointLimits extends Readonly<
   Record<Exclude<keyof OAuthLimits, 'store'>, EndpointLimit | undefined>
 > {
-  /** Revocations, by login. */
+  /** Revocations of one login. */
   readonly revoke: EndpointLimit | undefined;
 }
 

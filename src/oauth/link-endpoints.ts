@@ -1,12 +1,15 @@
 /**
  * Account linking: a logged-in user adds an identity at another provider, or removes one.
  *
- *   POST /oauth/{provider}/link     user identified -> state that names the subject, sealed -> to the provider
- *   callback                        same user still logged in? -> onLink(sub, provider, info): no login, no tokens
- *   POST /oauth/{provider}/unlink   onUnlink(sub, provider) -> tokens of the provider forgotten, other logins by it ended
+ * - POST /oauth/{provider}/link seals the subject of the user in a state, and sends the browser to the
+ * provider.
+ * - The callback calls onLink(sub, provider, info), if the same user is still logged in. It starts no login,
+ * and issues no tokens.
+ * - POST /oauth/{provider}/unlink calls onUnlink(sub, provider), deletes the provider's tokens, and ends
+ * other logins by that provider.
  *
- * Only POST, and with cookies only from a page of this origin. Otherwise an attacker could link an own
- * identity to the user's account.
+ * Both routes take only POST. With cookies they accept only pages of this origin. Otherwise an attacker could
+ * link his own identity to the user's account.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
@@ -36,8 +39,8 @@ export class LinkEndpoints {
   }
 
   /**
-   * `POST /oauth/{provider}/link`: redirects browsers to the provider; other clients get its address as
-   * `authorization_url`.
+   * Handles `POST /oauth/{provider}/link`. Browsers are redirected to the provider. Other clients get its
+   * address as `authorization_url`.
    */
   async link(
     req: HttpRequest,
@@ -86,7 +89,10 @@ export class LinkEndpoints {
       : new JSONResponse({ linked: provider });
   }
 
-  /** `POST /oauth/{provider}/unlink`: answers 204, or redirects browsers to `return_to` or `afterLogin`. */
+  /**
+   * Handles `POST /oauth/{provider}/unlink`: answers 204, or redirects browsers to `return_to` or
+   * `afterLogin`.
+   */
   async unlink(
     req: HttpRequest,
     { provider: { name } }: ConnectedProvider,
@@ -97,11 +103,11 @@ export class LinkEndpoints {
       const { sub, loginId } = this.#userOf(req, claims);
       await guard.take('login', req);
       const returnTo = returnToOf(await bodyParameters(req));
-      // without the hook, this route does not exist
+      // the route exists only with the hook
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // end other logins through the removed identity: they may be those of its owner
+      // other logins by the removed identity may be those of its real owner
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
@@ -112,7 +118,8 @@ export class LinkEndpoints {
   }
 
   /**
-   * Returns the user of the access token, or else of the session.
+   * Returns the user of the access token; without one, that of the session.
+   *
    * @throws OAuthError `login_required` 401, `invalid_request` 403
    */
   #userOf(req: HttpRequest, claims: Claims | undefined): LinkingUser {
@@ -130,7 +137,10 @@ export class LinkEndpoints {
     return { sub, loginId: typeof loginId === 'string' ? loginId : null };
   }
 
-  /** Throws if the user has logged out since, or another user has logged in with this browser. */
+  /**
+   * Checks that the user is still logged in, and that no other user has logged in with this browser. @throws
+   * OAuthError `access_denied`
+   */
   async #assertStillThere(req: HttpRequest, { sub, loginId }: LinkingUser, startedAt: number): Promise<void> {
     const { store, clock, options } = this.#deps;
     const row = loginId === null ? undefined : await store.findLogin(loginId);
@@ -142,7 +152,10 @@ export class LinkEndpoints {
   }
 }
 
-/** Returns whether a hook agrees. A 4xx exception also means no; its message is not sent to the client. */
+/**
+ * Returns whether a hook agrees. An exception with a 4xx status counts as no; its message is not sent to the
+ * client.
+ */
 async function isAgreed(ask: () => Awaitable<boolean | void>): Promise<boolean> {
   try {
     return (await ask()) !== false;

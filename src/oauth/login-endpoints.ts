@@ -1,8 +1,9 @@
 /**
- * Handlers of `/oauth/login` and `/oauth/callback`:
+ * Handlers of `/oauth/login` and `/oauth/callback`.
  *
- *   login     redirect URI allowed? -> state, cookie -> to the provider, with a PKCE challenge
- *   callback  state used (once, in this browser) -> issuer -> code exchanged -> user read -> onUser -> login stored -> tokens
+ * The login checks the redirect URI, creates a state and its cookie, and redirects to the provider with a
+ * PKCE challenge. The callback uses the state once, in the same browser, and checks the issuer. Then it
+ * exchanges the code, reads the user, calls onUser(), stores the login, and returns tokens.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, RedirectResponse } from '../http/response.ts';
@@ -43,8 +44,8 @@ export class LoginEndpoints {
   }
 
   /**
-   * `GET /oauth/login?redirect_uri=...`: redirects to the provider. HEAD requests and prefetches start no
-   * login.
+   * Handles `GET /oauth/login?redirect_uri=...`: redirects to the provider. HEAD requests and prefetches
+   * start no login.
    */
   async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
@@ -52,8 +53,8 @@ export class LoginEndpoints {
   }
 
   /**
-   * `GET /oauth/callback?code=...&state=...`, or POST for providers that respond with a form: completes the
-   * login.
+   * Handles `GET /oauth/callback?code=...&state=...`, and POST for providers that respond with a form:
+   * completes the login.
    */
   async callback(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
@@ -143,7 +144,7 @@ export class LoginEndpoints {
         verifier,
         nonce: provider.scopes.includes('openid') ? nonce : undefined,
         postedUser: answer.postedUser,
-        signal: req.signal, // a response without an error has a code
+        signal: req.signal,
       }),
     );
     const { info } = identified;
@@ -177,13 +178,16 @@ export class LoginEndpoints {
     return responses.of(req, pair, begun.returnTo ?? options.afterLogin);
   }
 
-  /** Redirects to the address of the native client with the error (RFC 6749 §4.1.2.1). */
+  /** Redirects to the native client with the error (RFC 6749 §4.1.2.1). */
   #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
     const code = error instanceof OAuthError ? error.code : 'server_error';
     return new RedirectResponse(this.#deps.codes.addressOf(client, { error: code }), { status: 303 });
   }
 
-  /** Returns the thumbprint of the key to which the login is bound from its first token (RFC 9449 §10). */
+  /**
+   * Returns the thumbprint of the key to which the login is bound from its first token (RFC 9449 §10).
+   * @throws OAuthError `invalid_request`
+   */
   #keyThumbprintOf(given: string | undefined): string | null {
     if (given === undefined) return null;
     if (this.#deps.dpop === undefined || !/^[\w-]{43}$/.test(given))

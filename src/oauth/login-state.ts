@@ -1,12 +1,16 @@
 /**
- * Login states: created when a login starts, kept by the browser that started it, used once.
+ * Login states. A state is created when a login starts, kept by the browser that has started it, and used
+ * once.
  *
- *   state     key id, second, 32 random bytes, tag: in the URL. The tag identifies our own states without a look-up
- *   cookie    the parameters of the login, sealed (AES-256-GCM) for this state alone; one cookie for each login
- *   verifier  derived from state and key, like the nonce: stored nowhere
+ * - The state is in the URL: key id, second of its creation, 32 random bytes, tag. The tag shows without a
+ * look-up that this application has created it.
+ * - A cookie for each login contains the parameters of the login. It is sealed (AES-256-GCM), and belongs to
+ * one state.
+ * - Verifier and nonce are derived from the state and a key, and stored nowhere.
  *
- * The server stores nothing when a login starts, so a flood of logins cannot evict any. The callback records
- * that a state was used. A state that arrives from another browser stays valid in its own browser.
+ * The server stores nothing when a login starts, so that many started logins cannot evict others. The
+ * callback stores that a state was used. If a state comes from another browser, it remains valid in its own
+ * browser.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -22,19 +26,19 @@ import type { HttpRequest, SessionKey } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { SingleUse } from './single-use.ts';
 
-/** The user who is about to link another identity. */
+/** User who is about to link another identity. */
 export interface LinkingUser {
   readonly sub: string;
-  /** The login of the user's access token; null when a session identified the user. */
+  /** Id of the login that the user's access token belongs to. Null: a session identified the user. */
   readonly loginId: string | null;
 }
 
-/** The native client that gets a code at the end of a login instead of tokens. */
+/** Native client that gets a code instead of tokens at the end of a login. */
 export interface ClientLogin {
   readonly redirectUri: string;
-  /** S256 of the client's verifier (RFC 7636 §4.2). */
+  /** PKCE challenge of the client by the method S256 (RFC 7636 §4.2). */
   readonly challenge: string;
-  /** Returned to the client unchanged. */
+  /** Text that the client gets back unchanged. */
   readonly state: string | null;
 }
 
@@ -44,48 +48,51 @@ export interface BegunLogin {
   readonly redirectUri: string;
   /** Local path to open after the login, in cookie mode. */
   readonly returnTo: string | null;
-  /** Scopes requested from the provider; null: the configured ones. */
+  /** Scopes to request from the provider. Null: those of its configuration. */
   readonly scopes: readonly string[] | null;
-  /** Key that the tokens are bound to from the start (RFC 9449 §10). */
+  /** Thumbprint of the key that the tokens are bound to from the start (RFC 9449 §10). Null: not bound. */
   readonly keyThumbprint: string | null;
-  /** Native client. Null: the callback responds to the browser. */
+  /** Native client. Null: the browser itself logs in. */
   readonly client: ClientLogin | null;
-  /** User who links an identity. Null: this is a login. */
+  /** User who links an identity. Null: the user logs in. */
   readonly link: LinkingUser | null;
 }
 
-/** Values for the provider's URL, and the cookie for the browser. */
+/** A started login: values for the provider's URL, and the cookie for the browser. */
 export interface Begun {
   readonly state: string;
   readonly challenge: string;
   readonly nonce: string;
-  /** Adds the cookie of this login to the response, and removes the oldest beyond the limit. */
+  /** Sets the cookie of this login. Deletes the oldest login cookies beyond the limits. */
   remember(response: HttpResponse): void;
 }
 
 /** A login whose state the callback has accepted. */
 export interface ReturnedLogin {
   readonly login: BegunLogin;
-  /** Time of the start, in microseconds. */
+  /** Time at which the login has started, in microseconds since the epoch. */
   readonly startedAt: number;
   readonly verifier: string;
   readonly nonce: string;
 }
 
-/** The content of the cookie of a login. */
+/** Content of the cookie of a login. */
 interface SealedLogin extends BegunLogin {
   readonly startedAt: number;
 }
 
 const COOKIE = 'svc_oauth_';
-/** Maximum number of concurrent logins of one browser, for example in several tabs. */
+/** Maximum number of unfinished logins of one browser, for example in several tabs. */
 const MAX_PENDING = 8;
-/** Maximum length of all login cookies together, because all headers of a request have at most 16 KiB. */
+/** Maximum length of all login cookies together in characters. All headers of a request may have 16 KiB. */
 const MAX_PENDING_CHARACTERS = 6_144;
 const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;
 const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
-/** Used states are remembered this long after they have expired, because clocks differ. */
+/**
+ * Time in milliseconds for which a used state is remembered after its expiry, because the clocks of hosts
+ * differ.
+ */
 const MARGIN_MS = 60_000;
 
 /** Dependencies of {@link LoginStates}. */
@@ -93,7 +100,7 @@ interface LoginStatesDeps {
   readonly used: SingleUse;
   readonly clock: Clock;
   readonly env: Env;
-  /** Keys of the application. The keys for tags, verifiers and cookies are derived from them. */
+  /** Keys of the application, from which the keys for tags, verifiers and cookies are derived. */
   readonly keys: Keyring;
   readonly ttlSeconds: number;
 }
@@ -136,7 +143,8 @@ export class LoginStates {
   }
 
   /**
-   * Uses a state up. Of several requests with the same state, one succeeds.
+   * Marks a state as used, and returns its login. Of several requests with the same state, one succeeds.
+   *
    * @throws OAuthError `invalid_state`, `state_browser_mismatch`
    */
   async take(req: HttpRequest, state: string, provider: string): Promise<ReturnedLogin> {
@@ -170,8 +178,9 @@ export class LoginStates {
   }
 
   /**
-   * Returns the key that signed a state.
-   * @throws OAuthError `invalid_state` for a state that is foreign or too old
+   * Returns the key that has signed a state.
+   *
+   * @throws OAuthError `invalid_state` for a state that was not created here or has expired
    */
   #keyOf(state: string): KeyObject {
     const parts = STATE.exec(state);
@@ -193,14 +202,11 @@ export class LoginStates {
     if (text === undefined) return 'no_cookie';
     const read = this.#cookies.read(stateHash, text, this.#deps.clock.nowMs() / 1_000);
     if (read.kind === 'refused') return 'other_browser';
-    const login: unknown = JSON.parse(read.payload); // authentic, so begin() has written this JSON
+    const login: unknown = JSON.parse(read.payload); // the cookie is authentic, so begin() has written this JSON
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /**
-   * Returns the names of the oldest login cookies, which must be removed so that their number and size stay
-   * within the limits.
-   */
+  /** Returns the names of the oldest login cookies that exceed the limits of number and size. */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#deps.env).name;
     const pending = Object.entries(req.cookies)
@@ -218,7 +224,7 @@ export class LoginStates {
 }
 
 /**
- * Returns the time at which a sealed value was created. Any other text gives 0, so that it counts as the
+ * Returns the second in which a sealed value was created. Any other text gives 0, so that it counts as the
  * oldest.
  */
 function issuedOf(sealed: string): number {
@@ -229,7 +235,7 @@ function invalid(reason: string): OAuthError {
   return new OAuthError('invalid_state', { reason });
 }
 
-/** Session key for the subject of the logged-in user. The callback sets it if SessionMiddleware is in use. */
+/** Session key of the logged-in user's subject. The callback sets it if SessionMiddleware is in use. */
 export const currentUser: SessionKey<string> = sessionKey('svc_user');
 
 function tagOf(untagged: string, key: KeyObject): Buffer {
@@ -246,16 +252,16 @@ function nonceOf(state: string, key: KeyObject): string {
 }
 
 /*
- * Proof key for code exchange (RFC 7636), method S256 on every flow. The verifier is derived from the state
- * and a server key, so neither a copy of the database nor the state alone reveals it.
+ * PKCE (RFC 7636) with the method S256. The verifier is derived from the state and a server key, so neither a
+ * copy of the database nor the state alone reveals it.
  */
 
-/** Returns the verifier of a state (§4.1): 43 characters. */
+/** Returns the PKCE verifier of a state (RFC 7636 §4.1): 43 characters. */
 export function verifierOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-pkce-verifier\0').update(state).digest('base64url');
 }
 
-/** Returns the challenge of a verifier (§4.2) by the method S256: 43 characters. */
+/** Returns the PKCE challenge of a verifier by S256 (RFC 7636 §4.2): 43 characters. */
 export function challengeOf(verifier: string): string {
   return hash('sha256', verifier, 'base64url');
 }

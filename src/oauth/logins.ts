@@ -1,9 +1,8 @@
 /**
- * The start of a login, after the user was identified in any way: stores the login, renews the session,
- * issues tokens.
+ * Starts a login when a user was identified: stores the login, renews the session, issues tokens.
  *
- *   callback of a provider      onUser -> start()
- *   password, passkey, ...      oauth.issue(sub, { req }) -> issue() -> start()
+ * The callback of a provider calls start() after onUser(). For passwords and passkeys the application calls
+ * oauth.issue(), which calls issue().
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
@@ -23,8 +22,8 @@ import type { RefreshTokens } from './tokens/refresh.ts';
 /** Options of a login that the application starts itself. */
 export interface IssueOptions {
   /**
-   * The request that identified the user. Its session is renewed where `SessionMiddleware` is in use; a DPoP
-   * proof in it binds the tokens.
+   * Request in which the user was identified. If `SessionMiddleware` is in use, its session is renewed. A
+   * DPoP proof in it binds the tokens to a key.
    */
   readonly req: HttpRequest;
   /** Response that gets the cookies, in cookie mode. */
@@ -34,7 +33,7 @@ export interface IssueOptions {
   /** Further claims of the access tokens, for example `roles`. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
   /**
-   * Login method, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters.
+   * Name of the login method, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters.
    * Default `local`.
    */
   readonly method?: string | undefined;
@@ -42,12 +41,9 @@ export interface IssueOptions {
 
 /** A login that the application started. */
 export interface IssuedLogin {
-  /** Claim `sid` of the access token, and the id in `listSessions()`. */
+  /** Id of the login: claim `sid` of the access token, and `id` in `listSessions()`. */
   readonly loginId: string;
-  /**
-   * Response body for the client, as `/oauth/token` returns it. In cookie mode the tokens are only in the
-   * cookies.
-   */
+  /** Response body for the client, like that of `/oauth/token`. In cookie mode it contains no tokens. */
   readonly body: TokenBody;
 }
 
@@ -77,7 +73,8 @@ export class Logins {
   }
 
   /**
-   * Stores a login, and renews the session unless a native client has none.
+   * Stores a login. Renews the session, except for a native client, which has none.
+   *
    * @throws OAuthError `access_denied` when the subject was revoked since `startedAt`
    */
   async start(

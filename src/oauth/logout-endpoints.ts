@@ -1,10 +1,10 @@
 /**
  * Logout at the provider, and logout by the provider.
  *
- *   GET|POST /oauth/logout                         login ended, cookies and session cleared -> the provider's page that ends its session
- *   POST /oauth/{provider}/backchannel-logout      logout token -> the logins of that session, or of that user, end
- *
- * OpenID Connect RP-Initiated Logout 1.0, Back-Channel Logout 1.0.
+ * - /oauth/logout ends the login, clears cookies and session, and redirects to the provider's page that ends
+ * its session (OpenID Connect RP-Initiated Logout 1.0).
+ * - POST /oauth/{provider}/backchannel-logout takes a logout token of the provider, and ends the logins of
+ * the session or user in it (OpenID Connect Back-Channel Logout 1.0).
  */
 import { hash } from 'node:crypto';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
@@ -28,8 +28,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * `/oauth/logout`: redirects browsers; in JSON mode returns the address as `logout_url`, null if the
-   * provider has none.
+   * Handles `/oauth/logout`. Browsers are redirected to the provider. In JSON mode the response has its
+   * address as `logout_url`, or null if the provider has no such page.
    */
   async logout(req: HttpRequest): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
@@ -40,7 +40,7 @@ export class LogoutEndpoints {
       const given = req.method === 'GET' ? undefined : parameter('refresh_token');
       if (given === undefined && cookies === undefined)
         throw new OAuthError('invalid_request', { description: 'The refresh token is missing' });
-      // in cookie mode, a page of another site must not log the user out
+      // a page of another site must not log the user out
       if (cookies !== undefined) assertOwnPage(req, ownPages, true, audit);
       const text = given ?? cookies?.refreshTokenOf(req);
       const token = text === undefined ? undefined : codec.parse(text);
@@ -60,7 +60,10 @@ export class LogoutEndpoints {
     });
   }
 
-  /** Handles `/oauth/{provider}/backchannel-logout` (§2.5). Answers 200, even if no login had to end. */
+  /**
+   * Handles `/oauth/{provider}/backchannel-logout` (Back-Channel Logout 1.0 §2.5). Answers 200 even if no
+   * login had to end.
+   */
   async backchannel(req: HttpRequest, { provider, client }: ConnectedProvider): Promise<HttpResponse> {
     const { guard, audit, store, clock, used } = this.#deps;
     return guard.watched(req, async () => {
@@ -96,13 +99,13 @@ export class LogoutEndpoints {
     if (given === undefined) return uris.length === 1 ? uris[0] : undefined;
     if (uris.includes(given)) return given;
     throw new OAuthError('invalid_redirect_uri', {
-      description: 'The post_logout_redirect_uri is not one of those that are allowed',
+      description: 'The post_logout_redirect_uri is not one of the allowed ones',
     });
   }
 
   /**
-   * Returns the address of `afterLogin` on this server, if no addresses are configured and the server runs on
-   * the loopback interface outside production.
+   * Returns the address of `afterLogin` on this server; undefined if addresses are configured, in production,
+   * and off the loopback interface.
    */
   #homeOf({ host }: HttpRequest): string | undefined {
     const { options, env } = this.#deps;
@@ -112,8 +115,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the address of the provider's logout page; undefined without one. An unreachable provider does
-   * not prevent the logout here.
+   * Returns the address of the provider's logout page; undefined if it has none, or cannot be reached. Its
+   * failure does not prevent the logout here.
    */
   async #urlOf(
     req: HttpRequest,
@@ -129,7 +132,7 @@ export class LogoutEndpoints {
         state: to === undefined ? undefined : state,
       });
     } catch {
-      return undefined; // the login has ended here; the next login logs the failure of the provider
+      return undefined; // the login has ended already; the next login logs the failure of the provider
     }
   }
 }

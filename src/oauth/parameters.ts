@@ -1,5 +1,6 @@
 /**
- * Reads parameters of the OAuth endpoints, each at most once (RFC 6749 §3.1, §3.2) and limited in length.
+ * Reads the parameters of the endpoints. Each may occur once (RFC 6749 §3.1, RFC 6749 §3.2), and has a
+ * maximum length.
  */
 import { OAuthError } from './errors.ts';
 import { allowsClientRedirect } from './redirects.ts';
@@ -13,8 +14,8 @@ const MAX_LENGTH = 4_096;
 const MAX_BODY_BYTES = 16_384;
 
 /**
- * Returns a parameter; an empty one counts as absent (RFC 6749 §3.1). Longer ones than `maxLength`, by
- * default 4,096, are refused.
+ * Returns a parameter by name; undefined if it is absent or empty (RFC 6749 §3.1). A value of more than
+ * `maxLength` characters, by default 4,096, is refused.
  */
 export type Parameters = (name: string, maxLength?: number) => string | undefined;
 
@@ -37,7 +38,9 @@ export function parametersOf(from: MultiMap): Parameters {
 }
 
 /**
- * Returns the parameters of a body, which is a form or a JSON object of strings. Empty without a body.
+ * Returns the parameters of a request body: a form, or a JSON object of strings. A request without a body has
+ * no parameters.
+ *
  * @throws HTTPException 400, 413, 415
  */
 export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
@@ -46,7 +49,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
   if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
     return parametersOf(await req.form(options));
-  await req.json(options); // throws for invalid JSON, with the position of the mistake
+  await req.json(options); // throws for invalid JSON, and names the position of the mistake
   const body = parseObject(await req.text(options));
   if (body === undefined)
     throw new OAuthError('invalid_request', {
@@ -66,8 +69,8 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
 const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
 
 /**
- * Whether a request only previews a page: HEAD, or a prefetch of a link. It must not start or complete a
- * login.
+ * Returns whether a request only previews a page: HEAD, or a prefetch of a link. Such a request must not
+ * start or complete a login.
  */
 export function isLook(req: HttpRequest): boolean {
   return (
@@ -78,7 +81,7 @@ export function isLook(req: HttpRequest): boolean {
   );
 }
 
-/** Maximum length of `return_to`, because a cookie has to hold it. */
+/** Maximum length of `return_to` in characters, because a cookie has to hold it. */
 const MAX_RETURN_TO = 2_000;
 
 /**
@@ -94,7 +97,11 @@ export function returnToOf(parameter: Parameters): string | null {
   return path;
 }
 
-/** Returns the parameters that are passed on to the provider. All others are ignored. */
+/**
+ * Returns the parameters to pass on to the provider: `login_hint` and `prompt`.
+ *
+ * @throws OAuthError `invalid_request` for invalid values
+ */
 export function extraOf(parameter: Parameters): Readonly<Record<string, string>> {
   const extra: Record<string, string> = {};
   const [hint, prompt] = [parameter('login_hint'), parameter('prompt')];
@@ -116,8 +123,10 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
 }
 
 /**
- * Returns the scopes for one login, a subset of the provider's. `openid` is always kept, because an id_token
- * is expected.
+ * Returns the scopes to request for one login, a subset of the provider's; undefined if the request names
+ * none. `openid` is always kept, because the login needs an id_token.
+ *
+ * @throws OAuthError `invalid_scope`
  */
 export function scopesOf(
   asked: string | undefined,
@@ -127,7 +136,7 @@ export function scopesOf(
   const scopes = asked.split(' ').filter((scope) => scope !== '');
   if (!scopes.every((scope) => configured.includes(scope)))
     throw new OAuthError('invalid_scope', {
-      description: 'The scope asked for exceeds what this provider is configured with',
+      description: 'The requested scope exceeds what is configured for this provider',
     });
   return configured.includes('openid') && !scopes.includes('openid') ? ['openid', ...scopes] : scopes;
 }

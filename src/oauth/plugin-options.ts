@@ -1,7 +1,4 @@
-/**
- * Options of the plugin, with every default, and hooks of the application, which owns its users and decides
- * who may log in.
- */
+/** Options of the plugin with their defaults, and the hooks of the application. */
 import { SvcError } from '../base/errors.ts';
 import {
   bool,
@@ -17,6 +14,7 @@ import {
 import { localPath } from '../http/path.ts';
 import { issueOfClientRedirect, hasNoAuthority } from './redirects.ts';
 import { readLimits } from './limits.ts';
+import type { OptionKind } from '../base/options.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { RecordStore } from '../cache/stores.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
@@ -30,18 +28,18 @@ export interface OAuthPluginOptions {
   /** Default: the application's secret. If both are given, they must be equal. */
   readonly authSecret?: Secrets | undefined;
   /**
-   * The identity provider, unless `providers` names several. Without any, the application starts logins
-   * itself by `issue()`.
+   * The identity provider; `providers` replaces it by several. Without any provider, the application starts
+   * logins itself by `issue()`.
    */
   readonly provider?: OAuthProvider | undefined;
   /** Several identity providers, each with its own name; `/oauth/login` uses the first. */
   readonly providers?: readonly OAuthProvider[] | undefined;
   /**
-   * Required with a provider. Finds or creates the user, and returns the subject of the tokens. Undefined, or
-   * a 4xx exception, refuses the login.
+   * Finds or creates the user, and returns the subject of the tokens. Required with a provider. The result
+   * undefined and a 4xx exception refuse the login.
    */
   readonly onUser?: OnUser | undefined;
-  /** Called when a login or a link begins; returns additional parameters and scopes. */
+  /** Called when a login or a link begins. It returns additional parameters and scopes. */
   readonly onLogin?: OnLogin | undefined;
   /** Adds an identity to a logged-in user. Enables `POST /oauth/{provider}/link`. */
   readonly onLink?: OnLink | undefined;
@@ -51,35 +49,35 @@ export interface OAuthPluginOptions {
    */
   readonly onUnlink?: OnUnlink | undefined;
   /**
-   * Called at every refresh. `false` ends the login; returned scopes and claims apply to the new access
-   * token.
+   * Called at every refresh. The result `false` ends the login. Scopes and claims in the result apply to the
+   * new access token.
    */
   readonly onRefresh?: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
   /**
-   * Redirect URIs, compared byte for byte; https in production. Default outside production: the callback of
-   * this server on the loopback interface.
+   * Allowed redirect URIs, compared byte for byte. They must be https in production. Default outside
+   * production: the callback of this server on the loopback interface.
    */
   readonly allowedRedirectUris?: readonly string[] | undefined;
   /**
-   * Allows redirect URIs of native applications in production: http on 127.0.0.1 or [::1] (RFC 8252 §7.3).
-   * Default false.
+   * Allows the redirect URIs of native applications in production: http on 127.0.0.1 or [::1] (RFC 8252
+   * §7.3). Default false.
    */
   readonly allowLoopbackRedirects?: boolean | undefined;
   /**
-   * Addresses that may receive codes for native clients and single-page applications (RFC 8252 §7). Not in
+   * Addresses of native clients and single-page applications that may receive codes (RFC 8252 §7). Not in
    * cookie mode. Default none.
    */
   readonly nativeRedirects?: readonly string[] | undefined;
   /**
    * Enables the route `/oauth/logout`, and lists the addresses to which the provider may redirect afterwards.
-   * An empty list leaves the browser at the provider, but outside production sends it to `afterLogin`.
-   * Default: no such route.
+   * With an empty list the browser stays at the provider; outside production it is redirected to
+   * `afterLogin`. Default: no such route.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
   /** Lets providers end logins: `POST /oauth/{provider}/backchannel-logout`. Default false. */
   readonly backchannelLogout?: boolean | undefined;
   /**
-   * `json`: the callback returns the tokens. `cookie`: they are in cookies that scripts cannot read.
+   * `json`: the callback returns the tokens. `cookie`: the tokens are in cookies that scripts cannot read.
    * Default `json`.
    */
   readonly mode?: 'json' | 'cookie' | undefined;
@@ -94,7 +92,7 @@ export interface OAuthPluginOptions {
   readonly scopes?: readonly string[] | undefined;
   /** Lifetime of access tokens, 1 ... 86_400. Default 900. */
   readonly accessTtlSeconds?: number | undefined;
-  /** Lifetime of an unused login, 1 second ... 1 year. Default 14 days. */
+  /** Time after which an unused login ends, 1 second ... 1 year. Default 14 days. */
   readonly refreshIdleTtlSeconds?: number | undefined;
   /** Maximum lifetime of a login, 1 second ... 1 year. Default 90 days. */
   readonly refreshAbsoluteTtlSeconds?: number | undefined;
@@ -108,31 +106,32 @@ export interface OAuthPluginOptions {
   /** Maximum difference between the clocks of several hosts, 0 ... 5_000. Default 0. */
   readonly clockSkewMs?: number | undefined;
   /**
-   * Overlapping refreshes: `coalesce`, the default, gives all the same tokens; `strict` refuses all but one.
+   * Treatment of refreshes that overlap. `coalesce` gives all of them the same tokens, `strict` refuses all
+   * but one. Default `coalesce`.
    */
   readonly concurrency?: 'coalesce' | 'strict' | undefined;
   /**
-   * Tokens bound to a key of the client (RFC 9449): `optional` binds logins whose client sends proofs,
-   * `required` refuses refreshes without one. Not in cookie mode. Default `off`.
+   * Binds tokens to a key of the client (RFC 9449). `optional` binds logins whose client sends proofs,
+   * `required` refuses refreshes without a proof. Not in cookie mode. Default `off`.
    */
   readonly dpop?: 'off' | 'optional' | 'required' | undefined;
   /**
-   * Server nonces in proofs (RFC 9449 §8): `offered` with each token response and refusal, or `required`.
-   * Default `offered`.
+   * Nonces of the server in proofs (RFC 9449 §8). `offered` sends a nonce with each token response and
+   * refusal, `required` also refuses proofs without one. Default `offered`.
    */
   readonly dpopNonces?: 'offered' | 'required' | undefined;
   /**
-   * Refuses access tokens from before a `revokeAll()` at once. Costs a look-up for each subject every 5 s.
-   * Default false.
+   * Refuses access tokens that were issued before a `revokeAll()`. Costs one look-up for each subject every 5
+   * seconds. Default false.
    */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
   /**
    * Store of values that can be used only once: login states, DPoP proofs, codes. All processes must share
-   * it. Default: the application's database, else the memory of the process.
+   * it. Default: the application's database; without one, the memory of the process.
    */
   readonly records?: RecordStore | undefined;
-  /** Stores the provider's tokens, encrypted, for `providerToken()`. Default false. */
+  /** Stores the tokens of the providers, encrypted, for `providerToken()`. Default false. */
   readonly storeProviderTokens?: boolean | undefined;
   /** `iss` of access tokens. Default none. */
   readonly issuer?: string | undefined;
@@ -154,12 +153,17 @@ export function isScopes(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
 }
 
-/** An absolute http or https URL without a fragment. */
+/** An option that is a list, empty by default. */
+function list(needs: string, accepts: (value: unknown) => boolean): OptionKind<readonly string[]> {
+  return { fallback: [], needs, accepts };
+}
+
+/** Returns whether an entry is an absolute http or https URL without a fragment. */
 function isWebAddress(entry: string): boolean {
   return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
 }
 
-/** Options that have no default: they are undefined when they are absent. */
+/** Names of options without a default: they may be undefined. */
 type Undefaulted =
   | 'authSecret'
   | 'provider'
@@ -182,7 +186,9 @@ export type ReadOptions = {
     : NonNullable<OAuthPluginOptions[Name]>;
 } & { readonly limits: ReadLimits };
 
-/** Returns the error for an option of the plugin, or of the method `owner`. */
+/**
+ * Returns the error for an invalid option. `owner`: the method whose option it is, if it is not the plugin's.
+ */
 export function outOfRange(option: string, need: string, found: string, owner = 'OAuthPlugin'): SvcError {
   return new SvcError('E_OPTION_RANGE', [owner, option, need, found]);
 }
@@ -190,16 +196,7 @@ export function outOfRange(option: string, need: string, found: string, owner = 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   const seconds = (fallback: number): ReturnType<typeof int> => int(fallback, 1, YEAR_SECONDS);
-  const {
-    limits,
-    refreshGraceSeconds,
-    allowedRedirectUris = [],
-    nativeRedirects = [],
-    afterLogin = '/',
-    scopes = [],
-    keepSession = [],
-    ...read
-  } = readOptions('OAuthPlugin', options, {
+  const { limits, refreshGraceSeconds, nativeRedirects, ...read } = readOptions('OAuthPlugin', options, {
     authSecret: given<Secrets>(
       'a secret or a list of them',
       (value) => typeof value === 'string' || isTextList(value),
@@ -211,7 +208,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     onLink: given<OnLink>('a function (sub, provider, info)', isFunction),
     onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
-    allowedRedirectUris: given<readonly string[]>(
+    allowedRedirectUris: list(
       'a list of URLs, each with "//" behind its scheme',
       (value) => isTextList(value) && !value.some(hasNoAuthority),
     ),
@@ -221,17 +218,20 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       (value) => isTextList(value) && value.every(isWebAddress),
     ),
     backchannelLogout: bool(false),
-    nativeRedirects: given<readonly string[]>(
+    nativeRedirects: list(
       'a list of addresses',
       (value) => isTextList(value) && value.every((entry) => entry !== ''),
     ),
     mode: oneOf(['json', 'cookie'], 'json'),
-    afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined),
+    afterLogin: {
+      ...given<string>('a local path', (value) => localPath(value) !== undefined),
+      fallback: '/',
+    },
     errorPath: given<string>(
       'a local path outside /oauth',
       (value) => localPath(value) !== undefined && !/^\/oauth(?:\/|$)/.test(value as string),
     ),
-    scopes: given<readonly string[]>('a list of words', isScopes),
+    scopes: list('a list of words', isScopes),
     accessTtlSeconds: int(900, 1, DAY_SECONDS),
     refreshIdleTtlSeconds: seconds(14 * DAY_SECONDS),
     refreshAbsoluteTtlSeconds: seconds(90 * DAY_SECONDS),
@@ -250,7 +250,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     storeProviderTokens: bool(false),
     issuer: text(),
     audience: text(),
-    keepSession: given<readonly string[]>('a list of names', isTextList),
+    keepSession: list('a list of names', isTextList),
     keepAddress: bool(true),
   });
   nativeRedirects.forEach((entry, index) => {
@@ -276,21 +276,16 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       'must be "off" in cookie mode: scripts cannot read the tokens that a proof needs',
       read.dpop,
     );
-  // a browser loses a response when the user leaves the page
-  const graceSeconds = refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0);
   return {
     ...read,
-    allowedRedirectUris,
     nativeRedirects: [...nativeRedirects],
-    afterLogin,
-    scopes,
-    keepSession,
-    refreshGraceSeconds: graceSeconds,
+    // a browser loses a response when the user leaves the page, so cookie mode needs a grace time
+    refreshGraceSeconds: refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0),
     limits: readLimits(limits ?? {}),
   };
 }
 
-/** Result of `onUser`: the application's subject, or undefined to refuse the login. */
+/** Result of `onUser`: the application's subject. Undefined and null refuse the login. */
 export type UserAnswer =
   | string
   | null
@@ -303,7 +298,7 @@ export type UserAnswer =
       readonly claims?: Readonly<Record<string, unknown>> | undefined;
     };
 
-/** Context of `onUser` and `onLink`, beside the identity. */
+/** Third argument of `onUser`, fourth of `onLink`. */
 export interface OnUserContext {
   /** Tokens of the provider, for calls to its API. They are secrets. */
   readonly tokens: ProviderTokens;
@@ -314,7 +309,10 @@ export interface OnUserContext {
 /** Finds or creates the user of an identity. */
 export type OnUser = (provider: string, info: UserInfo, context: OnUserContext) => Awaitable<UserAnswer>;
 
-/** Adds an identity to a user. `false`, or a 4xx exception, refuses: the identity belongs to another user. */
+/**
+ * Adds an identity to a user. The result `false` and a 4xx exception refuse, because the identity belongs to
+ * another user.
+ */
 export type OnLink = (
   sub: string,
   provider: string,
@@ -323,8 +321,8 @@ export type OnLink = (
 ) => Awaitable<boolean | void>;
 
 /**
- * Removes the identities of a provider from a user. `false`, or a 4xx exception, refuses, because the user
- * could not log in any more.
+ * Removes the identities of a provider from a user. The result `false` and a 4xx exception refuse, because
+ * the user could not log in any more.
  */
 export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
 
@@ -343,7 +341,7 @@ export interface LoginRequest {
 }
 
 /**
- * Chooses parameters when a login or a link begins. The request is not authenticated: validate everything
- * taken from it.
+ * Chooses parameters of a login or link. The request is not authenticated: validate everything that is taken
+ * from it.
  */
 export type OnLogin = (provider: string, req: HttpRequest) => Awaitable<LoginRequest | undefined>;

@@ -87,7 +87,7 @@ export function rulesOf(
       id: 'oauth/weak-provider',
       severity: 'warning',
       phase: 'security',
-      why: 'Nonce and PKCE bind a stolen code or token to its browser; nothing else replaces them',
+      why: 'Nonce and PKCE keep a stolen code or id_token from being used in another browser; nothing else does',
       remedy:
         'Remove usesNonce, usesPkce, clientIdName and HS256 if the provider supports the standard; otherwise accept the finding',
       run(_view, report) {

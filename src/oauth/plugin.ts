@@ -30,7 +30,7 @@ import type { IssueOptions, IssuedLogin } from './logins.ts';
 import type { ProviderTokenAnswer, ProviderTokenOptions, StoredProviderTokens } from './provider-tokens.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** A login, as shown to its user. */
+/** A login, for a page that shows users their sessions. */
 export interface SessionInfo {
   readonly id: string;
   readonly provider: string;
@@ -38,11 +38,11 @@ export interface SessionInfo {
   readonly lastUsedAt: Date;
   readonly userAgent: string | null;
   readonly ip: string | null;
-  /** Whether it is the login of the access token whose claim `sid` was given as `currentId`. */
+  /** True for the login whose id was given as `currentId`. */
   readonly isCurrent: boolean;
 }
 
-/** Context with the claims of the access token, for a route that needs them. */
+/** Context of a route, with the claims of the access token if the route reads them. */
 type MaybeUser = Context & { readonly me?: Claims | undefined };
 
 const CLEAN_UP_MS = 600_000;
@@ -52,7 +52,7 @@ const ROUTE = {
   mcp: false,
   tags: ['oauth'],
   meta: { csrf: false, idempotency: false, rateLimit: 'own' },
-} as const; // the endpoints check origin and replay by themselves
+} as const;
 
 /** Login through identity providers; see README.md in this folder. */
 export class OAuthPlugin implements Plugin {
@@ -63,7 +63,7 @@ export class OAuthPlugin implements Plugin {
   readonly #providers: readonly OAuthProvider[];
   #registered: Registered | undefined;
   #timer: Disposable | undefined;
-  /** Clean-up that is running. */
+  /** The running clean-up; undefined before the first one. */
   #cleaning: Promise<unknown> | undefined;
   #isStopped = false;
 
@@ -85,8 +85,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Logins of a subject that have not ended, most recently used first. `currentId`: claim `sid` of the
-   * current access token.
+   * Returns the logins of a subject that have not ended, most recently used first. `currentId`: claim `sid`
+   * of the current access token.
    */
   async listSessions(
     sub: string,
@@ -118,9 +118,10 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Returns the provider's access token of a subject, for calls to the provider's API. It belongs to the
-   * subject's last login there. It is refreshed if it ends within `minValiditySeconds`, by one process at a
-   * time. Without a token `kind` says why. Needs `storeProviderTokens`.
+   * Returns a subject's access token of a provider, for calls to the provider's API. It comes from the
+   * subject's last login at that provider. A token that ends within `minValiditySeconds` is refreshed, by one
+   * process at a time. Without a token, `kind` of the result says why. The option `storeProviderTokens` must
+   * be set.
    *
    * @throws SvcError `E_OPTION_RANGE`; OAuthError `provider_error`, `provider_timeout`,
    * `temporarily_unavailable` when the provider or the database fails
@@ -150,14 +151,16 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Logs out the sender of this request, for a route of the application. Ends the login of the refresh cookie
-   * (cookie mode), removes the plugin's cookies from the browser through `response`, and destroys
-   * `req.session` where `SessionMiddleware` is in use. Returns whether a login was ended; cookies and session
-   * are cleared in any case. In JSON mode there is no cookie: `revokeSession(me.sub, me.sid)` ends the login
-   * of an access token. Protect the route: POST, behind `CSRFMiddleware`.
+   * Logs out the user of a request, for a route of the application. Ends the login of the refresh cookie
+   * (cookie mode), deletes the plugin's cookies through `response`, and destroys `req.session` if
+   * `SessionMiddleware` is in use. Returns whether a login was ended; cookies and session are cleared in any
+   * case.
    *
-   * @throws OAuthError `temporarily_unavailable` when the database does not answer; nothing has been changed
-   * then
+   * In JSON mode there is no cookie: `revokeSession(me.sub, me.sid)` ends the login of an access token. The
+   * route must be a POST behind `CSRFMiddleware`.
+   *
+   * @throws OAuthError `temporarily_unavailable` when the database does not answer; then nothing has been
+   * changed
    */
   async logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#use().tokenEndpoints.logout(req, response);
@@ -184,7 +187,7 @@ export class OAuthPlugin implements Plugin {
           PREFIX + path,
           [method],
           { ...ROUTE, ...dependencies, ...texts, meta: { ...ROUTE.meta, ...meta } },
-          // the declared dependencies give the context these values
+          // the dependencies of the route give the context these values
           answering(run) as (context: Context) => Promise<HttpResponse>,
         );
       }
@@ -236,7 +239,7 @@ export class OAuthPlugin implements Plugin {
 
   async startup(signal: AbortSignal): Promise<void> {
     const { connected, connect } = this.#use();
-    // replace the clients, which the last shutdown has closed
+    // the last shutdown has closed the clients
     if (this.#isStopped) for (const one of connected.values()) one.client = connect(one.provider);
     this.#isStopped = false;
     for (const { client } of connected.values()) await client.start(signal);
@@ -247,7 +250,7 @@ export class OAuthPlugin implements Plugin {
     this.#isStopped = true;
     this.#timer?.[Symbol.dispose]();
     for (const { client } of this.#use().connected.values()) client.close();
-    await this.#cleaning; // wait, because the database closes next
+    await this.#cleaning; // the database is closed after this method
   }
 
   #use(): Registered {
@@ -256,8 +259,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Schedules the next clean-up in 5 to 15 minutes, at random, so that several processes do not clean up at
-   * the same time.
+   * Schedules the next clean-up in 5 to 15 minutes. The time is random, so that several processes do not
+   * clean up at the same moment.
    */
   #scheduleCleanUp(): void {
     const { clock, log } = this.#use();
@@ -271,7 +274,7 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Deletes logins that have ended, in batches. Also runs by itself every ten minutes. Returns the number of
+   * Deletes logins that have ended, in batches. Runs by itself about every ten minutes. Returns the number of
    * deleted rows.
    */
   async cleanUp(): Promise<number> {
@@ -285,7 +288,7 @@ export class OAuthPlugin implements Plugin {
   }
 }
 
-/** Returns the providers of the options. @throws SvcError `E_OAUTH_PROVIDERS`, `E_OPTION_RANGE` */
+/** Checks and returns the providers of the options. @throws SvcError `E_OAUTH_PROVIDERS`, `E_OPTION_RANGE` */
 function providersOf({ provider, providers, onUser, onLink }: ReadOptions): readonly OAuthProvider[] {
   const all = provider !== undefined ? [provider] : [...(providers ?? [])];
   const refuse = (problem: string): never => {
@@ -303,7 +306,7 @@ function providersOf({ provider, providers, onUser, onLink }: ReadOptions): read
   return all;
 }
 
-/** Whether a provider uses OpenID Connect, so it has sessions and signs tokens. */
+/** Returns whether a provider uses OpenID Connect. Only such a provider sends logout tokens. */
 function isOpenId({ provider }: ConnectedProvider): boolean {
   return provider.scopes.includes('openid');
 }

@@ -1,12 +1,11 @@
 /**
- * Tokens of the identity provider: passed to `onUser`, and with `storeProviderTokens` stored for calls to the
- * provider's API.
+ * Tokens of the identity provider. They are passed to `onUser`. With `storeProviderTokens` they are stored
+ * for calls to the provider's API.
  *
- *   stored    one record for each subject and provider, sealed (AES-256-GCM) with a key derived from the secret
- *   refresh   one process holds a lock while it calls, for providers that rotate refresh tokens and punish a second use;
- *             the others wait, then read its result
- *
- * A login in the meantime writes newer tokens, so a refresh replaces only the record that it read.
+ * There is one record for each subject and provider, sealed (AES-256-GCM) with a key derived from the secret.
+ * One process refreshes the tokens, and holds a lock meanwhile, because some providers rotate refresh tokens
+ * and punish a second use. Other processes wait, and read its result. A login in the meantime writes newer
+ * tokens, so a refresh replaces only the record that it has read.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';
@@ -28,14 +27,14 @@ export interface ProviderTokens {
   readonly idToken?: string | undefined;
   /** Scopes of the access token. If the provider names none, the requested scopes (RFC 6749 §5.1). */
   readonly scopes: readonly string[];
-  /** When the access token expires; undefined if the provider does not say. */
+  /** Time at which the access token expires; undefined if the provider names none. */
   readonly expiresAt?: Date | undefined;
 }
 
 /**
- * A provider's access token, or why there is none: `absent` (never stored, or its key was removed), `expired`
- * (without a refresh token), `revoked` (the provider refuses the refresh token). In these cases the user has
- * to log in again.
+ * A provider's access token, or why there is none. `absent`: it was never stored, or the key of the record
+ * was removed. `expired`: there is no refresh token. `revoked`: the provider refuses the refresh token. In
+ * these cases the user has to log in again.
  */
 export type ProviderTokenAnswer =
   | {
@@ -55,7 +54,7 @@ export interface ProviderTokenOptions {
   readonly minValiditySeconds?: number | undefined;
 }
 
-/** Stored form of the tokens. */
+/** Content of a record. */
 interface StoredTokens {
   readonly accessToken: string;
   readonly refreshToken?: string | undefined;
@@ -65,18 +64,20 @@ interface StoredTokens {
   readonly isRevoked?: boolean | undefined;
 }
 
-/** Milliseconds after the last write at which a record expires: a year. */
+/** Lifetime of a record in milliseconds after its last write: a year. */
 const TTL_MS = 31_536_000_000;
 /**
- * A lock lasts this much longer than a call to the provider can take. Then another process may take it over.
+ * Time in milliseconds by which a lock outlasts the longest call to the provider. After that another process
+ * may take it over.
  */
 const LOCK_MARGIN_MS = 5_000;
 const POLL_MS = 50;
 const MAX_CHARACTERS = 100_000;
-/** Error codes for a refresh token that the provider no longer accepts: RFC 6749 §5.2, and GitHub's. */
+/**
+ * Error codes of a provider that no longer accepts a refresh token: one of RFC 6749 §5.2, and one of GitHub.
+ */
 const REVOKED: ReadonlySet<string> = new Set(['invalid_grant', 'bad_refresh_token']);
 
-/** Converts the token response of a provider. */
 export function providerTokensOf(
   answer: TokenAnswer,
   asked: readonly string[],
@@ -87,7 +88,7 @@ export function providerTokensOf(
     accessToken,
     refreshToken,
     idToken,
-    // GitHub separates scopes by commas
+    // GitHub separates scopes by commas instead of spaces
     scopes: scope === undefined ? [...asked] : scope.split(/[ ,]+/).filter((each) => each !== ''),
     expiresAt: expiresInSeconds === undefined ? undefined : new Date(nowMs + expiresInSeconds * 1_000),
   };
@@ -112,8 +113,8 @@ export class StoredProviderTokens {
   }
 
   /**
-   * Stores the tokens of a login. Without a new refresh token the old one stays: some providers send it only
-   * once.
+   * Stores the tokens of a login. If it has no refresh token, the previous one is kept, because some
+   * providers send it only once.
    */
   async keep(sub: string, provider: string, tokens: ProviderTokens): Promise<void> {
     const key = keyOf(sub, provider);
@@ -129,14 +130,16 @@ export class StoredProviderTokens {
   }
 
   /**
-   * Returns the id_token of the last login, possibly expired. It is a hint for the provider's logout page.
+   * Returns the id_token of the last login, which may have expired. The provider's logout page takes it as a
+   * hint.
    */
   async idTokenOf(sub: string, provider: string): Promise<string | undefined> {
     return (await this.#read(keyOf(sub, provider)))?.tokens.idToken;
   }
 
   /**
-   * Returns a token that stays valid for a while; refreshes it if necessary.
+   * Returns an access token that stays valid for `minValiditySeconds`, and refreshes it if necessary.
+   *
    * @throws OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable`
    */
   async get(sub: string, provider: string, minValiditySeconds: number): Promise<ProviderTokenAnswer> {
@@ -157,7 +160,7 @@ export class StoredProviderTokens {
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;
-          // #judge() returns a result for absent tokens
+          // there are tokens: #judge() returns a result without them
           const refreshed = await this.#refresh(connected, key, again!);
           if (refreshed !== undefined) return refreshed;
         } finally {
@@ -175,7 +178,7 @@ export class StoredProviderTokens {
     }
   }
 
-  /** Returns the result if no refresh is needed. */
+  /** Returns the result of get(); undefined if the token must be refreshed first. */
   #judge(tokens: StoredTokens | undefined, minValiditySeconds: number): ProviderTokenAnswer | undefined {
     if (tokens === undefined) return { kind: 'absent' };
     if (tokens.isRevoked === true) return { kind: 'revoked' };
@@ -186,7 +189,7 @@ export class StoredProviderTokens {
     return expiresAtMs > this.#deps.clock.nowMs() ? answerOf(tokens) : { kind: 'expired' };
   }
 
-  /** Returns undefined if a login has written other tokens in the meantime. */
+  /** Refreshes the tokens of a record. Returns undefined if a login has replaced the record meanwhile. */
   async #refresh(
     { client }: ConnectedProvider,
     key: string,
@@ -194,7 +197,7 @@ export class StoredProviderTokens {
   ): Promise<ProviderTokenAnswer | undefined> {
     let next: StoredTokens;
     try {
-      // #judge() returns a result if there is no refresh token
+      // there is a refresh token: #judge() returns a result without one
       const answer = await client.refresh(tokens.refreshToken!);
       const { expiresAt, ...rest } = providerTokensOf(answer, tokens.scopes, this.#deps.clock.nowMs());
       next = {
@@ -219,7 +222,7 @@ export class StoredProviderTokens {
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#deps.clock.nowMs() / 1_000);
     return read.kind === 'valid'
-      ? // authentic, so #seal() has written this JSON
+      ? // the record is authentic, so #seal() has written this JSON
         { text, tokens: JSON.parse(read.payload) as StoredTokens }
       : undefined;
   }
@@ -251,7 +254,10 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
   };
 }
 
-/** Returns the record key. The length prefix prevents that two subjects have the same key. */
+/**
+ * Returns the key of a record. The length prefix keeps two pairs of subject and provider from having the same
+ * key.
+ */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');
 }

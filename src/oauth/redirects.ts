@@ -1,32 +1,25 @@
 /**
- * The allowlist of redirect URIs. A URI must equal an entry byte for byte (RFC 9700 §2.1); nothing is
- * computed from the request.
+ * Allowlists of redirect URIs. A redirect URI must equal an entry byte for byte (RFC 9700 §2.1).
  *
- * Addresses that may receive the code of a native client or single-page application (RFC 8252 §7): option
- * `nativeRedirects`.
+ * The option `nativeRedirects` lists addresses of native clients and single-page applications (RFC 8252 §7):
  *
- *   http://127.0.0.1/done, http://[::1]/done      loopback interface, any port                  §7.3
- *   com.example.app:/done                         private-use scheme, a domain name reversed    §7.1
- *   https://app.example/done                      claimed https, and single-page applications   §7.2
+ *   http://127.0.0.1/done, http://[::1]/done      loopback interface, any port                  RFC 8252 §7.3
+ *   com.example.app:/done                         private-use scheme, a reversed domain name    RFC 8252 §7.1
+ *   https://app.example/done                      claimed https, and single-page applications   RFC 8252 §7.2
  *
- * Entries are compared byte for byte, except for the port of the loopback interface.
+ * These are compared byte for byte as well, except for the port of the loopback interface.
  */
 import type { Env } from '../base/config.ts';
 
-/** Context in which an allowlist is checked. */
 interface RedirectOptions {
   readonly env: Env;
   /**
-   * Allows entries of native applications in production, too: `http://127.0.0.1:...` and `http://[::1]:...`
-   * (RFC 8252 §7.3). Default false.
+   * Allows `http://127.0.0.1:...` and `http://[::1]:...` in production, too (RFC 8252 §7.3). Default false.
    */
   readonly allowsLoopback: boolean;
 }
 
-/**
- * Returns every reason why an entry is invalid; an empty list if it is valid. The texts do not repeat the
- * entry.
- */
+/** Returns all problems of an entry; an empty list if it is valid. The texts do not repeat the entry. */
 export function issuesOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
   if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is not an absolute URL'];
   const url = new URL(entry);
@@ -34,7 +27,7 @@ export function issuesOfRedirect(entry: string, { env, allowsLoopback }: Redirec
   const isLoopback = url.hostname === '127.0.0.1' || url.hostname === '[::1]';
   if (entry.includes('*')) problems.push('has a wildcard: entries are compared byte for byte');
   if (entry.includes('#')) problems.push('has a fragment');
-  if (url.username !== '' || url.password !== '') problems.push('has user information');
+  if (url.username !== '' || url.password !== '') problems.push('has a user name or a password');
   if (/[\s\\]|[^\x21-\x7e]/.test(entry))
     problems.push('has spaces, backslashes or characters that a URL has to escape');
   if (url.protocol !== 'https:' && url.protocol !== 'http:') problems.push('is neither https nor http');
@@ -48,25 +41,29 @@ export function issuesOfRedirect(entry: string, { env, allowsLoopback }: Redirec
 }
 
 /**
- * Returns whether a URL lacks its slashes, as `https:host/path`. URL parsers add them, but providers compare
- * byte for byte.
+ * Returns whether a URL has no slashes after its scheme, as `https:host/path`. URL parsers add them, but
+ * providers compare byte for byte.
  */
 export function hasNoAuthority(entry: string): boolean {
   return /^https?:(?!\/\/)/i.test(entry);
 }
 
-/** Redirect URIs for logins at one provider. {@link issuesOfRedirect} has checked the entries at start-up. */
+/**
+ * Allowed redirect URIs of logins at one provider. {@link issuesOfRedirect} has checked the entries at
+ * start-up.
+ */
 export class RedirectAllowlist {
   readonly #entries: ReadonlySet<string>;
   readonly #hasList: boolean;
   readonly #env: Env;
   readonly #callbackPaths: readonly string[];
-  /** The entry for logins that name no redirect URI; undefined if several are possible. */
+  /** Entry for logins that name no redirect URI; undefined if several entries are possible. */
   readonly #usual: string | undefined;
 
   /**
-   * `callbackPaths`: paths of this provider, the default first. `otherPaths`: paths of the other providers.
-   * Their entries are excluded, because their callbacks refuse the state.
+   * `callbackPaths`: callback paths of this provider, the default one first. `otherPaths`: callback paths of
+   * the other providers. Entries with these paths are excluded, because the callbacks of other providers
+   * refuse the state.
    */
   constructor(
     entries: readonly string[],
@@ -91,10 +88,12 @@ export class RedirectAllowlist {
   }
 
   /**
-   * Returns the redirect URI for a login that names `given`; undefined if it is not allowed. Without `given`
-   * it is the only entry that ends in a callback path of this provider, else the only entry. Without a list,
-   * outside production, the callbacks of this server on the loopback interface are allowed; `host` is the
-   * request's.
+   * Returns the redirect URI of a login; undefined if it is not allowed. `given`: the URI that the login
+   * names. `host`: the host of the request.
+   *
+   * If the login names none, it is the only entry that ends in a callback path of this provider, or else the
+   * only entry. Without a list, outside production, the callbacks of this server on the loopback interface
+   * are allowed.
    */
   choose(given: string | undefined, host: string): string | undefined {
     if (this.#hasList)
@@ -105,7 +104,7 @@ export class RedirectAllowlist {
   }
 }
 
-/** Returns whether a `Host` names the loopback interface. */
+/** Returns whether the field `Host` names the loopback interface. */
 export function isLoopbackHost(host: string): boolean {
   return /^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host);
 }
@@ -115,7 +114,7 @@ function endsInOneOf(entry: string, paths: readonly string[]): boolean {
   return path !== undefined && paths.some((each) => path.endsWith(each));
 }
 
-/** Returns why an entry is refused; undefined when it is valid. */
+/** Returns why an entry of `nativeRedirects` is refused; undefined when it is valid. */
 export function issueOfClientRedirect(entry: string): string | undefined {
   if (/[\s\\#*"<>]|[^\x21-\x7e]/.test(entry))
     return 'has spaces, wildcards, a fragment or characters that a URL has to escape';
@@ -130,8 +129,8 @@ export function issueOfClientRedirect(entry: string): string | undefined {
 
 const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|\[::1\])\/[^@]*$/;
 /**
- * Pattern of a private-use scheme: a reversed domain name, so it has a dot, and one slash follows (RFC 8252
- * §7.1).
+ * Pattern of a private-use scheme (RFC 8252 §7.1). The scheme is a reversed domain name, so it has a dot. One
+ * slash follows.
  */
 const PRIVATE_USE = /^[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\/(?!\/)/;
 const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):(?:[1-9]\d{0,4})(\/.*)$/;

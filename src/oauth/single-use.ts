@@ -1,15 +1,16 @@
 /**
- * Values that can be used only once: login states, DPoP proofs, one-time codes. Only used values are stored,
- * so starting a login costs no row. The record store decides which of several processes was first.
+ * Values that can be used only once: login states, DPoP proofs, one-time codes, logout tokens. A state or
+ * proof is stored only when it is used, so starting a login writes no row. The record store decides which of
+ * several processes is first.
  */
 import { OAuthError } from './errors.ts';
 import { SvcError } from '../base/errors.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 
-/** Kinds of values. Each has its own key space. */
+/** Kinds of values. Values of different kinds never collide. */
 type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
-/** Records used values by their hashes. */
+/** Stores values by their hashes. */
 export class SingleUse {
   readonly #records: () => RecordStore;
 
@@ -20,6 +21,7 @@ export class SingleUse {
 
   /**
    * Marks a value as used for `ttlMs`. Of several calls for one value, one returns true.
+   *
    * @throws OAuthError `temporarily_unavailable`
    */
   use(kind: SingleUseKind, hash: string, ttlMs: number): Promise<boolean> {
@@ -45,7 +47,8 @@ export class SingleUse {
   }
 
   /**
-   * Replaces a stored text. Of several calls with the same previous text, one returns true.
+   * Replaces a stored text if it equals `before`. Of several calls with the same `before`, one returns true.
+   *
    * @throws OAuthError `temporarily_unavailable`
    */
   change(kind: SingleUseKind, hash: string, before: string, text: string, ttlMs: number): Promise<boolean> {
@@ -62,7 +65,7 @@ export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    // a mistake in the application, for which a retry by the client does not help
+    // the application has made a mistake: a retry by the client does not help
     if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
     throw new OAuthError('temporarily_unavailable', {
       cause: error,

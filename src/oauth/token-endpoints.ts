@@ -1,8 +1,8 @@
 /**
- * `/oauth/token`, `/oauth/revoke`, and logout from a route of the application.
+ * Handlers of `/oauth/token` and `/oauth/revoke`, and the logout for a route of the application.
  *
- *   token     refresh token -> rotated, or replayed for requests that overlap -> tokens
- *   revoke    refresh token -> its login ends
+ * The first rotates a refresh token; requests that overlap get the same new tokens. The second ends the login
+ * of a refresh token.
  */
 import { HttpResponse } from '../http/response.ts';
 import { SESSION } from '../http/state.ts';
@@ -27,7 +27,10 @@ export class TokenEndpoints {
     this.#codes = codes;
   }
 
-  /** `POST /oauth/token` with a refresh token, as a form or as JSON; in cookie mode the cookie is enough. */
+  /**
+   * Handles `POST /oauth/token` with a refresh token, as a form or as JSON. In cookie mode the cookie is
+   * enough.
+   */
   token(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
       const arrivedAt = this.#arrivedAt(req);
@@ -60,9 +63,9 @@ export class TokenEndpoints {
   }
 
   /**
-   * Handles `POST /oauth/revoke` with a refresh token (RFC 7009): 200, even if there was nothing to revoke.
-   * In cookie mode, a page of this origin may have lost its refresh token: its other cookies are still
-   * removed.
+   * Handles `POST /oauth/revoke` with a refresh token (RFC 7009). Answers 200 even if there was nothing to
+   * revoke. In cookie mode a page of this origin may call it without a refresh token: the other cookies are
+   * deleted then.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
@@ -72,11 +75,12 @@ export class TokenEndpoints {
       if (given === undefined && this.#isOwnPageWithoutToken(req)) return this.#forget(req, response);
       const { token, isCookie } = await this.#presented(req, given);
       if (token !== undefined) {
-        // a limit of its own: an attacker with an old token cannot keep the user from logging out
+        // revocations have a limit of their own, so that an attacker with an old token cannot keep the user
+        // from logging out
         await this.#deps.guard.take('revoke', req, token.id);
         await this.#deps.refreshTokens.revoke(token, req);
       }
-      // remove the cookies only if the token came from them
+      // the cookies stay if the token came in the body
       return isCookie ? this.#forget(req, response) : response;
     });
   }
@@ -114,9 +118,8 @@ export class TokenEndpoints {
             : 'The refresh token is missing: neither the body nor a cookie has one',
       });
     const isCookie = given === undefined;
-    // A page of another site must not make a browser refresh or revoke: neither with the cookie, which the
-    // browser adds, nor with a
-    // token of its own, which would log the user in as another.
+    // A page of another site must neither refresh nor revoke. The browser would add the cookie, or the page
+    // could send a token of its own and so log the user in as another.
     if (cookies !== undefined) assertOwnPage(req, this.#deps.ownPages, isCookie, this.#deps.audit);
     const token = codec.parse(text);
     if (token === undefined) await this.#deps.guard.take('forged', req);
@@ -145,13 +148,13 @@ export class TokenEndpoints {
   }
 
   /**
-   * A rotation completes when its response was sent. A client that disconnects before may retry with the same
-   * token.
+   * Completes the rotation when the response was sent. A client that disconnects before may retry with the
+   * same token.
    */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
-    // every request that an application handles is a TransportRequest
+    // the application handles only requests of this type
     const { late, afterwards } = req as TransportRequest;
-    if (late !== undefined) return; // the client already got an error response, because a deadline has passed
+    if (late !== undefined) return; // a deadline has passed, so the client already has an error response
     afterwards.call(req, async (outcome) => {
       if (outcome !== undefined) return; // the response was not sent completely
       await this.#deps.refreshTokens

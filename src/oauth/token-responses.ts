@@ -11,13 +11,13 @@ import type { TokenCookies } from './tokens/cookies.ts';
 import type { DPoP } from './tokens/dpop.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** A pair of tokens for a response. */
+/** A refresh token, and the content of the access token beside it. */
 export interface IssuedPair {
   readonly login: LoginRow;
   readonly refreshToken: string;
   /** Subject, scopes and claims of the access token. */
   readonly user: TokenUser;
-  /** Issue time of the access token, in microseconds. */
+  /** Issue time of the access token, in microseconds since the epoch. */
   readonly issuedAt: number;
 }
 
@@ -53,7 +53,7 @@ export class TokenResponses {
     this.#deps = deps;
   }
 
-  /** Creates the response with a pair. In cookie mode `to`, a local path, makes it a redirect. */
+  /** Creates a token response. In cookie mode with `to`, a local path, it is a redirect. */
   of(req: HttpRequest, pair: IssuedPair, to?: string): HttpResponse {
     const { cookies, dpop } = this.#deps;
     if (cookies !== undefined) {
@@ -69,8 +69,8 @@ export class TokenResponses {
   }
 
   /**
-   * Returns the members of a token response (RFC 6749 §5.1). In cookie mode, the tokens are put into cookies
-   * of `response` instead.
+   * Returns the members of a token response (RFC 6749 §5.1). In cookie mode they contain no tokens, which are
+   * set as cookies of `response`.
    */
   body(req: HttpRequest, pair: IssuedPair, response: HttpResponse | undefined): TokenBody {
     const { access, clock, cookies, options } = this.#deps;

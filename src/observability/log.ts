@@ -23,8 +23,11 @@ import type { JsonEntry } from './redact.ts';
 export interface Logger {
   /** Returns a logger with the name `name` (not `parent.name`) that adds `fields` to every event. */
   child(name: string, fields?: Record<string, unknown>): Logger;
+  /** Logs an event for developers. */
   debug(event: string, fields?: Record<string, unknown>): void;
+  /** Logs an event of normal operation. */
   info(event: string, fields?: Record<string, unknown>): void;
+  /** Logs an event that an operator should look at. */
   warn(event: string, fields?: Record<string, unknown>): void;
   /** `error`: the thrown value; it becomes the field `error`. */
   error(event: string, error: unknown, fields?: Record<string, unknown>): void;
@@ -316,7 +319,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException; // writeNow() throws only errors of the device
+        const { code } = error as NodeJS.ErrnoException; // writeNow() throws only errors of system calls
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
           if (this.#state === 'exiting') this.#state = 'closed';
@@ -429,7 +432,6 @@ function isNonBlocking(): boolean {
   }
 }
 
-/** Severity of an event. */
 type EventLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** An event with its fields encoded and redacted. */

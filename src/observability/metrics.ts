@@ -23,6 +23,7 @@ export interface Histogram {
 
 /** Registry of metrics. Each metric is declared once, before it is used. */
 export interface Metrics {
+  /** Declares a counter, which only grows. */
   counter(name: `svc_${string}`, help: string, labels?: readonly string[]): Counter;
   /** Calls `read` for every scrape. Over several processes values are added, or the maximum is taken. */
   gauge(name: `svc_${string}`, help: string, read: () => number, merge?: 'sum' | 'max'): void;

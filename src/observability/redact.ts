@@ -81,7 +81,6 @@ const URL_PARAMETER =
 const MAX_DEPTH = 6;
 const MAX_STACK_CHARACTERS = 8_192;
 
-/** Encodes an object or a function. */
 function objectJson(value: object, depth: number, budget: Budget): string {
   try {
     if (typeof value === 'function')
@@ -124,7 +123,6 @@ function opaque(value: object): string | undefined {
   return undefined;
 }
 
-/** An object of any class. Each member may be missing, or have any type. */
 type Instance = object & { readonly toJSON?: unknown };
 
 function instanceJson(value: Instance, depth: number, budget: Budget): string {
@@ -203,11 +201,8 @@ function recordJson(record: object, depth: number, budget: Budget): string {
 /** A field of a log line: its name, and its value as JSON text. */
 export type JsonEntry = readonly [key: string, json: string];
 
-/** Maximum number of members of an object. */
 const MAX_MEMBERS = 100;
-/** Maximum length of a string. */
 const MAX_STRING_CHARACTERS = 4_096;
-/** Maximum length of a name. */
 const MAX_KEY_CHARACTERS = 128;
 const MAX_BIGINT = 2n ** 256n;
 /** Logged in place of a secret. */

@@ -92,7 +92,10 @@ export class OpenApiAnswer {
     return (this.#document ??= openapiDocument(this.#view(), this.#options));
   }
 
-  /** Returns the document, or 304 for a client that already has it. @throws HTTPException 412 */
+  /**
+   * Returns the document, or 304 if the client already has it.
+   * @throws HTTPException 412 for a failed precondition of the request
+   */
   answer(req: HttpRequest): HttpResponse {
     const response = (this.#response ??= responseOf(this.document));
     const verdict = judge(req, { etag: response.headers.get('ETag'), lastModified: undefined });

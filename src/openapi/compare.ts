@@ -3,13 +3,13 @@
  * earlier one.
  *
  * Kinds of breaking changes:
- *   removed     a path, method, success status or media type
- *   narrower    requests: a new required input, or a value that is no longer accepted
- *   wider       responses: a member may now be absent, or has another type
- *   stronger    security: credentials that were sufficient are not any more
- *   sent        webhooks and callbacks: removed, or a payload that receivers could not get before
+ *   removed     a path, method, success status or media type is gone
+ *   narrower    a request has a new required input, or a value that is no longer accepted
+ *   wider       a member of a response may now be absent, or has another type
+ *   stronger    credentials that were sufficient are not sufficient any more
+ *   sent        a webhook or callback is gone, or has a payload that receivers could not get before
  *
- * Made for documents of any version of this package. Unknown parts of other documents are ignored.
+ * Unknown parts of documents of other tools are ignored.
  */
 import { findNarrowing } from './narrowing.ts';
 import { openapiDocument } from './openapi.ts';
@@ -20,7 +20,6 @@ import type { Finding } from '../base/findings.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
-/** A change that breaks clients. */
 interface BreakingChange {
   /**
    * Operation such as `POST /films`, `webhook paid` or `callback paid of POST /orders`, with the parameter
@@ -73,7 +72,7 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
   };
   const operations = versionOf(after);
   for (const [key, operation] of versionOf(before)) {
-    // the removed operation is reported; its callbacks are not reported in addition
+    // a removed operation is reported once, without its callbacks
     if (operation.parent !== undefined && !operations.has(operation.parent)) continue;
     const next = operations.get(key);
     const subject = next?.subject ?? operation.subject;
@@ -89,7 +88,6 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
   return changes;
 }
 
-/** An operation of one document. */
 interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
   readonly subject: string;
   /** The body, without members if there is none. */
@@ -162,7 +160,6 @@ function foundIn(root: JsonObject, read: ReadOperation, path = ''): Omit<Found, 
   };
 }
 
-/** Compares two versions of one operation. */
 class Comparison {
   readonly #before: Found;
   readonly #after: Found;
@@ -260,7 +257,9 @@ class Comparison {
     }
   }
 
-  /** Reports values of a body that could not occur in the earlier version, and so break those who read it. */
+  /**
+   * Reports values of a body that could not occur in the earlier version, so that readers of the body fail.
+   */
   #compareRead(subject: string, before: JsonObject, after: JsonObject): void {
     const [types, kept] = [record(before['content']), record(after['content'])];
     for (const [type, media] of Object.entries(types)) {
@@ -306,14 +305,14 @@ function successesOf({ responses }: Found): [status: string, response: JsonObjec
   return Object.entries(responses).filter(([status]) => status.startsWith('2'));
 }
 
-/** Returns the response that replaces a success of the earlier version. */
+/** Returns the later response for a success status of the earlier version. */
 function responseFor(status: string, { responses }: Found): JsonObject | undefined {
   return responses[status] ?? responses['2XX'] ?? responses['default'];
 }
 
 /**
- * Maximum length of a value's text when its schema sets no limit, such as `-9007199254740991` and
- * `-2.2250738585072014e-308`.
+ * Maximum length of the text of a value by its type, if the schema sets no limit. The longest texts are
+ * `-9007199254740991` and `-2.2250738585072014e-308`.
  */
 const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
 
@@ -331,7 +330,6 @@ function asSent(
     if (before['type'] === 'array' && after['type'] === 'array')
       return { ...before, items: asText(record(before['items']), record(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    // no format accepts an empty text
     if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
     const values = list(
       before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
@@ -344,7 +342,7 @@ function asSent(
   return [asText(schema, next), next];
 }
 
-/** Texts for changes in responses, by the text for the same change in requests. */
+/** Texts of changes in responses, by the text of the same change in requests. */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',
@@ -354,7 +352,7 @@ const ANSWERED: Readonly<Record<string, string>> = {
 const FORM: ReadonlySet<string> = new Set(
   '$ref type properties required items prefixItems oneOf anyOf'.split(' '),
 );
-/** Relaxed copy of each schema, cached so that recursive schemas are recognized. */
+/** Results of loose(). A schema always has the same result, so that recursive schemas are recognized. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */

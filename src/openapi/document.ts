@@ -7,44 +7,44 @@ import type { JsonSchema } from '../schema/json-schema.ts';
 /** A reference to a part under `components`. */
 export interface Reference {
   readonly $ref: string;
-  /** Replaces the part's own description. */
+  /** Replaces the description of the part. */
   readonly description?: string;
 }
 
-/** A parameter (§4.8.12). */
+/** A parameter (OpenAPI 3.1 §4.8.12). */
 export interface Parameter {
   readonly name: string;
   readonly in: 'path' | 'query' | 'header' | 'cookie';
   readonly required?: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
-  /** Serialisation of a list, if it differs from the default of its place (§4.8.12.2). */
+  /** Serialisation of a list, if it differs from the default of its place (OpenAPI 3.1 §4.8.12.2). */
   readonly style?: 'form';
   readonly explode?: false;
   readonly example?: unknown;
 }
 
-/** Serialisation of a form's member (§4.8.15). */
+/** Serialisation of a form's member (OpenAPI 3.1 §4.8.15). */
 export interface Encoding {
   readonly contentType?: string;
   readonly style?: 'form';
   readonly explode?: false;
 }
 
-/** Content of a body in one media type (§4.8.14). */
+/** Content of a body in one media type (OpenAPI 3.1 §4.8.14). */
 export interface MediaType {
   readonly schema: JsonSchema;
   readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
   readonly encoding?: Readonly<Record<string, Encoding>>;
 }
 
-/** Request body (§4.8.13). */
+/** Request body (OpenAPI 3.1 §4.8.13). */
 export interface RequestBody {
   readonly required: boolean;
   readonly content: Readonly<Record<string, MediaType>>;
 }
 
-/** Response (§4.8.17). */
+/** Response (OpenAPI 3.1 §4.8.17). */
 export interface DocumentedResponse {
   readonly description: string;
   readonly headers?: Readonly<Record<string, unknown>>;
@@ -53,11 +53,11 @@ export interface DocumentedResponse {
 
 /**
  * Security requirements: all schemes of one object are needed together; any one object of a list is
- * sufficient (§4.8.30).
+ * sufficient (OpenAPI 3.1 §4.8.30).
  */
 export type SecurityAlternatives = readonly Readonly<Record<string, readonly never[]>>[];
 
-/** One method of a path (§4.8.10). */
+/** One method of a path (OpenAPI 3.1 §4.8.10). */
 export interface Operation {
   readonly operationId: string;
   readonly tags: readonly string[];
@@ -68,7 +68,7 @@ export interface Operation {
   readonly requestBody?: RequestBody;
   readonly responses: Readonly<Record<string, DocumentedResponse | Reference>>;
   readonly security: SecurityAlternatives;
-  /** Requests that the application sends because of this one, by name and address (§4.8.18). */
+  /** Requests that the application sends because of this one, by name and address (OpenAPI 3.1 §4.8.18). */
   readonly callbacks?: Readonly<Record<string, Readonly<Record<string, SentItem>>>>;
   /** Required scopes and roles: all of the scopes, and any one of the roles. */
   readonly 'x-svc-requires'?: readonly {
@@ -83,29 +83,29 @@ export interface Operation {
  * OPTIONS.
  */
 export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
-/** The operations of a path (§4.8.9). */
+/** The operations of a path (OpenAPI 3.1 §4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
 
-/** A request that the application sends: an operation of another server, whose credentials are unknown. */
+/** A request that the application sends to another server, whose credentials are unknown. */
 export type SentOperation = Omit<Operation, 'tags' | 'callbacks' | 'x-svc-requires'>;
-/** Requests that the application sends to one address (§4.8.9). */
+/** Requests that the application sends to one address (OpenAPI 3.1 §4.8.9). */
 export type SentItem = { readonly [M in DocumentedMethod]?: SentOperation };
 
-/** Address of the application (§4.8.5). */
+/** Address of the application (OpenAPI 3.1 §4.8.5). */
 export interface DocumentedServer {
   /** Absolute URL, or relative to the URL of the document. */
   readonly url: string;
   readonly description?: string | undefined;
 }
 
-/** Contact information (§4.8.3). */
+/** Contact information (OpenAPI 3.1 §4.8.3). */
 export interface Contact {
   readonly name?: string | undefined;
   readonly url?: string | undefined;
   readonly email?: string | undefined;
 }
 
-/** Licence of the interface (§4.8.4). */
+/** Licence of the interface (OpenAPI 3.1 §4.8.4). */
 export interface License {
   readonly name: string;
   /** An SPDX expression, such as `Apache-2.0`. Give either this or `url`. */
@@ -113,7 +113,7 @@ export interface License {
   readonly url?: string | undefined;
 }
 
-/** An OpenAPI document (§4.8.1). */
+/** An OpenAPI document (OpenAPI 3.1 §4.8.1). */
 export interface OpenApiDocument {
   readonly openapi: '3.1.1';
   readonly info: {

@@ -1,9 +1,8 @@
 /**
  * Converts the inputs of a route to OpenAPI parameters and request bodies.
  *
- * A text input is described as the value that it represents, in its usual form: an integer is written `5`.
- * Values that no text can represent are omitted: null, an empty list for a required input, and members that
- * input never sets.
+ * A text input is described as the value that it represents: an integer, not a string of digits. Values that
+ * no text can represent are left out: null, an empty list for a required input, and read-only members.
  *
  * For a request that the application sends, the roles are reversed: its body is described like a reply, and
  * its replies like bodies.
@@ -28,7 +27,7 @@ import type {
 import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { Converter, ConverterName, PathParameter } from '../http/path.ts';
 
-/** Part of a request that carries a parameter as text: path, query, header, cookie, or a form field. */
+/** Part of a request that contains a value as text. */
 type TextPlace = TextInputPlan['from'] | 'form';
 
 const SAFE = Number.MAX_SAFE_INTEGER;
@@ -64,7 +63,8 @@ export function pathParameter({ converter }: PathParameter, name: string): Param
 }
 
 /**
- * Header fields that OpenAPI describes elsewhere (§4.8.12.2): header parameters with these names are ignored.
+ * Header fields that OpenAPI describes elsewhere, so that parameters with these names are ignored (OpenAPI
+ * 3.1 §4.8.12.2).
  */
 const ELSEWHERE: ReadonlySet<string> = new Set(['accept', 'authorization', 'content-type']);
 
@@ -87,7 +87,6 @@ export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSc
   return [...found.values()];
 }
 
-/** Returns the request body of a route, or undefined if it reads none. */
 export function requestBody(
   { body, form }: RouteDetail['inputs'],
   schemas: JsonSchemas,
@@ -97,7 +96,7 @@ export function requestBody(
   return form === undefined ? undefined : { required: true, content: formContent(form, schemas) };
 }
 
-/** Describes a request that the application sends as an operation with this name. */
+/** Returns the path item of a request that the application sends. */
 export function sentItem(
   name: string,
   sent: SentRequest,
@@ -176,12 +175,11 @@ function isFile(field: FieldPlan): boolean {
   return fileLimit(field.node) !== undefined;
 }
 
-/** Whether a request can contain the field. */
 function isSendable(field: FieldPlan, isForm: boolean): boolean {
   return !field.isReadOnly && textIssue(field.node, isForm) === undefined;
 }
 
-/** Returns the media types of a multipart part (§4.8.15), if its schema does not imply them. */
+/** Returns the media types of a multipart part (OpenAPI 3.1 §4.8.15), if its schema does not imply them. */
 function partTypes(given: TypeNode): string | undefined {
   const node = plain(given);
   if (node.kind === 'list') return partTypes(node.item);
@@ -207,7 +205,7 @@ function textParameter(
   };
 }
 
-/** Serialisation of a list as one comma-separated text (§4.8.12.2). */
+/** Serialisation of a list as one comma-separated text (OpenAPI 3.1 §4.8.12.2). */
 const BY_COMMA: Encoding = { style: 'form', explode: false };
 
 /** Whether the type is a list that is sent as one separated text. */
@@ -255,7 +253,7 @@ function textNode(given: TypeNode, place: TextPlace, isRequired: boolean): TypeN
       const { minLength = 0, maxLength = 1 } = node.constraints;
       // an empty list cannot be sent, because it has no parameter
       const least = isRequired && minLength === 0 ? { minLength: 1 } : {};
-      // a cookie is sent only once
+      // browsers send one value for a cookie
       const most = place === 'cookie' && !isSeparated(node) ? { maxLength: Math.min(1, maxLength) } : {};
       return {
         ...node,

@@ -2,8 +2,8 @@
  * Compares two JSON Schemas of one place: reports values that the earlier schema accepts and the later one
  * refuses.
  *
- * Request schemas are compared in order; response schemas swap roles. Only a difference in keywords is
- * reported. Members that the earlier schema did not declare are ignored.
+ * Requests compare the earlier schema with the later one; responses compare the later one with the earlier
+ * one. Only keywords are compared. Members that the earlier schema did not declare are ignored.
  */
 import { isRecord } from '../base/options.ts';
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
@@ -13,7 +13,6 @@ import type { JsonSchema } from '../schema/json-schema.ts';
 /** Returns the schema that a reference points to, within the document that contains the reference. */
 type Resolve = (schema: JsonSchema) => JsonSchema;
 
-/** The documents that contain the two schemas. */
 export interface Documents {
   readonly earlier: Resolve;
   readonly later: Resolve;
@@ -32,7 +31,7 @@ export function findNarrowing(
   new Comparison(documents, report).compare(earlier, later, '');
 }
 
-/** Keywords of bounds, inclusive and exclusive. With direction 1 a greater bound is narrower, with -1 a smaller one. */
+/** Keywords of bounds. With direction 1 a greater bound is narrower, with -1 a smaller bound. */
 const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefined, direction: 1 | -1])[] = [
   ['minimum', 'exclusiveMinimum', 1],
   ['maximum', 'exclusiveMaximum', -1],
@@ -43,13 +42,13 @@ const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefin
   ['maxItems', undefined, -1],
   ['maxProperties', undefined, -1],
 ];
-/** Keywords that constrain a value independently of other keywords. */
+/** Keywords that constrain a value, so that a new or changed value of the keyword is narrower. */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {
   readonly #documents: Documents;
   readonly #report: Narrowed;
-  /** Pairs of schemas compared so far: schemas may be recursive. */
+  /** Pairs of schemas that have been compared, because schemas may be recursive. */
   readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
 
   constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
@@ -91,7 +90,7 @@ class Comparison {
     this.#compareChoices(earlier, later, path);
   }
 
-  /** Compares types and values. Returns false when nothing is left to compare. */
+  /** Compares types and values. Returns false if further differences would follow from the reported one. */
   #compareValues(earlier: JsonSchema, later: JsonSchema, path: string): boolean {
     const [before, after] = [valuesOf(earlier), valuesOf(later)];
     if (after !== undefined) {
@@ -168,7 +167,7 @@ class Comparison {
     else this.#report(path, 'accepts unknown members of one type only');
   }
 
-  /** Compares the names that members must not have. */
+  /** Compares the names that members are not allowed to have. */
   #compareNames(earlier: JsonSchema, later: JsonSchema, wasClosed: boolean, path: string): void {
     const before = membersOf(earlier);
     const refused = [...refusedNames(later).difference(refusedNames(earlier))];
@@ -188,7 +187,8 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // a failed comparison must run again if the same pair occurs elsewhere
+        // a copy, because a pair that is compared here must be compared again elsewhere, where differences
+        // are reported
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;
@@ -217,7 +217,7 @@ function boundOf(
   return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
 }
 
-/** Whether every value satisfies a bound, such as the range of safe integers and counts from 0. */
+/** Whether a new bound excludes no value: the range of safe integers, or a count of at least 0. */
 function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
   if (earlier !== undefined) return false;
   return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')
@@ -230,7 +230,7 @@ function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
   return Array.isArray(schema['enum']) ? (schema['enum'] as unknown[]) : undefined;
 }
 
-/** Whether a pattern only repeats the format beside it, so that it adds no constraint. */
+/** Whether the pattern of a schema repeats its format, so that it adds no constraint. */
 function isOfFormat({ format, pattern }: JsonSchema): boolean {
   return typeof pattern === 'string' && typeof format === 'string' && FORMAT_PATTERNS.has(pattern);
 }
@@ -240,8 +240,8 @@ function typesOf(schema: JsonSchema): readonly string[] | undefined {
 }
 
 /**
- * Returns the alternatives of a schema. Alternatives of a string, such as base64 and base64url, only
- * constrain it and are not split.
+ * Returns the alternatives of a schema; undefined for a string, whose alternatives only constrain its text,
+ * such as base64 and base64url.
  */
 function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
   if (schema['type'] === 'string') return undefined;
@@ -262,12 +262,14 @@ function itemsOf(schema: JsonSchema): readonly JsonSchema[] {
   return list(schema['prefixItems']) as JsonSchema[];
 }
 
-/** Returns the schema of unnamed members; false when the names of members are listed, too. */
+/**
+ * Returns the schema of members without a name of their own; false if a list of names excludes such members.
+ */
 function restOf(schema: JsonSchema): unknown {
   return Array.isArray(record(schema['propertyNames'])['enum']) ? false : schema['additionalProperties'];
 }
 
-/** Returns names that no member may have, except `__proto__`, which was never accepted. */
+/** Returns names that no member may have. `__proto__` is left out, because it was never accepted. */
 function refusedNames(schema: JsonSchema): ReadonlySet<string> {
   const names = valuesOf(record(record(schema['propertyNames'])['not'])) ?? [];
   return new Set(names.filter((name) => typeof name === 'string' && name !== '__proto__') as string[]);

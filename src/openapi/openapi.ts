@@ -2,11 +2,9 @@
  * Generates the OpenAPI 3.1 document of a compiled application. Nothing is declared twice: the document is
  * derived from the plans that validate, serialize and protect.
  *
- * Sources of the parts:
- *   routes     one operation for each method that OpenAPI has; not the framework's own routes, static files, and
- *              routes with `meta: { docs: false }`
- *   schemas    named classes under `components`; see schema/json-schema.ts for their contents
- *   meta       `meta: { openapi: { ... } }` overrides or adds members of the generated operation
+ * It has one operation for each method of a route, named schemas under `components` (see
+ * schema/json-schema.ts), and the members that `meta: { openapi: { ... } }` adds or overrides. It leaves out
+ * the routes of the framework, static files, and routes with `meta: { docs: false }`.
  */
 import { isRecord, defined } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
@@ -52,7 +50,7 @@ export interface OpenApiOptions {
   readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
 }
 
-/** A part of the application that the document omits or changes. */
+/** A part of the application that the document leaves out or changes. */
 interface OpenApiFinding {
   /** Subject of the finding: `GET /users/{name}`. */
   readonly subject: string;
@@ -77,10 +75,9 @@ export function openapiFindings(view: CompilationView): readonly OpenApiFinding[
   return writer.problems;
 }
 
-/** Components that `meta` of routes adds, by section and name. */
 type Sections = Record<string, Record<string, unknown>>;
 
-/** A path of the document, and its parameter names. */
+/** A path of the document, with its parameter names and its operations. */
 interface Path {
   readonly names: readonly string[];
   readonly documented: string;
@@ -95,9 +92,8 @@ class DocumentWriter {
   readonly #responses: ResponseWriter;
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
-  /** Ids of operations that are in use. */
   readonly #ids = new Set<string>();
-  /** The first route that uses each named schema. */
+  /** The first route that uses each named schema, in the order of the schemas. */
   readonly #users: RouteDetail[] = [];
 
   constructor(view: CompilationView, options: OpenApiOptions) {
@@ -144,8 +140,8 @@ class DocumentWriter {
   }
 
   /**
-   * Returns routes by path. OpenAPI treats templates of one shape as equal: the more specific route is
-   * documented, because it is matched first.
+   * Returns routes by path. OpenAPI treats templates of one shape as equal, so only the more specific route
+   * is documented, which is matched first.
    */
   #group(details: readonly RouteDetail[]): ReadonlyMap<string, Path> {
     const paths = new Map<string, Path>();
@@ -168,7 +164,7 @@ class DocumentWriter {
       if (goes !== undefined)
         this.#report(
           goes,
-          `OpenAPI cannot tell its path from that of ${stays.route.method} ${stays.route.template}, which is documented in its place`,
+          `OpenAPI has one path for it and for ${stays.route.method} ${stays.route.template}, so only the latter is documented`,
         );
     }
     return paths;
@@ -224,7 +220,6 @@ class DocumentWriter {
     return { callbacks: Object.fromEntries(items) };
   }
 
-  /** Describes a request that the application sends, with an id that no other operation has. */
   #sent(name: string, sent: SentRequest, wanted: string): SentItem {
     return sentItem(name, sent, uniqueName(wanted, this.#ids), this.#schemas);
   }
@@ -235,7 +230,7 @@ class DocumentWriter {
    */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
-      this.#report(detail, 'its meta.openapi is not an object');
+      this.#report(detail, 'its meta.openapi must be an object');
       return operation;
     }
     const { components, responses, parameters, ...rest } = own;
@@ -250,7 +245,7 @@ class DocumentWriter {
       );
     if (Array.isArray(parameters))
       laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
-    return laid as unknown as Operation; // the author of the manual values is responsible for their types
+    return laid as unknown as Operation; // the author of `meta.openapi` is responsible for its types
   }
 
   #tags(details: readonly RouteDetail[]): OpenApiDocument['tags'] {
@@ -273,7 +268,7 @@ class DocumentWriter {
       if (renamed !== undefined && user !== undefined)
         this.#report(
           user,
-          `its schema ${renamed.wanted} is ${renamed.name} in the document: another one has that name`,
+          `its schema ${renamed.wanted} is called ${renamed.name} in the document, because another schema is called ${renamed.wanted}`,
         );
     });
     const taken = new Set([...Object.keys(own), ...Object.keys(brought)]);
@@ -296,7 +291,6 @@ class DocumentWriter {
   }
 }
 
-/** Whether a route belongs to the application's documented interface. */
 function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
   return (
     !isOperation &&
@@ -311,7 +305,7 @@ function rankOf({ declared: { template } }: RouteDetail): string {
   return template.parameters.map(({ converter }) => converter.rank).join('');
 }
 
-/** Returns the description that the route declares, followed by derived facts. */
+/** Returns the description of a route, followed by sentences about its credentials and its rate limit. */
 function describe({ route, declared: { spec } }: RouteDetail): string {
   const { description = '' } = spec;
   const facts = [
@@ -323,7 +317,7 @@ function describe({ route, declared: { spec } }: RouteDetail): string {
   return [description, facts.filter(Boolean).join(' ')].filter(Boolean).join('\n\n');
 }
 
-/** Describes required scopes and roles, because OpenAPI has scopes only for OAuth schemes. */
+/** Returns required scopes and roles as an extension, because OpenAPI has scopes only for OAuth schemes. */
 function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
   const demands = route.security
     .filter(({ scopes, roles }) => scopes.length > 0 || roles.length > 0)
@@ -331,7 +325,7 @@ function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
   return demands.length === 0 ? {} : { 'x-svc-requires': demands };
 }
 
-/** Returns the parameter for the idempotency key, if the route is covered. */
+/** Returns the header parameter for the idempotency key, if IdempotencyMiddleware covers the route. */
 function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): Parameter[] {
   const layer = layers.find((candidate) => candidate instanceof IdempotencyMiddleware);
   if (layer === undefined || !layer.covers(route)) return [];
@@ -353,12 +347,10 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
   return [...new Map([...derived, ...own].map((parameter) => [keyOf(parameter), parameter])).values()];
 }
 
-/* Names in a document: paths, operations, tags. Equal declarations always get equal names. */
-
 /**
- * Returns the path of a template with these parameter names. Literal text is percent-encoded. Without names it
- * is the shape of the template: OpenAPI treats templates as equal that differ only in parameter names and
- * converters (§4.8.8).
+ * Returns the path of a template with these parameter names. Literal text is percent-encoded. Without names,
+ * the path is the shape of the template: OpenAPI treats templates as equal that differ only in parameter
+ * names and converters (OpenAPI 3.1 §4.8.8).
  */
 function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[] = []): string {
   return (
@@ -367,7 +359,7 @@ function documentedPath({ literals, parameters }: ParsedTemplate, names: readonl
   );
 }
 
-/** Returns the name, with a number if it is taken, and adds it to the taken ones. */
+/** Returns the name, followed by a number if the name is taken. Adds the result to `taken`. */
 function uniqueName(wanted: string, taken: Set<string>): string {
   let name = wanted;
   for (let n = 2; taken.has(name); n++) name = `${wanted}${n}`;
@@ -413,8 +405,8 @@ function titleOf({ route }: RouteDetail): string {
 }
 
 /**
- * Returns the tags of a route without duplicates. Default: the first path segment that differs between
- * routes.
+ * Returns the tags of a route, each once. Default: the first literal segment of its path, except `api` and
+ * versions such as `v1`.
  */
 function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[] {
   if (tags.length > 0) return [...new Set(tags)];

@@ -3,14 +3,12 @@
  * the comparison use it. Never throws: missing members, and members of another type, count as absent.
  */
 
-/** A JSON object. */
 export type JsonObject = { readonly [key: string]: unknown };
 
 /** One method of a path item. References to its parts are resolved. */
 export interface ReadOperation {
   /** HTTP method in lower case. */
   readonly method: string;
-  /** Path item that contains the operation. */
   readonly item: JsonObject;
   readonly operation: JsonObject;
   /** Parameters of the path item and the operation. Of those with one name and place, the last is used. */

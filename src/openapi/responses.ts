@@ -1,9 +1,8 @@
 /**
  * Converts the responses of a route to OpenAPI responses, by status.
  *
- * Sources:
- *   own responses   `response` by status, as the serialiser writes it; without `response`, any content
- *   errors          those that inputs, credentials, path and middleware can cause; 4XX and 5XX for others
+ * A route declares its own responses; without `response`, the content is unknown. Inputs, credentials, path
+ * and middleware add the errors that they can cause; 4XX and 5XX stand for all others.
  *
  * An error is a problem document (RFC 9457), described once under `components`. If an exception handler
  * replies to it, the handler's declared responses apply instead. A handler without declared responses has
@@ -55,7 +54,7 @@ const HEADERS = {
   },
 } as const;
 
-/** Refusals by status or range. */
+/** Errors by status or range of statuses. */
 const REFUSALS: Readonly<Record<string, Refusal>> = {
   400: {
     name: 'BadRequest',
@@ -146,7 +145,6 @@ const PROBLEM: JsonSchema = {
 /** Writes responses, and collects the components that they share. */
 export class ResponseWriter {
   readonly #schemas: JsonSchemas;
-  /** Exception handlers of the application. */
   readonly #handlers: readonly ExceptionHandlers[];
   /** References to the problem schema, whose name is chosen at the end. */
   readonly #refs: JsonSchema[] = [];
@@ -173,14 +171,14 @@ export class ResponseWriter {
           ? { $ref: referenceTo(refusal) }
           : this.#joined(own[status] ?? { description }, contents);
     }
-    // errors of unknown content
+    // errors whose content is unknown
     responses['4XX'] ??= { description: REFUSALS['4XX']!.description };
     return responses;
   }
 
   /**
-   * Returns contents of errors by status, as exception handlers declare them. A status with an undeclared
-   * reply has none.
+   * Returns the contents of errors by status, as exception handlers declare them. A status is left out if the
+   * handler of one of its errors declares no reply.
    */
   #refusals(
     statuses: readonly string[],
@@ -194,7 +192,7 @@ export class ResponseWriter {
     for (const status of statuses) {
       for (const { prototype } of REFUSALS[status]?.thrown ?? [HTTPException]) {
         const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
-        // exceptionHandler() has stored the spec there
+        // exceptionHandler() has stored the spec in `declared`
         const spec = handled?.declared as ExceptionSpec | undefined;
         if (handled === undefined) add(status, 'problem');
         else if (spec === undefined) unknown.add(status);
@@ -207,7 +205,7 @@ export class ResponseWriter {
     );
   }
 
-  /** Adds further contents to a response. */
+  /** Returns a response with further contents. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
     const known = own.content?.[JSON_];
     const schemas = known === undefined ? [] : [known.schema];
@@ -303,10 +301,7 @@ function referenceTo({ name }: Refusal): string {
   return `#/components/responses/${name}`;
 }
 
-/**
- * Returns the response of a handler without declared responses: its status if it names one, and unknown
- * content.
- */
+/** Returns the response of a route without `response`: its status if it declares one, and unknown content. */
 function undeclared(status: number | undefined): Record<string, DocumentedResponse> {
   const anything = { '*/*': { schema: {} } };
   if (status === undefined)
@@ -354,7 +349,7 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** Returns the phrase for a status. */
+/** Returns the reason phrase of a status; for an unregistered status, a word for its class. */
 export function titleOf(status: number): string {
   return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
 }

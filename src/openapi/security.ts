@@ -2,7 +2,7 @@
  * Converts the credentials that routes require to OpenAPI security schemes and requirements.
  *
  * All requirements of a route apply together: one for each dependency that demands credentials. Scopes and
- * roles are described in words and in `x-svc-requires`. §4.8.30 would allow them in the lists of
+ * roles are described in words and in `x-svc-requires`. OpenAPI 3.1 §4.8.30 would allow them in the lists of
  * requirements, but linters refuse names there that no OAuth flow declares.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
@@ -47,7 +47,6 @@ export class SecurityWriter {
     return needed.size === 0 ? [] : [allOf(needed)];
   }
 
-  /** Every security scheme in use. */
   components(): Readonly<Record<string, Scheme>> {
     return Object.fromEntries(this.#schemes);
   }
@@ -96,8 +95,8 @@ export class SecurityWriter {
 }
 
 /**
- * Returns session and CSRF middleware of the first route with its own CSRF middleware; none if the
- * application has one for all routes.
+ * Returns the CSRF middleware of the first route that has its own, and the session middleware around it.
+ * Empty if the application has CSRF middleware for all routes.
  */
 export function ownProtection({ middleware, details }: CompilationView): readonly Middleware[] {
   const isCsrf = (layer: Middleware): boolean => layer.kind === 'csrf';
@@ -122,7 +121,7 @@ export function describeSecurity(requirements: readonly SecurityRequirement[]): 
   );
   const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
   const distinct = [...sentences].filter((sentence) => !plain.has(sentence));
-  // dependencies that demand scopes or roles also require authentication, which need not be stated
+  // a dependency that demands scopes or roles implies authentication, so the plain sentence is left out
   return (distinct.length === 0 ? [...sentences] : distinct).join(' ');
 }
 

@@ -192,7 +192,6 @@ export class Operations {
     return series;
   }
 
-  /** Responds to `/healthz`. */
   health(): HttpResponse {
     return new HttpResponse('{"status":"ok"}', { mediaType: JSON_TYPE, headers: NOT_STORED });
   }

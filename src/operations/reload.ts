@@ -7,7 +7,8 @@
  *      |                                                       ^
  *      \--gone---> broken: 503 with the reason --saved----------/
  *
- * The parent watches the files that the child imported outside of node_modules, and the file of variables.
+ * The parent watches the files that the child has imported, except those in node_modules, and the file of
+ * `--env-file`.
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,13 +1,13 @@
 /**
- * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, the second at once. SIGHUP renews
- * what the process holds; without such a thing, or after the terminal was closed, it stops the process.
+ * Signals of the process. The first SIGTERM or SIGINT stops it gracefully, the second at once. SIGHUP reloads
+ * the TLS files, or replaces the workers. If there is nothing to renew, or the terminal was closed, SIGHUP
+ * stops the process, too.
  */
 import { constants } from 'node:os';
 import { isatty } from 'node:tty';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
-/** Reactions to signals. */
 interface SignalActions {
   readonly log: Logger;
   /** Called once: on the first SIGTERM or SIGINT, or on a SIGHUP that does not renew. */
@@ -56,7 +56,10 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
 interface Ending {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Time after which the process exits with status 1, even if a hook hangs or a task never settles. */
+  /**
+   * Time in milliseconds after which the process exits with status 1, even if a hook hangs or a task never
+   * settles.
+   */
   readonly deadlineMs: number;
   close(): Promise<void>;
   /** Called on SIGHUP to reload files. If undefined, SIGHUP stops the process. */

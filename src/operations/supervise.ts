@@ -1,6 +1,6 @@
 /**
- * `run({ workers })` and `run({ reload })`: finds out whether this process is the supervisor or a child, and
- * acts accordingly.
+ * `run({ workers })` and `run({ reload })`: serves if this process is a child, and supervises children
+ * otherwise.
  */
 import { SvcError } from '../base/errors.ts';
 import { superviseReload } from './reload.ts';
@@ -9,7 +9,6 @@ import { ownRole } from './supervision.ts';
 import { countOf, superviseWorkers } from './workers.ts';
 import type { SupervisedServeOptions, SupervisedApplication, SupervisedServer } from './supervised.ts';
 
-/** Options of one mode: workers or reload. */
 type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
 
 /** Serves as a child, or starts child processes that serve. @throws SvcError `E_LISTEN`, `E_WORKERS` */

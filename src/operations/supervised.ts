@@ -188,11 +188,14 @@ class SupervisedChild {
     return renderMetrics(all ?? this.#app.metrics.snapshot());
   }
 
-  /** Asks the parent for permission to leave: the parent first stops sending connections. */
+  /**
+   * Reports to the parent that this child is leaving. The parent then sends it no more connections, and lets
+   * it drain.
+   */
   async #leave(): Promise<void> {
     if (process.connected) void sendToParent({ svc: 'leaving' });
     else this.#onParentGone();
-    await Promise.withResolvers<never>().promise; // waits forever: the parent's answer ends the process
+    await Promise.withResolvers<never>().promise; // waits forever, because the process ends after the parent's message `drain`
   }
 
   #leaveOnSignal(): void {

@@ -21,7 +21,7 @@ const MOST_SERIES = 1_000;
 
 type Snapshots = readonly MetricSnapshot[];
 
-/** Metrics about the workers themselves. */
+/** Collects the metrics of all workers, and counts events of the workers themselves. */
 export class WorkerMetrics {
   readonly #clock: Clock;
   readonly #own: MetricsRegistry;

@@ -54,8 +54,8 @@ const DEFAULT_DRAIN_MS = 30_000;
 /** Time in milliseconds for the end of a worker that is still starting. */
 const START_END_MS = 3_000;
 /**
- * Time for a new worker to become ready during a renewal: twice the limit for loading a module. A hanging
- * worker must not block later renewals.
+ * Time in milliseconds for a new worker to become ready during a renewal: twice the limit for loading a
+ * module. A hanging worker must not block later renewals.
  */
 const RENEWAL_START_MS = 60_000;
 
@@ -190,7 +190,7 @@ export class Workers {
     }
   }
 
-  /** Forwards a room message to all other workers that have sockets and keep up. */
+  /** Forwards a room message to all other serving workers, except those with too many unwritten messages. */
   #passOn(from: Worker, message: RoomMessage): void {
     for (const worker of this.#workers.values()) {
       if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
@@ -213,7 +213,7 @@ export class Workers {
       worker.child.send({ svc: 'address', address });
     } catch (error) {
       if (!this.#hasServed)
-        this.#started.reject(error as Error); // listenOn() rejects with errors only
+        this.#started.reject(error as Error); // listenOn() rejects only with an Error
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }

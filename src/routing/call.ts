@@ -31,13 +31,11 @@ import type {
   CompiledRoute,
   Context,
   HttpRequest,
-  RouteRateLimit,
   SecurityRequirement,
   StateMap,
 } from '../http/contracts.ts';
 import type { Endpoint, Outcome, TransportRequest } from '../http/request/request.ts';
 import type { JsonTaker } from '../http/request/body.ts';
-import type { Place } from '../base/findings.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
@@ -401,7 +399,7 @@ function endpointOf(
   run: Core,
 ): Endpoint {
   return {
-    route: new RouteRecord(route, method, security),
+    route: recordOf(route, method, security),
     readParams: paramsReader(route.template.parameters),
     maxBodyBytes: route.spec.maxBodyBytes,
     tally: undefined,
@@ -409,7 +407,9 @@ function endpointOf(
   } satisfies Endpoint & { run: Core };
 }
 
-/** Objects shared by all routes without inputs, of which there may be thousands. */
+/**
+ * All routes without inputs share these objects, because an application may have thousands of such routes.
+ */
 const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
@@ -475,30 +475,24 @@ function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   };
 }
 
-class RouteRecord implements CompiledRoute {
-  readonly method: string;
-  readonly template: string;
-  readonly name: string | undefined;
-  readonly security: readonly SecurityRequirement[];
-  readonly meta: Readonly<Record<string, unknown>>;
-  readonly rateLimit: RouteRateLimit | false | undefined;
-  readonly timeoutMs: number | false | undefined;
-  readonly requestTimeoutMs: number | undefined;
-  readonly #route: FlatRoute;
-
-  constructor(route: FlatRoute, method: string, security: readonly SecurityRequirement[]) {
-    this.method = method;
-    this.template = route.template.template;
-    this.name = route.spec.name;
-    this.security = security;
-    this.meta = route.spec.meta === undefined ? NO_META : Object.freeze({ ...route.spec.meta });
-    this.rateLimit = route.spec.rateLimit;
-    this.timeoutMs = route.spec.timeoutMs;
-    this.requestTimeoutMs = route.spec.requestTimeoutMs;
-    this.#route = route;
-  }
-
-  get place(): Place {
-    return this.#route.declared.place;
-  }
+/** Returns the route as middleware and rules see it. */
+function recordOf(
+  { spec, template, declared }: FlatRoute,
+  method: string,
+  security: readonly SecurityRequirement[],
+): CompiledRoute {
+  const { name, meta, rateLimit, timeoutMs, requestTimeoutMs } = spec;
+  return {
+    method,
+    template: template.template,
+    name,
+    security,
+    meta: meta === undefined ? NO_META : Object.freeze({ ...meta }),
+    rateLimit,
+    timeoutMs,
+    requestTimeoutMs,
+    get place() {
+      return declared.place;
+    },
+  };
 }

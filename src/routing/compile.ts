@@ -38,7 +38,6 @@ import type { Prepared } from '../http/response.ts';
 import type { RouteDeps } from './steps.ts';
 import type { DeclaredSocket, SocketHub, SocketOpener } from './websocket.ts';
 
-/** Input of the compilation. */
 interface Declarations {
   readonly routes: Routes;
   /**
@@ -107,7 +106,7 @@ export interface CompiledApplication {
   /** Matches and handles a request. Never throws, never rejects. */
   readonly handle: Core;
   /**
-   * Handles a request for a WebSocket: returns `SwitchingProtocols` to open it; any other response refuses.
+   * Handles a request for a WebSocket. `SwitchingProtocols` opens the socket; any other response refuses it.
    */
   readonly upgrade: Core;
   /** Returns the route for a method and path; undefined if there is none. */
@@ -403,18 +402,21 @@ function compiled(
       remedy:
         error instanceof SvcError
           ? error.remedy
-          : 'Fix its spec, schemas and dependencies; a getter must not use a value that is defined after the application compiles',
+          : 'Correct spec, schemas and dependencies of the route; a getter must not use a value that is defined after the application compiles',
     });
     return undefined;
   }
 }
 
-/** Dependencies for a route whose errors are rendered by `errors`. */
+/** Returns `deps` with `errors` as the renderer of errors. */
 function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
   return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
 }
 
-/** The middleware of a route, and its time limit if no timeout middleware enforces it. */
+/**
+ * Returns the middleware of a route. The first one is its time limit, unless a timeout middleware enforces
+ * that limit.
+ */
 function around(
   { use, spec: { timeoutMs } }: FlatRoute,
   { middleware, services }: RouteDeps,
@@ -444,7 +446,9 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
   }
 }
 
-/** The innermost function: calls the matched endpoint, or responds if there is none. */
+/**
+ * Returns the function inside of all middleware: it calls the matched endpoint, or responds if there is none.
+ */
 function core(
   details: readonly RouteDetail[],
   table: RoutingTable<Endpoint>,
@@ -459,7 +463,7 @@ function core(
     ),
   );
   const suggest = env === 'production' ? () => undefined : suggester(routes);
-  // the module is loaded only if it is needed
+  // made only if a route has CORS middleware of its own
   const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors'));
   const parts = {
     errors,

@@ -25,7 +25,6 @@ interface Ordering {
   readonly declared: Declared;
 }
 
-/** Input of a planner. */
 interface PlannerDeps {
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   readonly tasks: BackgroundRunner;
@@ -463,7 +462,10 @@ export class Resolution {
     return this.#enter(dependency);
   }
 
-  /** Calls a dependency, with diagnostics messages unless its scope is `app`: then it was resolved before. */
+  /**
+   * Calls a dependency. Publishes diagnostics messages, unless its scope is `app`, because such a dependency
+   * was resolved before.
+   */
   #enter(dependency: PlannedDependency): unknown {
     const { scope, label } = dependency;
     return this.#event === undefined || scope === 'app'

@@ -81,6 +81,7 @@ export class Dependency<out T> {
     return needsHandler ? 'handler' : 'request';
   }
 
+  /** Returns whether a value is a dependency. */
   static is(value: unknown): value is Dependency<unknown> {
     return typeof value === 'object' && value !== null && #isDependency in value;
   }
@@ -115,7 +116,7 @@ export function Depends<F extends DependencySource>(
 
 /** Input fields by name, as `Field()` declares them, or a schema class. */
 export type InputShape = object;
-/** The values of a shape or of a class's instances. */
+/** Type of the values that an {@link InputShape} describes. */
 export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
 
 /** Text inputs of a route or dependency: query, header fields and cookies, in addition to path and body. */

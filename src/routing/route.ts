@@ -82,7 +82,6 @@ export interface RouterOptions<D = Dependencies, B extends string = string> {
   readonly deps?: D | undefined;
 }
 
-/** A declared route. */
 interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
@@ -104,9 +103,9 @@ export interface FlatRoute extends DeclaredRoute {
   readonly tags: readonly string[];
   /** Dependencies of routers by name, the outermost first. If several have one name, the handler gets the last. */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
-  /** Middleware around the route: of the routers, the outermost first, then of its spec. */
+  /** Middleware around the route: that of the outermost router first, that of the spec last. */
   readonly use: readonly Middleware[];
-  /** Exception handlers of the routers around the route, the innermost first; empty without any. */
+  /** Exception handlers of the routers around the route, the innermost first. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 
@@ -401,6 +400,7 @@ export class Router<
     super(options);
   }
 
+  /** Adds a route for GET and HEAD. */
   get<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   get<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -411,6 +411,7 @@ export class Router<
     return this.addRoute(GET, path, rest, undefined, get);
   }
 
+  /** Adds a route for POST. */
   post<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   post<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -421,6 +422,7 @@ export class Router<
     return this.addRoute(POST, path, rest, undefined, post);
   }
 
+  /** Adds a route for PUT. */
   put<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   put<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -431,6 +433,7 @@ export class Router<
     return this.addRoute(PUT, path, rest, undefined, put);
   }
 
+  /** Adds a route for PATCH. */
   patch<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
@@ -441,6 +444,7 @@ export class Router<
     return this.addRoute(PATCH, path, rest, undefined, patch);
   }
 
+  /** Adds a route for DELETE. */
   delete<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,

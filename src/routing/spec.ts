@@ -1,7 +1,7 @@
 /**
  * Specs of routes: their options and dependencies, and how both are separated and checked.
  */
-import { readDeprecation } from '../http/middleware/deprecation.ts';
+import { readDeprecation } from '../schema/deprecation.ts';
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
 import {
@@ -274,16 +274,10 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
   return {
     spec: {
       ...rest,
-      ...(deprecated === undefined
-        ? {}
-        : {
-            deprecated: typeof deprecated === 'object' ? readDeprecation(subject, deprecated) : deprecated,
-          }),
-      ...(callbacks === undefined ? {} : { callbacks: readCallbacks(subject, callbacks) }),
-      ...(rateLimit === undefined
-        ? {}
-        : { rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit }),
-      ...(mcp === undefined ? {} : { mcp: typeof mcp === 'object' ? readTool(subject, mcp) : mcp }),
+      deprecated: typeof deprecated === 'object' ? readDeprecation(subject, deprecated) : deprecated,
+      callbacks: callbacks === undefined ? undefined : readCallbacks(subject, callbacks),
+      rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit,
+      mcp: typeof mcp === 'object' ? readTool(subject, mcp) : mcp,
     },
     deps: readDependencies(subject, deps),
   };
@@ -341,7 +335,7 @@ function readTool(subject: string, tool: ToolDescription): ToolDescription {
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** Separates a spec into the options that `kinds` defines, and dependencies. */
+/** Separates the members of a spec: options have a definition in `kinds`, and all others are dependencies. */
 export function apart(spec: object, kinds: Table): readonly [options: Table, dependencies: Table] {
   const { options = [], others = [] } = Object.groupBy(Object.entries(spec), ([key]) =>
     Object.hasOwn(kinds, key) ? 'options' : 'others',

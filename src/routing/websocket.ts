@@ -176,6 +176,7 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
    * `maxRooms`
    */
   join(room: string): void;
+  /** Leaves a room. A socket that is not in the room is unchanged. */
   leave(room: string): void;
   /** Sends to every member of a room except this socket, in every process. */
   broadcast(room: string, data: string | Uint8Array): void;

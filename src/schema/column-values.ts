@@ -13,6 +13,7 @@
  */
 import {
   absence,
+  checksByTag,
   deferred,
   jsonCheck,
   listCheck,
@@ -26,7 +27,7 @@ import {
 } from './compile.ts';
 import { checkedMs, isDate, momentMs } from './formats.ts';
 import { FAIL } from './types.ts';
-import { isInputObject, literalCheck, literalMessage, MAX_DEPTH, tooDeep } from './validation-run.ts';
+import { isInputObject, literalCheck, MAX_DEPTH, tooDeep } from './validation-run.ts';
 import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import type { Check, Run } from './validation-run.ts';
@@ -284,10 +285,7 @@ function compileObject(plan: ObjectPlan): Check {
 
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   const variants = node.variants();
-  const byTag = new Map<unknown, Check>(
-    variants.flatMap(({ plan, values }) => values.map((value) => [value, objectCheck(plan)] as const)),
-  );
-  const message = literalMessage([...byTag.keys()] as Literal[]); // a tag has only literal values
+  const { byTag, message } = checksByTag(variants, objectCheck);
   const { tagWire } = variants[0]!; // a union has at least one variant
   return (value, run) => {
     if (!isInputObject(value, run)) return run.fail('type', 'must be an object');

@@ -28,8 +28,7 @@ import {
   tupleCheck,
 } from './validation-run.ts';
 import { FORMATS } from './formats.ts';
-import type { Literal } from './types.ts';
-import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
+import type { FieldPlan, ObjectPlan, TypeNode, Variant } from './nodes.ts';
 import type { Check, Result } from './validation-run.ts';
 
 /** Runs a check on a whole input. `at` is the first item of every path, such as `body`. */
@@ -178,13 +177,8 @@ function definedKeys(value: Input): string[] {
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   return deferred(() => {
     const variants = node.variants();
-    const byTag = new Map<unknown, Check>(
-      variants.flatMap((variant) =>
-        variant.values.map((value) => [value, objectCheck(variant.plan)] as const),
-      ),
-    );
+    const { byTag, message } = checksByTag(variants, objectCheck);
     const tagWire = variants[0]!.tagWire;
-    const message = literalMessage([...byTag.keys()] as Literal[]);
     return (value, run) => {
       if (!isInputObject(value, run))
         return variants.some(({ plan }) => value instanceof plan.schema!)
@@ -199,6 +193,20 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
       return FAIL;
     };
   });
+}
+
+/** Returns the checks of a union's members by the values of their tags, and the message for another value. */
+export function checksByTag(
+  variants: readonly Variant[],
+  checkOf: (plan: ObjectPlan) => Check,
+): { readonly byTag: ReadonlyMap<unknown, Check>; readonly message: string } {
+  const entries = variants.flatMap(({ plan, values }) =>
+    values.map((value) => [value, checkOf(plan)] as const),
+  );
+  return {
+    byTag: new Map<unknown, Check>(entries),
+    message: literalMessage(entries.map(([value]) => value)),
+  };
 }
 
 /** Returns the value of a member that the input does not have. */

@@ -8,9 +8,9 @@
  *   neither    a plain shape, `query: { page: Field(1) }`: the call returns a marker, read by fieldsOf()
  *
  * Frames nest, because initializers may construct other schemas. parse() opens a frame, and closes it in
- * `finally`. `new User(data)` opens one that cannot be closed so: no code runs after the last initializer. It
- * closes with the last call of `Field()`. If an initializer throws before that, the next call notices that
- * the member before it is missing, or a microtask closes the frame.
+ * `finally`. `new User(data)` opens a frame that cannot be closed in this way, because no code of `Schema`
+ * runs after the last initializer. It closes with the last call of `Field()`. If an initializer throws before
+ * that, the next call notices that the member before it is missing, or a microtask closes the frame.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker, fieldFault } from './nodes.ts';

@@ -20,7 +20,6 @@ import type { Literal } from './types.ts';
 /** Whether a schema describes input or output. */
 type Direction = 'input' | 'output';
 
-/** Options for writing documents. */
 interface JsonSchemaOptions {
   /** Prefix of references to definitions. Default `#/components/schemas/`. */
   readonly prefix?: string | undefined;

@@ -19,6 +19,7 @@ import type {
   SchemaClass,
   TypeSource,
 } from './types.ts';
+import { aboutOf } from './deprecation.ts';
 import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
 import type { PatternFinding } from './pattern.ts';
@@ -279,11 +280,11 @@ export function readField(
     isSecret: read.secret === true,
     isReadOnly: read.readOnly === true,
     isList: isListNode(node),
-    about: aboutOf(read),
+    about: aboutOf(read, `the field ${owner}`),
   });
 }
 
-/** Reads a type without options. */
+/** Reads a type to which no options were given. */
 export function readType(source: TypeSource, owner: string, resolve: Resolve): TypeNode {
   return nodeOf(shapeOf(source, owner), owner, {}, resolve);
 }
@@ -300,10 +301,10 @@ export function fieldFault(name: string, owner: string, problem: string): SvcErr
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return withoutDefault(value) as TypeSource; // a type stands for each default
+  return withoutDefault(value) as TypeSource; // a default always has a type
 }
 
-/** Returns the type of a field that is declared by its default. */
+/** Returns the type of a default; a type is returned unchanged. */
 export function withoutDefault(source: FieldSource): FieldSource {
   switch (typeof source) {
     case 'string':
@@ -382,8 +383,8 @@ function constraintsOf(read: Read, owner: string): Constraints {
 }
 
 /**
- * Returns the pattern used for tests: without `g` and `y`, which keep state, and with `u` if it is valid with
- * that, because JSON Schema reads patterns so: `.` is one code point.
+ * Returns the RegExp that tests texts. It has neither `g` nor `y`, which keep state. It has `u` if the
+ * pattern is valid with that flag, because JSON Schema reads patterns with it.
  */
 function patternOf(given: string | RegExp, owner: string): RegExp {
   const source = typeof given === 'string' ? given : given.source;
@@ -399,11 +400,6 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
 /** Returns all examples, the single one first. */
 export function examplesOf({ example, examples = [] }: About): readonly unknown[] {
   return example === undefined ? examples : [example, ...examples];
-}
-
-function aboutOf(read: Read): About {
-  const { title, description, example, examples, deprecated } = read;
-  return Object.freeze(defined({ title, description, example, examples, deprecated }) as About);
 }
 
 function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
@@ -485,7 +481,10 @@ function itemOf(source: TypeSource, options: object | undefined, owner: string, 
     ...ABOUT,
     ...(BY_KIND[constrainedKind(shape, owner)] ?? {}),
   });
-  return { ...nodeOf(shape, owner, constraintsOf(read, owner), resolve), about: aboutOf(read) };
+  return {
+    ...nodeOf(shape, owner, constraintsOf(read, owner), resolve),
+    about: aboutOf(read, `the items of ${owner}`),
+  };
 }
 
 function literalsOf(values: readonly Literal[], owner: string): readonly Literal[] {
@@ -539,8 +538,8 @@ function unionOf(
 }
 
 /**
- * Returns whether a type is a list, inside `nullable` and `lazy` too; false for a `lazy` that cannot be
- * resolved yet.
+ * Returns whether a type is a list or a nullable list. False for a `lazy` type, which may not be resolvable
+ * yet.
  */
 function isListNode(node: TypeNode): boolean {
   return node.kind === 'list' || (node.kind === 'nullable' && isListNode(node.inner));

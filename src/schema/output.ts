@@ -17,7 +17,6 @@ import {
   bytesCheck,
   datetimeCheck,
   nameProblem,
-  literalMessage,
   MAX_DEPTH,
   numberCheck,
   tooDeep,
@@ -27,6 +26,7 @@ import { FAIL } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
 import {
   absence,
+  checksByTag,
   deferred,
   jsonCheck,
   listCheck,
@@ -39,7 +39,6 @@ import {
   runCheck,
 } from './compile.ts';
 import type { Input } from './compile.ts';
-import type { Literal } from './types.ts';
 
 /**
  * Serializer of replies. For a reply that does not match it returns a list of issues, to which the caller
@@ -189,11 +188,7 @@ function partsOutput(value: object, run: Run): unknown {
 
 function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
   return deferred(() => {
-    const variants = node.variants().map((variant) => ({ ...variant, check: objectOutput(variant.plan) }));
-    const byTag = new Map<unknown, Check>(
-      variants.flatMap(({ values, check }) => values.map((value) => [value, check] as const)),
-    );
-    const message = literalMessage([...byTag.keys()] as Literal[]);
+    const { byTag, message } = checksByTag(node.variants(), objectOutput);
     return (value, run) => {
       if (typeof value !== 'object' || value === null) return run.fail('type', 'must be an object');
       const check = byTag.get((value as Record<string, unknown>)[node.tag]);

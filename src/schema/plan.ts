@@ -166,7 +166,7 @@ interface Members {
 }
 
 /**
- * Returns the plan of a schema class, typed for its instances.
+ * Returns the plan of a schema class, with the methods that only this folder uses.
  *
  * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
  */

@@ -334,7 +334,10 @@ function partialOf(fields: Declarations): Declarations {
   );
 }
 
-/** Returns the named fields, or all others. @throws SvcError `E_SCHEMA_FIELD` for a name that no field has */
+/**
+ * Returns the named fields if `isKept` is true, else all other fields. @throws SvcError `E_SCHEMA_FIELD` for
+ * a name that no field has
+ */
 function chosenOf(
   owner: string,
   fields: Declarations,

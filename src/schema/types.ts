@@ -260,7 +260,10 @@ export const datetime: FieldType<Date, PlainOptions> = new FieldType({ kind: 'da
 export const date: FieldType<string, PlainOptions> = new FieldType({ kind: 'date' });
 /** A UUID of any version in its text form (RFC 9562 §4), kept as it was written. */
 export const uuid: FieldType<string, PlainOptions> = new FieldType({ kind: 'uuid' });
-/** Bytes; on the wire base64 with `+ / =` (RFC 4648 §4), padding required, no white space. base64url is refused. */
+/**
+ * Bytes. Clients send and get them as base64 with `+ / =` (RFC 4648 §4). Padding is required; white space and
+ * base64url are refused.
+ */
 export const bytes: FieldType<Uint8Array, CountOptions> = new FieldType({ kind: 'bytes' });
 /** A file part of a multipart form; valid in no other source. `minLength`/`maxLength` bound its size in bytes. */
 export const file: FieldType<UploadFile, FileFieldOptions> = new FieldType({ kind: 'file' });

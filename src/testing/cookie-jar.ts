@@ -33,10 +33,12 @@ export class CookieJar {
     this.#keep({ name, value, domain, isHostOnly: true, path: '/', isSecure: false, expiresMs: Infinity });
   }
 
+  /** Removes a cookie, for every path. */
   delete(name: string): void {
     for (const [key, cookie] of this.#kept) if (cookie.name === name) this.#kept.delete(key);
   }
 
+  /** Removes all cookies. */
   clear(): void {
     this.#kept.clear();
   }
@@ -116,7 +118,7 @@ function domainMatches(host: string, domain: string): boolean {
   return host === domain || (host.endsWith(`.${domain}`) && !/^[\d.]+$/.test(host));
 }
 
-/** Whether a path matches the path of a cookie (§5.1.4). */
+/** Whether a path matches the path of a cookie (RFC 6265 §5.1.4). */
 function pathMatches(path: string, prefix: string): boolean {
   return (
     path === prefix || (path.startsWith(prefix) && (prefix.endsWith('/') || path[prefix.length] === '/'))
@@ -132,7 +134,7 @@ function isLocal(url: URL): boolean {
   return url.hostname === 'localhost' || url.hostname === '127.0.0.1' || url.hostname === '[::1]';
 }
 
-/** Whether browsers keep and send `Secure` cookies for a URL: over TLS, and to this machine. */
+/** Whether browsers keep and send `Secure` cookies for a URL: over TLS, and for hosts on this machine. */
 function isTrustworthy(url: URL): boolean {
   return url.protocol === 'https:' || isLocal(url);
 }

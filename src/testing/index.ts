@@ -43,26 +43,29 @@ export type { TestWebSocketOptions } from './websocket.ts';
 
 /** Options of {@link TestClient}. An option that is `undefined` has its default. */
 export interface TestClientOptions {
-  /** Clock of the application. Can be set only before the application is compiled. Default: its own clock. */
+  /**
+   * Clock of the application. Can be set only before the application is compiled. Default: the clock that the
+   * application has.
+   */
   readonly clock?: Clock | undefined;
   /**
    * Environment of the application. Can be set only before the application is compiled. Default `test`,
    * unless its configuration sets one.
    */
   readonly env?: Env | undefined;
-  /**
-   * URL in front of every path. Default `http://localhost`; with `listen`, the address on which it listens.
-   */
+  /** URL to which paths are added. Default `http://localhost`; with `listen`, the address of the socket. */
   readonly baseUrl?: string | undefined;
   /** Header fields of every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Sends requests over a real socket, to a free port of 127.0.0.1. Default false. */
   readonly listen?: boolean | undefined;
   /**
-   * Whether a call rejects with an unhandled error of the application, instead of returning a 500. The error
-   * of a WebSocket handler rejects `receive()`, `close()` and `closed` of the {@link TestWebSocket}, else
-   * `close()` of the client. The error of a background task or a clean-up rejects the call, or `close()` of
-   * the client if the response came before. Default true.
+   * Whether a call rejects with an unhandled error of the application, instead of returning a 500. Default
+   * true.
+   *
+   * The error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the {@link
+   * TestWebSocket}, else `close()` of the client. The error of a background task or a clean-up rejects the
+   * call, or `close()` of the client if the response came before.
    */
   readonly raiseErrors?: boolean | undefined;
   /**
@@ -91,12 +94,12 @@ export interface TestRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Maximum time in milliseconds for running requests when a client that listens closes. */
+/** Time in milliseconds for running requests to finish when a client with `listen` closes. */
 const CLOSE_DEADLINE_MS = 5_000;
-/** Maximum time in milliseconds for handlers of sockets in memory when a client closes. */
+/** Time in milliseconds for WebSocket handlers to finish when a client without `listen` closes. */
 const LAST_WORDS_MS = 1_000;
 
-/** Number of clients of each application: the last one that closes shuts the application down. */
+/** Number of open clients by application. The last client that closes shuts the application down. */
 const clientsOf = new WeakMap<Svc, number>();
 
 /**
@@ -112,11 +115,16 @@ export class TestClient implements AsyncDisposable {
   readonly #raises: boolean;
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
-  /** Ids of requests whose background task or clean-up has failed; empty for clean-ups of scope `app`. */
+  /**
+   * Ids of requests whose background task or clean-up has failed. The id of clean-ups of scope `app` is
+   * empty.
+   */
   readonly #failedAfter = new Set<string>();
-  /** Server sides of sockets in memory. Each promise resolves when no handler of the socket runs. */
+  /**
+   * Server sides of WebSockets without a real socket. Each promise resolves when no handler of the WebSocket
+   * runs.
+   */
   readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
-  /** Client sides of all sockets. */
   readonly #opened: TestWebSocket[] = [];
   #baseUrl: string;
   #server: HttpServer | undefined;
@@ -155,29 +163,36 @@ export class TestClient implements AsyncDisposable {
     clientsOf.set(app, (clientsOf.get(app) ?? 0) + 1);
   }
 
-  /** URL in front of every path. With `listen` it is known after the first request. */
+  /** URL to which paths are added. With `listen` it is known after the first request. */
   get baseUrl(): string {
     return this.#baseUrl;
   }
 
+  /** Sends a GET request. */
   get(path: string, request?: TestRequest): Promise<Response> {
     return this.request('GET', path, request);
   }
+  /** Sends a HEAD request. */
   head(path: string, request?: TestRequest): Promise<Response> {
     return this.request('HEAD', path, request);
   }
+  /** Sends a POST request. */
   post(path: string, request?: TestRequest): Promise<Response> {
     return this.request('POST', path, request);
   }
+  /** Sends a PUT request. */
   put(path: string, request?: TestRequest): Promise<Response> {
     return this.request('PUT', path, request);
   }
+  /** Sends a PATCH request. */
   patch(path: string, request?: TestRequest): Promise<Response> {
     return this.request('PATCH', path, request);
   }
+  /** Sends a DELETE request. */
   delete(path: string, request?: TestRequest): Promise<Response> {
     return this.request('DELETE', path, request);
   }
+  /** Sends a OPTIONS request. */
   options(path: string, request?: TestRequest): Promise<Response> {
     return this.request('OPTIONS', path, request);
   }
@@ -187,7 +202,7 @@ export class TestClient implements AsyncDisposable {
    * @throws the error of the handler, unless `raiseErrors` is false
    */
   async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed');
+    if (this.#closing !== undefined) throw new Error('The test client is closed: make a new one');
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
     for (const [name, values] of Object.entries(request.query ?? {})) {
@@ -211,11 +226,13 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Opens a WebSocket, with the application's Origin unless `headers` has another. @throws WebSocketRefused
-   * with a response that is not 101; or the error of the application, unless `raiseErrors` is false
+   * Opens a WebSocket. Its Origin is that of the application, unless `headers` has another.
+   * @throws WebSocketRefused for a response that is not 101; the error of the application, unless
+   * `raiseErrors`
+   *   is false
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed');
+    if (this.#closing !== undefined) throw new Error('The test client is closed: make a new one');
     const read = readOptions('websocket()', options, {
       headers: given<Readonly<Record<string, string>>>('an object', isObject),
       protocols: given<readonly string[]>('a list of strings', Array.isArray),
@@ -247,7 +264,9 @@ export class TestClient implements AsyncDisposable {
     throw new WebSocketRefused(answer);
   }
 
-  /** Header fields of a request: `base`, overridden by those of the client, then by those of the request. */
+  /**
+   * Returns the header fields of a request. Fields of the client override `base`, and `own` overrides both.
+   */
   #fieldsFor(
     url: URL,
     base: Readonly<Record<string, string>>,
@@ -272,8 +291,9 @@ export class TestClient implements AsyncDisposable {
 
   /**
    * Stops listening, and shuts the application down if no other client uses it. Further calls have no effect.
-   * @throws the error of a socket's handler, a background task or a clean-up, if no other call has thrown it;
-   * several as AggregateError
+   * @throws the error of a WebSocket handler, a background task or a clean-up, if no other call has thrown
+   * it;
+   *   several errors as AggregateError
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -288,7 +308,7 @@ export class TestClient implements AsyncDisposable {
     for (const socket of this.#sockets.keys()) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#lastWords();
     await this.#server?.close(CLOSE_DEADLINE_MS);
-    const others = clientsOf.get(this.#app)! - 1; // set, because the constructor has counted this client
+    const others = clientsOf.get(this.#app)! - 1;
     clientsOf.set(this.#app, others);
     await this.#leave?.();
     if (others === 0) await this.#app.shutdown();
@@ -297,7 +317,7 @@ export class TestClient implements AsyncDisposable {
     if (late.length > 0) throw late.length === 1 ? late[0] : new AggregateError(late);
   }
 
-  /** Resolves when no handler of a socket in memory runs, or one has run for too long. */
+  /** Resolves when no WebSocket handler runs, or one has run for too long. */
   async #lastWords(): Promise<void> {
     if (this.#sockets.size === 0) return;
     const limit = new AbortController();
@@ -333,9 +353,7 @@ export class TestClient implements AsyncDisposable {
     if (taken !== undefined) throw taken.error;
   }
 
-  /**
-   * Returns the error of the request whose response has these header fields. A second call returns undefined.
-   */
+  /** Returns the error of the request whose response has these header fields, and forgets it. */
   readonly #takeError: ErrorSource = (headers) => {
     const id = headers.get(this.#app.defaults.identity.field) ?? '';
     if (!this.#errors.has(id)) return undefined;

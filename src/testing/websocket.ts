@@ -1,5 +1,6 @@
 /**
- * Client side of a WebSocket in a test: sends at once, and keeps received messages until the test reads them.
+ * Client side of a WebSocket in a test. It sends messages at once, and keeps received messages until the test
+ * reads them.
  *
  * Example:
  *   await using socket = await client.websocket('/chat');
@@ -31,7 +32,6 @@ export interface TestWebSocketOptions {
 
 /** Thrown if the response to the handshake is not 101. */
 export class WebSocketRefused extends Error {
-  /** The response. */
   readonly response: Response;
 
   constructor(response: Response) {
@@ -42,8 +42,8 @@ export class WebSocketRefused extends Error {
 }
 
 /**
- * Returns the error of the handlers of the socket whose response has these header fields. A second call
- * returns undefined. @internal
+ * Returns the error of the handlers of the WebSocket whose response has these header fields, and forgets it.
+ * @internal
  */
 export type ErrorSource = (headers: Headers) => HandlerError | undefined;
 
@@ -59,9 +59,9 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   readonly #takeError: ErrorSource;
   /** The error that a handler of the application has thrown, if any. */
   #failure: HandlerError | undefined;
-  /** Whether the test awaits `closed`, which rejects with the error. */
+  /** Whether the test awaits `closed`, which rejects with the error of a handler. */
   #isAwaited = false;
-  /** Whether the test has received the error. */
+  /** Whether the test has received the error of a handler. */
   #isRaised = false;
   readonly #stream: Duplex;
   readonly #reader: FrameReader;
@@ -102,7 +102,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
         onViolation: (code, reason) => this.#over({ code, reason, wasClean: false }),
       },
     );
-    // a copy, because in memory the chunk belongs to the server
+    // a copy, because without a real socket the server may reuse the chunk
     stream.on('data', (chunk: Buffer) => this.#reader.push(Buffer.from(chunk)));
     stream
       .on('error', () => undefined)
@@ -116,11 +116,11 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     return this.headers.get('sec-websocket-protocol') ?? '';
   }
 
-  /** Settles when the connection has ended. Rejects with the error of a handler. */
+  /** Resolves when the connection has ended. Rejects with the error of a handler. */
   get closed(): Promise<WebSocketClose> {
     this.#isAwaited = true;
     this.#isRaised ||= this.#failure !== undefined;
-    // a new promise: its rejection is the caller's, while #closed has a listener of its own
+    // a new promise, so that an unhandled rejection is reported only if the test asks for the promise
     return this.#closed.promise.then((close) => close);
   }
 
@@ -143,8 +143,8 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   }
 
   /**
-   * Returns the next message. Rejects if the socket closes before, with the error of a handler if there is
-   * one.
+   * Returns the next message. If the WebSocket closes before, rejects with the error of a handler, or else
+   * with an error that names the close code.
    */
   receive(): Promise<string | Uint8Array> {
     const message = this.#messages.shift();
@@ -177,6 +177,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   pause(): void {
     this.#stream.pause();
   }
+  /** Reads on after `pause()`. */
   resume(): void {
     this.#stream.resume();
   }
@@ -208,7 +209,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     throw this.#failure.error;
   }
 
-  /** Returns the error for a call that finds the socket closed. */
+  /** Returns the error for a call after the WebSocket has closed. */
   #raise(close: WebSocketClose): unknown {
     this.#failure ??= this.#takeError(this.headers);
     if (this.#failure === undefined) return closedError(close);

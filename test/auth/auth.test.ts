@@ -26,7 +26,7 @@ const PREVIOUS = '91c0de5577a1b24e83f6d20c4a9e6b18';
 const clock = new ManualClock();
 const tokenOf = (claims: Record<string, unknown> = {}, secret = SECRET): string =>
   createToken('ada', secret, { claims, clock });
-/** A minute has one line of the log. */
+/** The log has one line a minute for a client and event. */
 const nextMinute = (): Promise<void> => clock.advance(60_000);
 const bearer = (token: string): { headers: Record<string, string> } => ({
   headers: { authorization: `Bearer ${token}` },
@@ -35,7 +35,7 @@ const make = (options: SvcOptions = {}): { app: Svc; events: Record<string, unkn
   const { logger, events } = collectedLog();
   return { app: new Svc({ logger, clock, authSecret: SECRET, ...options }), events };
 };
-/** An application that answers with what a source gives. */
+/** Returns an application whose route answers with the value of a source. */
 const serving = (
   source: DependencySource,
   options: SvcOptions = {},
@@ -44,7 +44,7 @@ const serving = (
   app.get('/', { me: Depends(source) }, ({ me }) => ({ me }));
   return { client: new TestClient(app), app, events };
 };
-/** Status and challenge. */
+/** Returns status and challenge of a response. */
 const brief = ({ status, headers }: Response): [number, string | null] => [
   status,
   headers.get('www-authenticate'),
@@ -323,7 +323,7 @@ test('BearerAuth() answers 401 for an invalid token before the body is read or v
   assert.equal((await client.post('/', { json: {}, ...bearer(tokenOf()) })).status, 400);
 });
 
-test('svc check reports nothing for an application that has its secret, before and after the start', async () => {
+test('svc check has no finding about an application with BearerAuth() and a secret, before and after its start', async () => {
   const { app } = make();
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const about = (): string[] =>
@@ -337,7 +337,7 @@ test('svc check reports nothing for an application that has its secret, before a
   await app.shutdown();
 });
 
-// ── the list of requirements ──
+// ── tokens that are refused ──
 
 test('requireScopes("a", "b") requires both scopes: 403 names them, and a challenge for a missing token has no error attribute', async () => {
   const { client, events } = serving(requireScopes('a', 'b'));
@@ -533,7 +533,7 @@ test('the response does not reveal why BearerAuth() refuses a token', async () =
   });
 });
 
-// ── requireIf, and other ways in ──
+// ── requireIf, and other sources of claims ──
 
 test('requireIf() returns the claims when its predicate returns true, and answers 403 with its detail for any other result', async () => {
   const { app, events } = make();

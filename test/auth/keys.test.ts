@@ -1,6 +1,4 @@
-/**
- * API keys and sessions as ways in.
- */
+/** API keys and sessions as sources of the client's identity. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
@@ -73,7 +71,7 @@ test('APIKeyAuth() answers 401 with a challenge for a missing or wrong key, and 
     'x'.repeat(8_000),
   ];
   for (const key of wrong) {
-    await clock.advance(60_000); // a minute has one line
+    await clock.advance(60_000); // the log has one line a minute for a client and event
     assert.deepEqual(brief(await client.get('/', withKey(key))), REFUSED, key);
   }
   const lines = events.filter(({ logger }) => logger === 'svc_security');
@@ -205,7 +203,7 @@ test('requireSession() returns the session value that the login stored, and answ
   );
 });
 
-test('an exception handler for LoginRequired can redirect pages to the login', async () => {
+test('an exception handler for LoginRequired redirects a page to the login', async () => {
   await using client = new TestClient(
     site().exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 })),
   );

@@ -19,7 +19,7 @@ test('ByteQueue.take() returns undefined and removes nothing while it has fewer 
   assert.equal(queue.length, 0);
 });
 
-test('ByteQueue returns zero bytes at any time', () => {
+test('ByteQueue returns an empty array for zero bytes at any time', () => {
   const queue = new ByteQueue();
   assert.equal(queue.take(0)!.length, 0);
   assert.equal(queue.peek(0)!.length, 0);

@@ -156,7 +156,7 @@ test('MemoryCache behaves like a plain Map in order of use, on generated operati
     const clock = new ManualClock();
     const maxEntries = 1 + random(200);
     const cache = new MemoryCache({ maxEntries, clock });
-    const reference = new Map<string, { value: unknown; deadlineMs: number }>(); // oldest first
+    const reference = new Map<string, { value: unknown; deadlineMs: number }>(); // in order of use, the least recently used key first
     for (let step = 0; step < 3_000; step++) {
       const key = `k${random(300)}`;
       const known = reference.get(key);

@@ -17,7 +17,7 @@ interface User {
   tags: string[];
 }
 
-/** A function whose calls the test settles by hand. */
+/** Returns a function whose calls the test settles. */
 function manual<A extends readonly unknown[], R>() {
   const calls: { args: A; resolve(value: R): void; reject(error: unknown): void }[] = [];
   const fn = (...args: A): Promise<R> => {
@@ -123,7 +123,7 @@ test('cached() keeps up to 10,000 results for 60 seconds by default', async () =
   calls = 0;
   await count(-1);
   assert.equal(calls, 0);
-  await count(10_000); // one too many: key 0, the least recently used, is evicted
+  await count(10_000); // 10,000 is one key too many, so key 0, the least recently used, is evicted
   calls = 0;
   await count(-1);
   assert.equal(calls, 0);
@@ -343,7 +343,7 @@ test('cached() calls again and waits when a result is older than ttlSeconds plus
   assert.equal(await load(), 2);
 });
 
-test('cached() waits for a running refresh when staleSeconds are over', async () => {
+test('cached() waits for a running refresh when the stale time has passed', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -561,7 +561,7 @@ test('cached() treats a failing backend as empty, counts the failures, and logs 
   await load();
   assert.equal(lines.length, 2);
   assert.equal(lines[1]!['failures'], 5);
-  // the caller of delete() must know about the failure
+  // a failed delete() leaves an old result in the cache, so its caller gets the error
   await assert.rejects(load.delete(), /connection refused/);
   await assert.rejects(load.clear(), /connection refused/);
 });
@@ -585,9 +585,7 @@ test('cached() waits at most backendTimeoutMs for a backend', async () => {
   const clock = new ManualClock();
   const { log, lines } = collected();
   const backend = new RemoteCache(clock);
-  backend.gate = new Promise(() => {
-    /* never resolves */
-  });
+  backend.gate = new Promise(() => {});
   let calls = 0;
   const load = cached(() => ++calls, { backend, name: 'n', backendTimeoutMs: 50, log, clock });
   const waiting = load();
@@ -595,7 +593,7 @@ test('cached() waits at most backendTimeoutMs for a backend', async () => {
   assert.equal(calls, 0);
   await clock.advance(1);
   assert.equal(await waiting, 1);
-  assert.equal(await load(), 1); // the write is still in progress
+  assert.equal(await load(), 1); // the write has not finished yet
   await clock.advance(50);
   assert.equal(load.stats().backendFailures, 2);
   void load();
@@ -618,7 +616,7 @@ test('cached() ignores values of the backend that it has not written', async () 
 
 // ── signals ──
 
-test('cached() lets a caller leave by its AbortSignal while the others continue', async () => {
+test('cached() ends the wait of one caller when its AbortSignal aborts, while the others continue', async () => {
   const { fn, calls } = manual<[number, AbortSignal?], string>();
   const load = cached(fn, { clock: new ManualClock() });
   const [one, two] = [new AbortController(), new AbortController()];
@@ -635,7 +633,7 @@ test('cached() lets a caller leave by its AbortSignal while the others continue'
   assert.equal(calls.length, 1);
 });
 
-test('cached() aborts a call when its last caller has left; the next caller starts another, and no error is cached', async () => {
+test('cached() aborts a call when its last caller stops waiting; the next caller starts a new call, and no error is cached', async () => {
   const { fn, calls } = manual<[AbortSignal], string>();
   const load = cached(fn, { negativeTtlSeconds: 60, clock: new ManualClock() });
   const [one, two] = [new AbortController(), new AbortController()];
@@ -654,7 +652,7 @@ test('cached() aborts a call when its last caller has left; the next caller star
   assert.equal(await next, 'second');
 });
 
-test('cached() continues for a caller without a signal after callers with a signal have left', async () => {
+test('cached() continues for a caller without a signal after callers with a signal stopped waiting', async () => {
   const { fn, calls } = manual<[AbortSignal?], string>();
   const load = cached(fn, { clock: new ManualClock() });
   const one = new AbortController();
@@ -687,7 +685,7 @@ test('cached() rejects a caller with a signal when the function fails', async ()
   await assert.rejects(load(new AbortController().signal), /down/);
 });
 
-test('cached() beyond maxFlights starts unshared calls, refuses none, and refreshes none', async () => {
+test('cached() beyond maxFlights gives each caller a call of its own, and starts no refresh', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[number], number>();
   const load = cached(fn, { maxFlights: 1, ttlSeconds: 1, staleSeconds: 60, clock });

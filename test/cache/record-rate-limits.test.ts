@@ -1,6 +1,6 @@
 /**
- * Rate limits over records: the contract of every RateLimitStore in memory and in a database, and concurrent
- * processes.
+ * Rate limits in a RecordStore: the contract of every RateLimitStore, in memory and in a database, and
+ * concurrent attempts.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -30,7 +30,7 @@ rateLimitStoreContract('RecordRateLimitStore over a record store in SQLite', asy
   };
 });
 
-test('RecordRateLimitStore counts concurrent attempts at one bucket one by one', async () => {
+test('RecordRateLimitStore counts each of several concurrent attempts at one bucket', async () => {
   const clock = new ManualClock();
   await using database = await openDatabase('sqlite::memory:');
   const records = new DatabaseRecordStore(database, { clock });

@@ -139,7 +139,7 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
     const clock = new ManualClock();
     const store = new MemoryRateLimitStore({ clock });
     const rule = { limit: 1 + random(1_000), periodMs: 1 + random(100_000) };
-    // all values in units of 1 / limit ms: one interval is periodMs, one period is limit * periodMs
+    // whole numbers in units of 1 / limit ms: one interval is periodMs, one period is limit * periodMs
     const [limit, interval] = [BigInt(rule.limit), BigInt(rule.periodMs)];
     const period = limit * interval;
     const arrival = new Map<string, bigint>();
@@ -168,7 +168,7 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
   }
 });
 
-test('MemoryRateLimitStore evicts the bucket with the fewest used attempts, because it refills soonest', async () => {
+test('MemoryRateLimitStore evicts the bucket that is full again first', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };
@@ -179,7 +179,7 @@ test('MemoryRateLimitStore evicts the bucket with the fewest used attempts, beca
   assert.equal(store.take('k41', rule, 0).remaining, 50);
   await clock.advance(100_000);
   assert.equal(store.take('k40', rule).remaining, 99);
-  // the replaceable buckets are full, so the new one inherits nothing
+  // the buckets that can be evicted are unused, so a new bucket inherits no used attempts
   assert.equal(store.take('fresh', rule).remaining, 99);
   assert.equal(store.size, 100);
 });
@@ -188,7 +188,7 @@ test('MemoryRateLimitStore does not reset a used-up bucket during a flood of oth
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);
-  // new keys are always accepted
+  // a new key is accepted, however many there are
   for (let index = 0; index < 400; index++) assert.equal(store.take(`other ${index}`, rule).isAllowed, true);
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
@@ -225,7 +225,7 @@ test('MemoryRateLimitStore allows one attempt per bucket to a flood of keys that
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('MemoryRateLimitStore with a limit behaves like one without while all buckets fit, on generated attempts', async () => {
+test('MemoryRateLimitStore with maxBuckets allows the same generated attempts as one without while all buckets fit', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();

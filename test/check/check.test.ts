@@ -477,11 +477,11 @@ test('select() keeps the findings of the selected rules, and sets ok by them', (
   assert.equal(select(report, { only: [], skip: [] }).ok, false);
 });
 
-test('findRule() returns the rule of an id, or else the nearest id', () => {
+test('findRule() returns the rule of an id, or else an id that differs by one letter', () => {
   assert.deepEqual(findRule('svc101', CORE_RULES), { rule: CORE_RULES.find(({ id }) => id === 'SVC101') });
   assert.deepEqual(
-    [findRule('SVC110', CORE_RULES), findRule('zzz', CORE_RULES)],
-    [{ near: 'SVC101' }, { near: undefined }],
+    ['SVC110', 'SVC999', 'SVC', 'zzz'].map((id) => findRule(id, CORE_RULES)),
+    [{ near: 'SVC101' }, { near: undefined }, { near: undefined }, { near: undefined }],
   );
 });
 

@@ -703,8 +703,27 @@ for (const [what, args, message] of [
   ['a number that is none', ['app.ts', '--max-warnings', 'few'], /--max-warnings needs a number/],
   ['a time limit of nothing', ['app.ts', '--timeout', '0'], /--timeout needs a number from 1 to 86400/],
   ['an unknown rule', ['app.ts', '--skip', 'SVC110'], /unknown rule "SVC110": did you mean "SVC101"\?/],
-  ['a pattern that fits no rule', ['app.ts', '--only', 'SVC9*'], /unknown rule "SVC9\*"/],
+  [
+    'a pattern that fits no rule',
+    ['app.ts', '--only', 'SVC9*'],
+    /unknown rule "SVC9\*": all are in svc check --list$/m,
+  ],
+  [
+    'a rule far from all others',
+    ['app.ts', '--only', 'SVC999'],
+    /unknown rule "SVC999": all are in svc check --list$/m,
+  ],
   ['a pattern that is none', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],
+  [
+    'a rule to explain that is far from all others',
+    ['--explain', 'SVC999'],
+    /unknown rule "SVC999": all are in svc check --list$/m,
+  ],
+  [
+    'the beginning of a rule to explain',
+    ['--explain', 'SVC'],
+    /unknown rule "SVC": all are in svc check --list$/m,
+  ],
   ['an unknown rule to explain', ['--explain', 'SVC1011'], /unknown rule "SVC1011": did you mean "SVC101"\?/],
   [
     'an unknown option',

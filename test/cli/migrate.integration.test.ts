@@ -190,6 +190,27 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
   assert.match(other.stderr, /has no folder of seeds/);
 });
 
+for (const scheme of ['postgres', 'mysql']) {
+  test(`svc migrate and svc check --live print once that a ${scheme} server is not reached`, async (t) => {
+    const cwd = project(t, {
+      'app.ts': `import { Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('${scheme}://a:b@127.0.0.1:1/x', { pool: { acquireTimeoutMs: 100 } }));`,
+    });
+    for (const verb of ['up', 'down', 'status', 'repair']) {
+      const { status, stdout, stderr } = await svc(['migrate', verb, 'app.ts'], { cwd });
+      assert.deepEqual([status, stdout], [1, '']);
+      assert.match(
+        stderr,
+        /^svc: Cannot open the database "[^"]+": 127\.0\.0\.1:1 cannot be reached \(ECONNREFUSED\)\n {5}Correct the address.*\n$/,
+      );
+    }
+    const { stdout, stderr } = await svc(['check', 'app.ts', '--live', '--format', 'json'], { cwd });
+    assert.equal(`${stdout}${stderr}`.split('cannot be reached').length - 1, 1, `${stdout}${stderr}`);
+  });
+}
+
 test('svc migrate new creates the next two migration files without loading an application', async (t) => {
   const cwd = project(t, {});
   const first = await svc(['migrate', 'new', 'Create users'], { cwd });
@@ -203,6 +224,10 @@ test('svc migrate new creates the next two migration files without loading an ap
     /^migrations\/0002_add_age\.up\.sql\n/,
   );
   assert.match(
+    (await svc(['migrate', 'new', ' Drop  the_AGE '], { cwd })).stdout,
+    /^migrations\/0003_drop_the_age\.up\.sql\n/,
+  );
+  assert.match(
     (await svc(['migrate', 'new', 'x', '--directory', 'db/changes'], { cwd })).stdout,
     /^db\/changes\/0001_x\.up\.sql\n/,
   );
@@ -213,7 +238,7 @@ test('svc migrate new creates the next two migration files without loading an ap
     again.stderr,
     /migrate new needs an unused name: migrations\/0001_create_users\.up\.sql already exists/,
   );
-  assert.equal(existsSync(join(cwd, 'migrations/0003_create_users.up.sql')), false);
+  assert.equal(existsSync(join(cwd, 'migrations/0004_create_users.up.sql')), false);
   write(cwd, { file: '' });
   const refused = await svc(['migrate', 'new', 'x', '--directory', 'file/inside'], { cwd });
   assert.equal(refused.status, 1);
@@ -235,7 +260,15 @@ for (const [args, message] of [
   [['migrate', 'new'], /migrate new needs a name/],
   [['migrate', 'new', 'a', 'b'], /migrate new takes one name, found also "b"/],
   [['migrate', 'new', '-_-'], /option|letters/],
-  [['migrate', 'new', '___'], /migrate new needs letters or digits, found "___"/],
+  [['migrate', 'new', '___'], /migrate new needs a name of letters a-z, .*, found "___"$/m],
+  [['migrate', 'new', ''], /migrate new needs a name of letters a-z, .*, found ""$/m],
+  [
+    ['migrate', 'new', '../x'],
+    /migrate new needs a name of .*, found "\.\.\/x"; --directory names the folder$/m,
+  ],
+  [['migrate', 'new', 'a\\b'], /found "a\\b"; --directory names the folder$/m],
+  [['migrate', 'new', '0002_x.up.sql'], /migrate new needs a name of .*, found "0002_x\.up\.sql"$/m],
+  [['migrate', 'new', 'größe'], /migrate new needs a name of .*, found "größe"$/m],
   [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number from 1 to 9999, found "0"/],
 ] as const) {
   test(`svc refuses the command line: ${args.join(' ')}`, async () => {

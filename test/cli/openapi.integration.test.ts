@@ -96,7 +96,7 @@ test('svc openapi warns of routes that an OpenAPI document cannot distinguish', 
   assert.equal(status, 0);
   assert.match(
     stderr,
-    /^svc: GET \/items\/\{name\}: OpenAPI cannot tell its path from that of GET \/items\/\{id:int\}/m,
+    /^svc: GET \/items\/\{name\}: OpenAPI has one path for it and for GET \/items\/\{id:int\}/m,
   );
 });
 

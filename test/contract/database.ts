@@ -10,6 +10,7 @@ import {
   json,
   DatabaseError,
   CheckViolation,
+  DataError,
   ForeignKeyViolation,
   NotNullViolation,
   QueryCanceled,
@@ -18,6 +19,7 @@ import {
   StatementError,
   UniqueViolation,
 } from '../../src/db/index.ts';
+import { isMySql } from '../../src/db/dialects.ts';
 import { int } from '../../src/schema/schema.ts';
 import { rowContract } from './rows.ts';
 import type { Database, Dialect, Session, Transaction } from '../../src/db/index.ts';
@@ -99,6 +101,19 @@ export function fault(code: FaultCode): (error: unknown) => boolean {
     return true;
   };
 }
+
+/** A DataError for content that the client refuses, with this SQLSTATE and text in its message. */
+export function refusedData(sqlstate: string, shown: RegExp): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof DataError, `expected a DataError, got ${String(error)}`);
+    assert.deepEqual([error.code, error.name, error.sqlstate], ['data', 'DataError', sqlstate]);
+    assert.match(error.message, shown);
+    return true;
+  };
+}
+
+/** Error numbers of MySQL and MariaDB for refused content. */
+const ERRNO: Readonly<Record<string, number>> = { '22021': 1366, '22003': 1264, '22007': 1292 };
 
 /** MySQL before 8.0.16 reads a CHECK, and forgets it. */
 async function hasChecks(db: Database): Promise<boolean> {
@@ -400,7 +415,7 @@ export function databaseContract(
     );
     await assert.rejects(
       db.insertMany('item', ['id'], [[70_000], [NaN]]),
-      (error) => fault('E_DB_PARAMETER')(error) && /parameter 1 of row 2/.test((error as Error).message),
+      refusedData('22003', /parameter 1 of row 2/),
     );
   });
 
@@ -574,38 +589,77 @@ export function databaseContract(
     for (const value of [0n, 5n, 2n ** 53n - 1n]) assert.equal(await through(value), Number(value));
   });
 
-  contract('Database refuses values that no column could store exactly, by their position', async (db) => {
-    const circle: unknown[] = [];
-    circle.push(circle);
-    const values: unknown[] = [
-      undefined,
-      NaN,
-      Infinity,
-      { secret: 'hidden' },
-      ...(knowsTypes ? [['secret']] : []),
-      new Map(),
-      new Date(NaN),
-      'half \ud800',
-      () => 'secret',
-      Symbol('secret'),
-      wordsOf(db).tooWide,
-      Promise.resolve('secret'),
-      new (class Secret {})(),
-    ];
-    for (const value of values) {
-      await assert.rejects(db.fetchOne('select ?, ?', [1, value as never]), (error) => {
-        assert.ok(fault('E_DB_PARAMETER')(error));
-        assert.match((error as Error).message, /parameter 2/);
-        assert.doesNotMatch((error as Error).message, /secret|hidden/);
-        return true;
-      });
-    }
-    for (const value of [undefined, () => 1, circle, 1n])
-      assert.throws(() => json(value), fault('E_DB_PARAMETER'));
-    await assert.rejects(db.fetchOne('select ?', { a: 1 } as never), fault('E_DB_PARAMETER'));
-    await assert.rejects(db.fetchOne(undefined as never), fault('E_DB_STATEMENT'));
-    await assert.rejects(db.fetchOne({ text: 'select 1' } as never), fault('E_DB_STATEMENT'));
-  });
+  contract(
+    'Database refuses values of a wrong type as a mistake of the call, by their position',
+    async (db) => {
+      const circle: unknown[] = [];
+      circle.push(circle);
+      const values: unknown[] = [
+        undefined,
+        { secret: 'hidden' },
+        ...(knowsTypes ? [['secret']] : []),
+        new Map(),
+        () => 'secret',
+        Symbol('secret'),
+        Promise.resolve('secret'),
+        new (class Secret {})(),
+      ];
+      for (const value of values) {
+        await assert.rejects(db.fetchOne('select ?, ?', [1, value as never]), (error) => {
+          assert.ok(fault('E_DB_PARAMETER')(error));
+          assert.match((error as Error).message, /parameter 2/);
+          assert.doesNotMatch((error as Error).message, /secret|hidden/);
+          return true;
+        });
+      }
+      for (const value of [undefined, () => 1, circle, 1n])
+        assert.throws(() => json(value), fault('E_DB_PARAMETER'));
+      await assert.rejects(db.fetchOne('select ?', { a: 1 } as never), fault('E_DB_PARAMETER'));
+      await assert.rejects(db.fetchOne(undefined as never), fault('E_DB_STATEMENT'));
+      await assert.rejects(db.fetchOne({ text: 'select 1' } as never), fault('E_DB_STATEMENT'));
+    },
+  );
+
+  contract(
+    'Database refuses content that no column could store, as the server would: by a DataError',
+    async (db) => {
+      const wide = wordsOf(db).tooWide;
+      const cases: readonly (readonly [unknown, string])[] = [
+        ['secret \ud800', '22021'],
+        ['\udc00', '22021'],
+        [NaN, '22003'],
+        [-Infinity, '22003'],
+        [wide, '22003'],
+        [new Date(NaN), '22007'],
+        ...(db.dialect === 'postgres' ? [['secret \0', '22021'] as const] : []),
+      ];
+      const text = 'update item set amount = ? where label = ?';
+      for (const [value, sqlstate] of cases) {
+        const refused = (place: RegExp) => (error: unknown) => {
+          assert.ok(refusedData(sqlstate, place)(error) && error instanceof DatabaseError);
+          assert.deepEqual(
+            [error.sql, error.errno, error.isRetryable],
+            [wordsOf(db).sent(text), isMySql(db.dialect) ? ERRNO[sqlstate] : undefined, false],
+          );
+          assert.doesNotMatch(error.message, new RegExp(`secret|\0|${wide}`));
+          return true;
+        };
+        for (let use = 0; use < 3; use++)
+          await assert.rejects(db.execute(text, [1, value as never]), refused(/parameter 2: /));
+        await db.transaction(async (tx) => {
+          await assert.rejects(tx.execute(text, [1, value as never]), refused(/parameter 2: /));
+          await add(tx, 'the transaction goes on');
+        });
+        const rows = Array.from({ length: 120 }, (_, index) => [1, index === 99 ? value : 'a'] as const);
+        await assert.rejects(db.executeMany(text, rows as never), refused(/parameter 2 of row 100: /));
+        await assert.rejects(
+          db.insertMany('item', ['amount', 'label'], rows as never),
+          refusedData(sqlstate, /parameter 2 of row 100: /),
+        );
+      }
+      assert.equal(await db.scalar('select count(*) from item', [], { as: int }), cases.length);
+    },
+  );
 
   contract('Database refuses a number of values that differs from the number of placeholders', async (db) => {
     for (const params of [[], [1], [1, 2, 3]])

@@ -34,7 +34,7 @@ const verify = (
   options: VerifyTokenOptions = {},
   secret: Secrets = SECRET,
 ): Record<string, unknown> => verifyToken(token, secret, { clock, ...options });
-/** Further claims after `sub` and `exp`. */
+/** Returns a token with these members after `sub` and `exp`. */
 const withClaims = (more: string): string => forge(HEADER, `{"sub":"ada","exp":${now + 60},${more}}`);
 
 /** Asserts that verifyToken() refuses a token for this reason. */
@@ -55,7 +55,7 @@ function refused(
   );
 }
 
-test('the tokens of these tests are accepted without their defect', () => {
+test('verifyToken() accepts the valid token from which these tests make invalid ones', () => {
   assert.deepEqual(verify(forge(HEADER)), { sub: 'ada', exp: now + 60 });
   assert.deepEqual(verify(forge('{"alg":"HS256"}')), { sub: 'ada', exp: now + 60 });
   assert.deepEqual(verify(withClaims('"n":[1,{"a":null}]')), {
@@ -74,8 +74,8 @@ test('verifyToken() reads the token of RFC 7515 A.1, whose key is binary', () =>
   );
   const [header, claims, mac] = token.split('.') as [string, string, string];
   assert.equal(createHmac('sha256', key).update(`${header}.${claims}`).digest('base64url'), mac);
-  // equal header and claims with white space, signed with a text secret; the missing subject makes the last
-  // check refuse it
+  // header and claims of the RFC with the white space in them, signed with a text secret; the token has no
+  // subject, which is checked last
   refused(signed(header, claims), 'subject');
   const withSubject = encode(
     Buffer.from(claims, 'base64url').toString().replace('"joe"', '"joe",\r\n "sub":"joe"'),
@@ -151,7 +151,7 @@ test('createToken() writes alg and typ, sub, iat and exp, and kid for a ring onl
     sub: 'ada',
     iat: now,
     exp: now + 900,
-  }); // seconds without fractions
+  });
   clock.advance(-999);
 });
 
@@ -185,7 +185,7 @@ test('createToken() writes issuer, audience, type, id and claims, and verifyToke
   assert.equal(claims.scopes[0], 'read'); // the result has the type of the claims
 });
 
-test('createToken() adds an id of 128 random bits only on request', () => {
+test('createToken() adds a jti of 128 random bits only with the option id', () => {
   const ids = Array.from(
     { length: 50 },
     () => verifyToken(createToken('ada', SECRET, { id: true }), SECRET).jti!,
@@ -215,7 +215,7 @@ test('createToken() refuses a lifetime that is not a positive number of seconds'
   }
 });
 
-test('createToken() refuses claims that it writes itself, by name', () => {
+test('createToken() refuses claims that it sets itself, and names them', () => {
   for (const name of ['sub', 'iat', 'exp', 'nbf', 'iss', 'aud', 'jti', '__proto__', 'toJSON']) {
     const claims = JSON.parse(`{"${name}":"eve"}`) as Record<string, unknown>;
     assert.throws(
@@ -243,7 +243,7 @@ test('createToken() writes claims of any length and script', () => {
   }
 });
 
-test('createToken() refuses claims that JSON cannot represent, and only reads own members of an object', () => {
+test('createToken() refuses claims that JSON cannot represent, and ignores inherited members of options', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
   for (const claims of [
@@ -313,7 +313,7 @@ test('createToken() and verifyToken() refuse unknown options and invalid values,
     assert.throws(() => verify('', bad as object), { code: 'E_OPTION_RANGE' });
 });
 
-test('verifyToken() refuses values that are not texts of three segments', () => {
+test('verifyToken() refuses tokens that do not have three segments, and values that are not text', () => {
   const token = forge(HEADER);
   const [header, claims, mac] = token.split('.') as [string, string, string];
   for (const wrong of [
@@ -364,7 +364,7 @@ test('verifyToken() refuses HS384 and HS512 with a valid MAC of the same secret'
   ] as const) {
     refused(signed(encode(`{"alg":"${alg}"}`), encode(CLAIMS), SECRET, hash));
     refused(forge(`{"alg":"${alg}"}`), 'algorithm');
-    // the header says HS256, but the MAC is longer
+    // the header says HS256, but the MAC is that of a longer hash
     refused(signed(encode(HEADER), encode(CLAIMS), SECRET, hash), 'form');
   }
 });
@@ -457,12 +457,12 @@ test('verifyToken() refuses keys and addresses of keys in the header, and opens 
   const jwk = JSON.stringify(publicKey.export({ format: 'jwk' }));
   for (const member of [`"jwk":${jwk}`, `"jku":"${url}"`, `"x5u":"${url}"`, '"x5c":["MIIB"]']) {
     const text = `${encode(`{"alg":"RS256",${member}}`)}.${encode(CLAIMS)}`;
-    // an RSA signature is longer than a MAC
+    // an RSA signature is longer than a MAC, so the form is refused
     refused(`${text}.${createSign('sha256').update(text).sign(privateKey, 'base64url')}`, 'form');
     refused(forge(`{"alg":"HS256","kid":"${url}",${member}}`));
   }
   await fetch(url);
-  assert.equal(connections.length, 1); // the token created above
+  assert.equal(connections.length, 1); // the connection of the fetch above proves that connections are counted
   server.closeAllConnections();
 });
 
@@ -506,7 +506,7 @@ test('verifyToken() tries each key of a ring for a token without a kid', () => {
   ]);
 });
 
-test('verifyToken() tries a token with a kid with that key only', () => {
+test('verifyToken() verifies a token with a kid only by the key with that id', () => {
   const [first, second] = Keyring.of([SECRET, OTHER]).keys;
   refused(forge(`{"alg":"HS256","kid":"${first!.id}"}`, CLAIMS, OTHER), 'signature', {}, [SECRET, OTHER]);
   assert.equal(
@@ -552,7 +552,7 @@ test('verifyToken() requires the given type, with or without application/, in an
   );
 });
 
-test('verifyToken() without a required type accepts JWT or no type, and refuses tokens of other kinds', () => {
+test('verifyToken() without the option type accepts JWT and no type, and refuses other types', () => {
   for (const typ of [
     '"dpop+jwt"',
     '"logout+jwt"',
@@ -720,7 +720,7 @@ test('verifyToken() refuses every other spelling of base64url, even with a valid
     character === '-' ? '+' : character === '_' ? '/' : character,
   ).join('');
   if (swapped !== token.slice(-43)) refused(token.slice(0, -43) + swapped, 'signature');
-  // the low byte of this code unit equals the right character
+  // the low byte of this character equals that of the right one
   for (let at = 1; at <= 43; at++)
     refused(
       `${token.slice(0, -at)}${String.fromCharCode(token.charCodeAt(token.length - at) + 0x100)}${at === 1 ? '' : token.slice(1 - at)}`,
@@ -800,7 +800,7 @@ test('verifyToken() refuses nesting beyond 32 levels without overflowing the sta
   refused(deep('{"a":', '}', 32), 'payload');
 });
 
-test('exp is the first second at which verifyToken() refuses a token, moved by the leeway', () => {
+test('verifyToken() refuses a token from the second exp on, or later by the leeway (RFC 7519 §4.1.4)', () => {
   const at = (exp: number | string, leewaySeconds = 0): void => {
     verify(forge(HEADER, `{"sub":"ada","exp":${exp}}`), { leewaySeconds });
   };
@@ -822,7 +822,7 @@ test('verifyToken() refuses a token after the clock has passed its exp', () => {
   refused(token, 'expired', { clock: time });
 });
 
-test('verifyToken() refuses an exp that is not a time, and does not treat it as absent', () => {
+test('verifyToken() refuses an exp that is not a time, even with requireExp: false', () => {
   for (const exp of [
     '"9999999999"',
     'null',
@@ -852,7 +852,7 @@ test('verifyToken() refuses a token without exp by default', () => {
   refused(forge(HEADER, `{"sub":"ada","exp":${now}}`), 'expired', { requireExp: false });
 });
 
-test('nbf is the first second at which verifyToken() accepts a token, moved by the leeway', () => {
+test('verifyToken() accepts a token from the second nbf on, or earlier by the leeway (RFC 7519 §4.1.5)', () => {
   const at = (nbf: number, leewaySeconds = 0): void => {
     verify(withClaims(`"nbf":${nbf}`), { leewaySeconds });
   };
@@ -935,7 +935,7 @@ test('verifyToken() compares MACs with timingSafeEqual(), wherever they differ',
     refused(`${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`, 'signature');
 });
 
-test('verifyToken() refuses a forged token for its MAC, whatever its claims are', () => {
+test('verifyToken() reports a wrong MAC as the reason, whatever the claims of the token are', () => {
   const mac = encode(randomBytes(32));
   const problems = new Set<string>();
   for (const claims of [
@@ -959,7 +959,7 @@ test('verifyToken() refuses a forged token for its MAC, whatever its claims are'
   assert.equal(problems.size, 1);
 });
 
-test('InvalidToken is a 401 with the code invalid_token, without the reason', async () => {
+test('InvalidToken is a 401 with the code invalid_token, and its response does not name the reason', async () => {
   const bodies = new Set<string>();
   for (const token of [
     'nonsense',
@@ -1040,7 +1040,7 @@ test('verifyToken() refuses twenty thousand mutations of a valid token with an I
     createToken('ada', SECRET, { claims: { scopes: ['read'] }, id: 'x', clock }),
     createToken('ada', ring, { issuer: 'a', clock }),
   ];
-  for (const token of tokens) verify(token, {}, ring); // the token's header is cached from now on
+  for (const token of tokens) verify(token, {}, ring);
   for (let round = 0; round < 20_000; round++) {
     const token = tokens[round & 1]!;
     const at = random(token.length);
@@ -1096,7 +1096,7 @@ test('verifyToken() accepts ten thousand random headers and payloads with a vali
   assert.ok(accepted < 2_000);
 });
 
-test('verifyToken() recognises headers by their text, also when there are more than it caches', () => {
+test('verifyToken() reads each of many different headers by its own text', () => {
   for (let round = 0; round < 600; round++)
     assert.equal(verify(forge(`{"alg":"HS256","n":${round % 300}}`))['sub'], 'ada');
   for (let round = 0; round < 600; round++)
@@ -1108,7 +1108,7 @@ test('verifyToken() recognises headers by their text, also when there are more t
       )['sub'],
       'ada',
     );
-  // a cached header does not make the token valid
+  // a header of a valid token does not make another token valid
   refused(forge('{"alg":"HS256","n":1}', CLAIMS, OTHER), 'signature');
 });
 

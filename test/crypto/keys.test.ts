@@ -165,7 +165,7 @@ test('Keyring.of() refuses public keys and certificates in each form', () => {
     Keyring.of(Buffer.concat([Buffer.from([0x30, 0x88]), Buffer.alloc(94, 7)]).toString('base64')).keys
       .length,
     1,
-  ); // DER lengths never have eight bytes
+  ); // a DER length field of eight bytes does not occur in keys
 });
 
 test('Keyring.of() signs with the first key, and finds each key by its id', () => {
@@ -288,7 +288,7 @@ test('authSecrets() reads one secret or several, and then the previous one', () 
     assert.throws(() => authSecrets(configOf({}, { authSecret: wrong })), { code: 'E_SECRET_FORM' });
 });
 
-test('randomBytes() is the only source of secrets and random values in src', () => {
+test('src makes secrets and random values only by randomBytes()', () => {
   const found = sources().flatMap(([file, text]) =>
     [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`),
   );
@@ -297,7 +297,7 @@ test('randomBytes() is the only source of secrets and random values in src', () 
     assert.doesNotMatch(text, /\bpseudoRandomBytes\b|\bcrypto\.rng\b/, file);
 });
 
-test('no secret comes from Math.random(), the time, or a UUID', () => {
+test('src makes no secret from Math.random(), the time or a UUID', () => {
   for (const [file, text] of sources()) {
     if (!SPREAD.has(file))
       assert.doesNotMatch(
@@ -310,7 +310,7 @@ test('no secret comes from Math.random(), the time, or a UUID', () => {
   }
 });
 
-/** Delays between restarts and connection attempts, and lifetimes of connections. */
+/** Random delays between restarts and connection attempts, and random lifetimes of connections. */
 const SPREAD: ReadonlySet<string> = new Set([
   'db/wire/backoff.ts',
   'db/wire/pool-settings.ts',
@@ -320,8 +320,8 @@ const SPREAD: ReadonlySet<string> = new Set([
   'operations/workers.ts',
 ]);
 /**
- * Boundaries, request ids, traces, leases, names of prepared statements, and the key that marks messages
- * between processes.
+ * Names that need not be secret: boundaries, request ids, traces, leases, prepared statements, and the key
+ * that marks messages between processes.
  */
 const NAMES_BY_UUID: ReadonlySet<string> = new Set([
   'cli/inspect.ts',
@@ -336,7 +336,7 @@ function sources(): [file: string, text: string][] {
   const folder = join(ROOT, 'src');
   return (
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
-      // Files of other projects, and rules that name these functions
+      // the starter is another project, and the rules of check name these functions
       .filter((name) => name.endsWith('.ts') && !/^(?:cli\/starter\/template|check)\//.test(name))
       .map((name) => [
         name.replaceAll('\\', '/'),

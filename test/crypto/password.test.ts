@@ -14,7 +14,7 @@ import type { CheckPasswordOptions, PasswordOptions } from '../../src/crypto/pas
 const QUICK = { iterations: 10, unsafeForTests: true } as const;
 const PEPPER = 'a pepper of these tests, with more than 32 bytes';
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64').replace(/=+$/, '');
-/** Returns a stored hash, made without the tested code. */
+/** Computes a stored hash without the tested code. */
 const stored = (
   password: string,
   { iterations = 10, salt = Buffer.from('0123456789abcdef'), algorithm = 'sha256', bytes = 32 } = {},
@@ -88,7 +88,7 @@ for (const [password, salt, iterations, bytes, output] of [
     assert.equal(pbkdf2Sync(password, salt, iterations, bytes, 'sha1').toString('hex'), output));
 }
 
-test('PasswordOptions refuses fewer iterations than OWASP recommends, unless the test option is set', async () => {
+test('hashPassword() refuses fewer iterations than OWASP recommends, unless unsafeForTests is set', async () => {
   for (const [options, least] of [
     [{ iterations: 599_999 }, 600_000],
     [{ iterations: 1 }, 600_000],
@@ -136,7 +136,7 @@ test('hashPassword() refuses options that are unknown or out of range', async ()
   }
 });
 
-test('checkPassword() accepts a hash with fewer iterations, and offers a new hash', async () => {
+test('checkPassword() accepts a hash with fewer iterations, and calls rehash with a new hash', async () => {
   const old = stored('p', { iterations: 100_000 });
   assert.equal(needsRehash(old), true);
   const fresh: string[] = [];
@@ -158,7 +158,7 @@ test('checkPassword() accepts a hash with fewer iterations, and offers a new has
   );
 });
 
-test('checkPassword() offers no new hash for a wrong password, and throws errors of the rehash callback', async () => {
+test('checkPassword() does not call rehash for a wrong password, and throws the errors of rehash', async () => {
   const old = stored('p', { iterations: 9 });
   assert.equal(
     await checkPassword('q', old, { ...QUICK, rehash: () => assert.fail('wrong password') }),
@@ -296,7 +296,7 @@ test('checkPassword() returns false for two thousand mutations of a stored hash,
   }
 });
 
-test('checkPassword() compares passwords exactly', async () => {
+test('checkPassword() distinguishes passwords by case, white space, NUL and every further character', async () => {
   const passwords = [
     'pass',
     'pass ',
@@ -335,7 +335,7 @@ test('hashPassword() accepts 64 characters, and refuses more than 4,096 bytes be
     'x'.repeat(10_000_000),
     '\u0958'.repeat(1_200),
   ]) {
-    // the last password is longer in normal form
+    // the last password exceeds the limit only in normal form C
     assert.ok(Buffer.byteLength(password.normalize('NFC')) > 4_096);
     const { started } = await watched(async () => {
       await assert.rejects(
@@ -345,7 +345,7 @@ test('hashPassword() accepts 64 characters, and refuses more than 4,096 bytes be
       assert.equal(await checkPassword(password, stored('p')), false);
       assert.equal(await checkPassword(password, undefined), false);
     });
-    assert.equal(started, 1); // the salt of stored()
+    assert.equal(started, 1); // stored() above has called it once for its salt
   }
 });
 
@@ -361,13 +361,13 @@ test('hashPassword() refuses invalid passwords, and checkPassword() returns fals
     'p\0',
     `${'p'.repeat(64)}\0`,
   ]) {
-    // HMAC cannot distinguish 'p' from 'p\0'
+    // HMAC gives the same result for 'p' and 'p\0'
     await assert.rejects(hashPassword(password as string, QUICK), { name: 'BadRequest', status: 400 });
     assert.equal(await checkPassword(password as string, stored('p'), QUICK), false);
   }
 });
 
-test('composed and decomposed spellings are one password; compatible characters are not', async () => {
+test('checkPassword() accepts composed and decomposed spellings alike, and distinguishes compatible characters', async () => {
   const hash = await hashPassword('cr\u00e8me br\u00fbl\u00e9e \uac00', QUICK);
   assert.equal(await checkPassword('cre\u0300me bru\u0302le\u0301e \u1100\u1161', hash, QUICK), true);
   assert.equal(await checkPassword('creme brulee \uac00', hash, QUICK), false);
@@ -391,7 +391,7 @@ test('checkPassword() runs the same number of iterations for an unknown user or 
   const knownMs: number[] = [];
   const unknownMs: number[] = [];
   for (let round = 0; round < 5; round++) {
-    // one after the other, measured in CPU time, because other processes may use the machine
+    // measured one after the other in CPU time, because other processes may use the machine
     knownMs.push(await timeOf(() => checkPassword('q', known, options)));
     unknownMs.push(await timeOf(() => checkPassword('q', undefined, options)));
   }
@@ -406,7 +406,7 @@ async function timeOf(check: () => Promise<boolean>): Promise<number> {
   return cpuMs() - beforeMs;
 }
 
-/** Returns how many hashes a call started, and how many ran at once at most. */
+/** Returns how many hashes a call has started, and how many of them ran at the same time at most. */
 async function watched(call: () => Promise<unknown>): Promise<{ started: number; most: number }> {
   const running = new Set<number>();
   let [started, most] = [0, 0];
@@ -429,7 +429,7 @@ async function watched(call: () => Promise<unknown>): Promise<{ started: number;
   return { started, most };
 }
 
-test('the event loop is never blocked for a quarter of one hash while eight passwords are hashed', async () => {
+test('hashPassword() does not block the event loop while eight passwords are hashed', async () => {
   const attempt = async (): Promise<number> => {
     const startedMs = performance.now();
     pbkdf2Sync('p', 'salt', 600_000, 32, 'sha256');
@@ -440,12 +440,12 @@ test('the event loop is never blocked for a quarter of one hash while eight pass
     delay.disable();
     return delay.max / 1e6 / oneMs;
   };
-  let best = Infinity; // a busy machine may delay any process once
+  let best = Infinity; // the best of several attempts, because a busy machine may delay any of them
   for (let round = 0; round < 5 && best > 0.25; round++) best = Math.min(best, await attempt());
   assert.ok(best <= 0.25, `${best.toFixed(2)} of one hash`);
 });
 
-test('three hashes run at once, and the others wait in order', async () => {
+test('hashPassword() runs three hashes at once, and starts the others in order', async () => {
   const order: number[] = [];
   const { started, most } = await watched(() =>
     Promise.all(
@@ -456,8 +456,8 @@ test('three hashes run at once, and the others wait in order', async () => {
     ),
   );
   assert.equal(started, 40);
-  assert.equal(most, 3); // the pool has four threads: one is left for files and host names
-  // hashes start in order; a thread may be slow
+  assert.equal(most, 3); // one of the pool's four threads remains free for files and host names
+  // hashes start in order, but a thread may be slow, so a hash may end up to two places later
   for (const [place, index] of order.entries()) assert.ok(index <= place + 2, order.join(' '));
 });
 
@@ -481,13 +481,13 @@ test('hashPassword() and checkPassword() answer 503 with Retry-After beyond 64 w
   assert.ok(again.every(({ status }) => status === 'fulfilled'));
 });
 
-test('checkPassword() accepts a right password while the queue has no room for its new hash', async () => {
+test('checkPassword() accepts a right password, and skips rehash, while the queue of hashes is full', async () => {
   const outdated = stored('p', { iterations: 9 });
   const flood: Promise<unknown>[] = [];
   const another = (): void => {
     flood.push(hashPassword('p', QUICK).catch(() => undefined));
   };
-  // when a hash ends, the next one takes its place before checkPassword() continues
+  // keeps the queue full: when a hash ends, the next one takes its place before checkPassword() continues
   const refill = async (): Promise<void> => {
     for (let turn = 0; turn < 12; turn++) {
       await undefined;
@@ -515,7 +515,7 @@ test('checkPassword() accepts a right password while the queue has no room for i
   while (flood.length > 0) await Promise.all(flood.splice(0));
 });
 
-test('a pepper is named in the hash, and rotated as hashes are renewed', async () => {
+test('hashPassword() writes the id of its pepper, and rehash replaces hashes of a previous pepper', async () => {
   const old = { id: '2026', secret: PEPPER };
   const current = { id: '2027', secret: `${PEPPER}, the next` };
   const before: PasswordOptions = { ...QUICK, pepper: old };
@@ -538,19 +538,19 @@ test('a pepper is named in the hash, and rotated as hashes are renewed', async (
   );
   assert.match(fresh, /,keyid=2027\$/);
   assert.equal(await checkPassword('p', fresh, { ...QUICK, pepper: current }), true);
-  // the hash's pepper was removed
+  // the pepper of the hash is not in the options
   assert.equal(await checkPassword('p', hash, { ...QUICK, pepper: current }), false);
   assert.equal(await checkPassword('p', fresh, QUICK), false);
   assert.equal(needsRehash(fresh, QUICK), true);
 });
 
-test('checkPassword() verifies a hash without pepper, and offers a new hash with one', async () => {
+test('checkPassword() verifies a hash without pepper, and calls rehash with one that has a pepper', async () => {
   const options: PasswordOptions = { ...QUICK, pepper: { id: 'a', secret: PEPPER } };
   const plain = await hashPassword('p', QUICK);
   assert.equal(await checkPassword('p', plain, options), true);
   assert.equal(needsRehash(plain, options), true);
   const peppered = await hashPassword('p', options);
-  // the pepper is part of the hash
+  // without its key id the hash is one of a password without pepper
   assert.equal(await checkPassword('p', peppered.replace(',keyid=a', ''), options), false);
   assert.equal(
     await checkPassword('p', peppered, { ...QUICK, pepper: { id: 'a', secret: `${PEPPER}!` } }),

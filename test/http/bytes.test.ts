@@ -8,7 +8,7 @@ import { viewsOf } from '../support/views.ts';
 const TEXT = 'four bytes, and more of them';
 const VIEWS = viewsOf(Buffer.from(TEXT));
 
-/** Routes that reply with each view in each way that there is. */
+/** An application with a route for each kind of view and each way of sending it. */
 function application(): Svc {
   const app = new Svc({ logger: collectedLog().logger });
   VIEWS.forEach(([, view], index) => {

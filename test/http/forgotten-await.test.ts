@@ -30,7 +30,7 @@ class Note extends Schema {
 const later = (): Promise<number> => Promise.resolve(1);
 const lazy = { then: (take: (value: number) => void): void => take(1) };
 
-/** Replies with a promise, and the place that the log names. */
+/** Replies that contain a promise, with the place that the log names. */
 const REPLIES: readonly (readonly [where: string, reply: () => unknown, place: string])[] = [
   ['a member', () => ({ v: later() }), '$.v is a promise'],
   ['a list', () => [1, later()], '$[1] is a promise'],

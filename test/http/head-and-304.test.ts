@@ -91,7 +91,7 @@ function application(layers: readonly Middleware[]): Svc {
   return app;
 }
 
-/** Fields that differ between responses. */
+/** Header fields that differ between two responses to equal requests. */
 const OF_ONE: ReadonlySet<string> = new Set([
   'date',
   'x-request-id',

@@ -22,7 +22,7 @@ import { folder } from '../support/run.ts';
 
 const make = (): Svc => new Svc({ env: 'test', logger: createLogger({ level: 'silent' }) });
 
-/** Bytes of the server's responses until it closes the connection. */
+/** Returns all bytes that the server sends until it closes the connection. */
 async function exchange(url: string, ...chunks: readonly string[]): Promise<string> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   const answer = text(socket);

@@ -32,7 +32,7 @@ interface Run {
   readonly wasSync: boolean;
 }
 
-/** One request through layers around a core, with the log. */
+/** Sends one request through layers around a core. Returns the response and the log. */
 async function run(
   layers: readonly MiddlewareFunction[],
   core: (req: TransportRequest) => unknown,
@@ -58,7 +58,7 @@ const json = (response: HttpResponse): Record<string, unknown> =>
 const throwing = (error: unknown) => (): never => {
   throw error;
 };
-/** Adds a field on the way out. */
+/** Adds a header field to the response. */
 const outer: MiddlewareFunction = async (_req, next) => {
   const response = await next();
   response.headers.set('X-Outer', 'there');

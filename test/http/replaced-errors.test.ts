@@ -10,7 +10,7 @@ import { collectedLog } from '../support/collected-log.ts';
 
 class Root extends Error {}
 
-/** Log line of an event, in an application whose only request failed. */
+/** Returns the log line of an event in an application whose only request has failed. */
 async function logged(event: string, declare: (app: Svc) => void): Promise<string> {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger });

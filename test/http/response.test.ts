@@ -45,7 +45,7 @@ test('HttpResponse lets a field replace the media type', () => {
   );
 });
 
-test('HttpResponse refuses a status outside 200 to 599 in its constructor and as assignment, and then keeps the previous one', () => {
+test('HttpResponse refuses a status outside 200 to 599 in its constructor and when it is set, and then keeps the previous status', () => {
   for (const status of [
     0,
     99,
@@ -76,7 +76,7 @@ test('HttpResponse refuses header fields that would split the response head', ()
   assert.throws(() => new HttpResponse('x', { headers: { 'Content-Length': '1' } }), { code: 'E_HEADER' });
 });
 
-test('HttpResponse reads options without prototype pollution', () => {
+test('HttpResponse sends a header named __proto__ from its options as an ordinary header', () => {
   const response = new HttpResponse('x', {
     headers: JSON.parse('{"__proto__":"1"}') as Record<string, string>,
   });

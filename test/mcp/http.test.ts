@@ -1,6 +1,5 @@
 /**
- * MCP over HTTP, request by request: header fields, sessions, streams and allowed origins, in both
- * generations of the protocol.
+ * MCP over HTTP: header fields, sessions, streams and allowed origins, in both generations of the protocol.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -158,7 +157,7 @@ const initialize = (version = '2025-11-25'): Json => ({
   params: { protocolVersion: version, capabilities: {}, clientInfo: { name: 't', version: '1' } },
 });
 
-/** A legacy client with a session. Sends messages of the session. */
+/** Returns a legacy client that has a session, as a function that sends a message of the session. */
 async function legacy(
   of: Site,
   headers: Record<string, string> = {},
@@ -210,7 +209,7 @@ const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => 
 });
 
 test(
-  'MCP over HTTP, modern version: a request is answered as JSON, without a session',
+  'MCP over HTTP, modern version: a request needs no session, and gets a JSON response',
   LIMITED,
   async (t) => {
     const response = await modern(site(t), 'tools/call', { name: 'get_items' });
@@ -322,7 +321,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: progress before the answer makes it an event stream that ends with the answer',
+  'MCP over HTTP, modern version: a response with progress before its result is an event stream that ends with the result',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -343,7 +342,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a client that disconnects cancels its request, during JSON and during an event stream',
+  'MCP over HTTP, modern version: a client that disconnects cancels its request, before a JSON response and during an event stream',
   LIMITED,
   async (t) => {
     const first = site(t);
@@ -380,7 +379,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a client that disconnects its socket cancels its request',
+  'MCP over HTTP, modern version: a client that closes its socket cancels its request',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { client: { listen: true } });
@@ -394,7 +393,7 @@ test(
   },
 );
 
-test('MCP over HTTP, check: reports two tools with one name, and write tools without a description, as SVC305', () => {
+test('app.check() reports two MCP tools with one name, and tools that write without a description (SVC305)', () => {
   const app = new Svc({ env: 'test' });
   app
     .get('/a', { mcp: { name: 'same' } }, () => 1)
@@ -447,7 +446,7 @@ test('MCP over HTTP, check: reports two tools with one name, and write tools wit
 });
 
 test(
-  'MCP over HTTP, modern version: an answer that takes long becomes an event stream, which keeps the connection alive',
+  'MCP over HTTP, modern version: a response that takes long becomes an event stream, which keeps the connection alive',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -552,7 +551,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: initialize gives a session, whose requests name it',
+  'MCP over HTTP, legacy version: initialize returns a session id, which later requests send',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -635,7 +634,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: with guards a session belongs to the subject, and any token of the subject may use it',
+  'MCP over HTTP, legacy version: with guards, a session belongs to the subject of its token, and any token of this subject may use it',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth()) } });
@@ -650,7 +649,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: a session without an owner can be used after a login, but the session of a subject requires its token',
+  'MCP over HTTP, legacy version: a session that began without a token can be used after a login; the session of a subject requires a token of the subject',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
@@ -740,7 +739,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: an unknown version in the header field is 400; without sessions each request stands alone',
+  'MCP over HTTP, legacy version: an unknown version in the header field is 400; with sessions: false a request needs no session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -1053,7 +1052,7 @@ test(
 );
 
 test(
-  "MCP calls carry the client's credentials, the header fields that the route reads and configured ones, and no others",
+  "MCP calls send the client's credentials, the header fields that the route reads and those of the option headers, and no others",
   LIMITED,
   async (t) => {
     const of = site(t, { headers: ['X-Custom'] });
@@ -1316,9 +1315,9 @@ test(
       true,
       403,
     ]);
-    // another token would not help
+    // no other token would be accepted, so the refusal is a result
     assert.deepEqual(await seen(await send(call(2, 'get_closed'))), [200, null, true, 403]);
-    // another token would not help here either
+    // the challenge of an API key asks for no token, so the refusal is a result
     assert.deepEqual(await seen(await send(call(3, 'get_key'))), [200, null, true, 401]);
     const open = site(t, {}, { prepare });
     assert.deepEqual(await seen(await modern(open, 'tools/call', { name: 'get_notes' })), [
@@ -1326,7 +1325,7 @@ test(
       null,
       true,
       401,
-    ]); // no metadata describes an issuer of tokens
+    ]); // without metadata, the refusal is a result
   },
 );
 
@@ -1556,7 +1555,7 @@ test('mountMcp(): the endpoint and its document are not tools, check reports no 
 });
 
 test(
-  'MCP over HTTP, legacy version: a disconnect ends the requests of a batch, and an endpoint has at most 1000 unanswered requests',
+  'MCP over HTTP, legacy version: a disconnect ends the requests of a batch, and an endpoint has at most 1000 unanswered requests, 250 of one client',
   LIMITED,
   async (t) => {
     const running = new Set<number>();
@@ -1564,7 +1563,7 @@ test(
     const ended = Promise.withResolvers<void>();
     const of = site(
       t,
-      { rateLimit: false },
+      { rateLimit: false, principal: ({ req }) => req.headers['x-principal'] ?? '' },
       {
         prepare: (app) =>
           void app.get(
@@ -1584,7 +1583,9 @@ test(
           ),
       },
     );
-    const { send } = await legacy(of, {}, '2025-03-26');
+    const clients = await Promise.all(
+      ['a', 'b', 'c', 'd', 'e'].map((name) => legacy(of, { 'x-principal': name }, '2025-03-26')),
+    );
     const call = (id: number): Json => ({
       jsonrpc: '2.0',
       id,
@@ -1592,27 +1593,38 @@ test(
       params: { name: 'get_hang', arguments: {} },
     });
     const leaving = new AbortController();
-    const left = send(
-      Array.from({ length: 600 }, (_, id) => call(id + 1)),
-      {},
-      leaving.signal,
-    );
-    const other = send(Array.from({ length: 390 }, (_, id) => call(id + 1_001)));
+    const send = (client: number, first: number, length: number, signal?: AbortSignal): Promise<Response> =>
+      clients[client]!.send(
+        Array.from({ length }, (_, id) => call(first + id)),
+        {},
+        signal,
+      );
+    const refusals = async (response: Response, message: string): Promise<number> =>
+      ((await response.json()) as { error?: { message: string } }[]).filter(
+        ({ error }) => error?.message === `Already ${message} have no answer: try again later`,
+      ).length;
+    const left = send(0, 1, 250, leaving.signal);
+    const others = [send(1, 1, 240), send(2, 1, 250), send(3, 1, 240)];
+    await until(() => running.size >= 980);
+    assert.equal(await refusals(await send(0, 1_001, 5), '250 requests of this client'), 5);
+    // ten more of the client b reach its own limit, and those of d the limit of the endpoint
+    const more = send(1, 1_001, 20);
     await until(() => running.size >= 990);
-    const answers = await (async () => {
-      const more = send(Array.from({ length: 20 }, (_, id) => call(id + 2_001)));
-      await until(() => running.size >= 1_000);
-      leaving.abort();
-      await left.catch(() => undefined); // the outcome is irrelevant
-      await until(() => running.size <= 400);
-      of.gate.resolve();
-      return (await (await more).json()) as { error?: { message: string } }[];
-    })();
-    assert.equal(answers.filter(({ error }) => /^Too many requests/.test(error?.message ?? '')).length, 10);
-    assert.equal(((await (await other).json()) as unknown[]).length, 390);
+    const last = send(3, 1_001, 10);
+    await until(() => running.size >= 1_000);
+    assert.equal(await refusals(await send(4, 1, 3), '1000 requests'), 3);
+    leaving.abort();
+    await left.catch(() => undefined); // the outcome is irrelevant
+    await until(() => running.size <= 750);
+    const late = send(4, 1_001, 7);
+    await until(() => running.size >= 757);
+    of.gate.resolve();
+    assert.equal(await refusals(await more, '250 requests of this client'), 10);
+    for (const response of [...others, last, late])
+      assert.equal(await refusals(await response, '1000 requests'), 0);
     await soon(ended.promise, 'the calls to end');
     assert.equal(
-      ((await (await send(call(9_000))).json()) as { error?: unknown }).error,
+      ((await (await clients[0]!.send(call(9_000))).json()) as { error?: unknown }).error,
       undefined,
       'there is room again',
     );

@@ -1,6 +1,6 @@
 /**
- * Routes as tools, called in process: descriptions for clients, places of arguments, and equality of calls
- * and requests.
+ * Routes as tools, called in process: their definitions, the places of their arguments, and calls that behave
+ * like requests.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -51,7 +51,6 @@ function make(t: TestContext, options: SvcOptions = {}): { readonly app: Svc; re
   return { app, lines };
 }
 
-/** Returns the tools by name. */
 function toolsOf(app: Svc): Record<string, Tool> {
   return Object.fromEntries(app.mcpTools().map((tool) => [tool.name, tool]));
 }
@@ -298,7 +297,7 @@ test('mcpCall(): forms and their files are arguments', async (t) => {
     );
   const unpadded = await app.mcpCall('post_upload', { name: 'x', doc: { data: 'aGVsbG8' } });
   assert.equal((unpadded.structuredContent as { text: string }).text, 'hello');
-  // the length at which a regular expression with groups overflows the stack
+  // a regular expression with groups overflows the stack at this length
   const data = Buffer.alloc(8_000_000, 'a').toString('base64');
   const long = await app.mcpCall('post_size', { doc: { data } });
   assert.equal(textOf(long), '8000000');
@@ -342,11 +341,11 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
     return [textOf(result), result.isError];
   };
   assert.deepEqual(await said('get_users_by_name', { name: 'me' }), [
-    '400 Bad Request: The arguments have 1 problem\n- name: must not lead to another route',
+    '400 Bad Request: The arguments have 1 problem\n- name: leads to another route: choose another value',
     true,
   ]);
   assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), [
-    '400 Bad Request: The arguments have 1 problem\n- p: must not lead to another route',
+    '400 Bad Request: The arguments have 1 problem\n- p: leads to another route: choose another value',
     true,
   ]);
   assert.deepEqual(await said('get_users_by_name', { name: 'me?' }), ['user me?', undefined]);
@@ -354,7 +353,7 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
   assert.deepEqual(await said('get_files_a_b', {}), ['ab', undefined]);
 });
 
-test('mcpCall(): too deeply nested arguments are a client error; names of Object.prototype are ordinary names', async (t) => {
+test('mcpCall(): too deeply nested arguments are a client error; constructor is an ordinary name of an argument', async (t) => {
   const { app, lines } = make(t);
   app.get(
     '/x/{constructor}',
@@ -403,7 +402,7 @@ test('mcpCall(): a guarded tool refuses a call as its route does, and accepts a 
   assert.equal((await app.mcpCall('delete_all', {}, { headers }))._meta?.['svc/status'], 403);
 });
 
-test('mcpCall(): an abort at any step before the handler reaches the call', async (t) => {
+test('mcpCall(): an abort before the handler runs rejects the call, at any step', async (t) => {
   let reached = 0;
   for (let steps = 0; steps < 80; steps++) {
     const { app } = make(t);
@@ -516,7 +515,7 @@ test('mcpCall(): a result that lacks the structure of the output schema is an er
   assert.deepEqual(await said('get_free'), ['303 See Other: /there', undefined]);
 });
 
-test('mcpCall(): an endless, a too large and an interrupted answer are errors', async (t) => {
+test('mcpCall(): a response without end, a too large one and an interrupted one are error results', async (t) => {
   const { app } = make(t);
   let isEnded = false;
   const endless = function* (): Generator<string> {
@@ -542,7 +541,7 @@ test('mcpCall(): an endless, a too large and an interrupted answer are errors', 
   assert.match(textOf(await app.mcpCall('get_events')), /stream of events/);
   assert.match(textOf(await app.mcpCall('get_large')), /larger than 1000000 bytes/);
   assert.equal(isEnded, true);
-  assert.match(textOf(await app.mcpCall('get_broken')), /broke off/);
+  assert.match(textOf(await app.mcpCall('get_broken')), /ended before/);
 });
 
 test('mcpCall(): an error answer that is not JSON, or is truncated JSON, is passed on as text', async (t) => {
@@ -687,7 +686,7 @@ test('app.tool(), app.prompt(): names have valid characters and are unique', () 
   assert.throws(() => app.tool('b', {}, () => 1), { code: 'E_APP_FROZEN' });
 });
 
-test('mcpTools(): unions, enums, recursive types and free values have a schema', (t) => {
+test('mcpTools(): unions, choices, recursive types and values of any type have a schema', (t) => {
   const { app } = make(t);
   class Cat extends Schema {
     kind = Field(literal('cat'));

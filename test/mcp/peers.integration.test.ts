@@ -16,16 +16,16 @@ import type { TestContext } from 'node:test';
 const FIXTURE = join(ROOT, 'test/support/mcp-everything.ts');
 const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
 /**
- * Clients do not pass on the environment. With sources, each process would compile them again, so it runs the
- * built package.
+ * Command that starts the fixture. Clients do not pass on the environment, so the fixture runs the built
+ * package: with sources, each process would compile them again.
  */
 const STDIO = { command: process.execPath, args: [FIXTURE] };
 
 before(build);
 
 /**
- * Code that both generations of the client share: it makes calls of every kind to each target and prints the
- * results as one array. Each generation defines `connect`.
+ * Code that clients of both generations run. It calls the server in every way, and prints the results as one
+ * array. Each generation defines `connect`.
  */
 const CONVERSATION = `
 const capabilities = { elicitation: {}, sampling: {} };
@@ -120,7 +120,7 @@ interface Outcome {
   readonly [name: string]: unknown;
 }
 
-/** The fixture on its own port, in this process. */
+/** Serves the fixture on a port of its own, in this process. */
 async function served(t: TestContext): Promise<string> {
   const app = everything();
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 0 });
@@ -266,7 +266,7 @@ test('the MCP inspector reports no problem in strict mode, over stdio and HTTP, 
   }
 });
 
-/** Scenarios that each revision requires of a server. */
+/** Number of scenarios that each revision requires of a server. */
 const REQUIRED: Readonly<Record<string, number>> = { '2025-11-25': 30, '2026-07-28': 37 };
 
 for (const [revision, required] of Object.entries(REQUIRED)) {

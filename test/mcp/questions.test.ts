@@ -1,5 +1,5 @@
 /**
- * Questions of handlers to the client: by requests that precede the answer (up to 2025-11-25), and by calls
+ * Questions of handlers to the client: as requests that precede the response (up to 2025-11-25), and as calls
  * that are repeated with the answers (2026-07-28).
  */
 import assert from 'node:assert/strict';
@@ -34,7 +34,7 @@ const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 const NAME = { key: 'name', message: 'Who are you?', schema: { name: Field(str, { maxLength: 9 }) } };
 
-/** An application whose tool `ask` asks as `handler` says. */
+/** Returns an application whose tool `ask` runs `handler`. */
 function site(
   t: TestContext,
   handler: (client: ToolClient) => unknown,
@@ -171,7 +171,7 @@ test('MCP question to the client, modern version: questions that are asked toget
     const name = asked.elicit(NAME);
     const greeting = asked.sample({ messages: 'Greet', maxTokens: 5 });
     const roots = asked.roots();
-    await name; // the rejections of the others have no listener
+    await name; // the rejections of the other two promises have no listener
     return { greeting: await greeting, roots: await roots };
   });
   const { result } = await round(client, ASK);
@@ -371,7 +371,7 @@ test('MCP question to the client, modern version: a question ends the run of the
 
 /* ── up to 2025-11-25 ── */
 
-/** A client on one channel, after `initialize`. */
+/** Returns a client on one channel, after `initialize`. */
 function channel(
   t: TestContext,
   app: Svc,
@@ -553,7 +553,7 @@ test(
 /** Sends requests of a legacy client over HTTP. */
 function legacy(send: (init: { body: string; headers: Record<string, string> }) => Promise<Response>): {
   post(message: Json, headers?: Record<string, string>): Promise<Response>;
-  begin(): Promise<Record<string, string>>;
+  begin(capabilities?: Json, headers?: Record<string, string>): Promise<Record<string, string>>;
 } {
   const post = (message: Json, headers: Record<string, string> = {}): Promise<Response> =>
     send({
@@ -564,10 +564,13 @@ function legacy(send: (init: { body: string; headers: Record<string, string> }) 
         ...headers,
       },
     });
-  const begin = async (): Promise<Record<string, string>> => {
+  const begin = async (
+    capabilities: Json = { elicitation: {} },
+    headers: Record<string, string> = {},
+  ): Promise<Record<string, string>> => {
     const clientInfo = { name: 't', version: '1' };
-    const params = { protocolVersion: '2025-11-25', capabilities: { elicitation: {} }, clientInfo };
-    const response = await post({ id: 0, method: 'initialize', params });
+    const params = { protocolVersion: '2025-11-25', capabilities, clientInfo };
+    const response = await post({ id: 0, method: 'initialize', params }, headers);
     await response.body?.cancel();
     return {
       'mcp-session-id': response.headers.get('mcp-session-id')!,
@@ -577,7 +580,7 @@ function legacy(send: (init: { body: string; headers: Record<string, string> }) 
   return { post, begin };
 }
 
-/** The messages of an event stream. */
+/** Reads the messages of an event stream. */
 function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promise<void> } {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
@@ -593,6 +596,40 @@ function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promi
   };
   return { next, leave: () => reader.cancel() };
 }
+
+test(
+  'MCP question over HTTP, legacy version: the open questions of one client, in any session, leave those of others their share',
+  LIMITED,
+  async (t) => {
+    const { client: http } = site(t, (client) =>
+      Promise.all(Array.from({ length: 50 }, () => client.roots())),
+    );
+    const { post, begin } = legacy((init) => http.post('/mcp', init));
+    const ask = async (principal: string, capabilities: Json = {}): Promise<Response> => {
+      const session = await begin(capabilities, { 'x-principal': principal });
+      return post({ id: 1, method: 'tools/call', params: ASK }, { ...session, 'x-principal': principal });
+    };
+    const roots = { roots: {} };
+    const open: ReturnType<typeof messagesOf>[] = [];
+    const opened = async (principal: string): Promise<string> => {
+      const stream = messagesOf(await ask(principal, roots));
+      open.push(stream);
+      for (let count = 0; count < 50; count++) {
+        const message = await stream.next();
+        if (message['method'] !== 'roots/list') return replyOf(message);
+      }
+      return 'open';
+    };
+    for (let session = 0; session < 5; session++) assert.equal(await opened('greedy'), 'open');
+    const refused = (await (await ask('greedy', roots)).json()) as Json;
+    assert.match(replyOf(refused), /^503 Service Unavailable: Already 250 questions of this client/);
+    assert.equal(await opened('modest'), 'open');
+    assert.equal(await opened(''), 'open', 'a client without a name counts by its address');
+    for (const stream of open) await stream.leave();
+    assert.equal(await opened('greedy'), 'open', 'there is room again');
+    await open.at(-1)!.leave();
+  },
+);
 
 test(
   'MCP question to the client, legacy version: over HTTP a question precedes the answer on its stream, and only its own session answers it',
@@ -695,7 +732,7 @@ test('MCP question to the client: states and sessions work without a secret, and
   }
 });
 
-test('mcpCall(): onQuestion answers; without it, and in a plain request, nothing can be asked', async (t) => {
+test('mcpCall(): onQuestion answers the questions of a handler; without it, and in a plain request, the handler cannot ask', async (t) => {
   const { app, client } = site(t, async (asked) => ({
     can: asked.can('elicit'),
     answer: await asked.elicit(NAME),

@@ -97,12 +97,12 @@ function shop(gate?: Gate): Svc {
   return app;
 }
 
-/** A server with the test as its client. */
+/** A server on a pair of streams. The test is its client. */
 class Line {
   readonly #input = new PassThrough();
   readonly #waiting: ((message: Json) => void)[] = [];
   readonly #unread: Json[] = [];
-  /** All output as it was written. */
+  /** All lines that the server has written. */
   readonly lines: string[] = [];
   readonly ended: Promise<void>;
 
@@ -571,7 +571,7 @@ test('MCP over stdio, progress: is sent with its token, only when it grows, and 
   assert.equal((await line.ask(call(2, 'get_work')))['id'], 2);
 });
 
-test('MCP over stdio, messages: legacy clients set the minimum level with logging/setLevel, modern clients with each request', async (t) => {
+test('MCP over stdio, log messages: legacy clients set the minimum level with logging/setLevel, modern clients with each request', async (t) => {
   const line = await open(t);
   assert.deepEqual(
     errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'loud' } })),
@@ -648,7 +648,7 @@ test('MCP over stdio, prompts: are listed with arguments, rendered and completed
   );
 });
 
-test('MCP over stdio, resources: the list of tool routes can be read; an unknown resource has the error code of the version', async (t) => {
+test('MCP over stdio, resources: the list of tool routes can be read; an unknown resource has the error code of the protocol version', async (t) => {
   const line = await open(t);
   const read = (uri: unknown, meta?: Json): Promise<Json> =>
     line.ask({
@@ -924,7 +924,7 @@ test('MCP over stdio, legacy version: a list becomes an object with one member w
   assert.deepEqual(modern.tools.at(-1)!['outputSchema'], { type: 'array', items: integer });
 });
 
-test('MCP over stdio, messages: a value that JSON cannot represent is sent as text, and the handler does not fail', async (t) => {
+test('MCP over stdio, log messages: a value that JSON cannot represent is sent as text, and the handler does not fail', async (t) => {
   const app = shop();
   const circle: unknown[] = [];
   circle.push(circle);
@@ -941,7 +941,10 @@ test('MCP over stdio, messages: a value that JSON cannot represent is sent as te
   );
 });
 
-/** The specification's answer to a line of 2025-06-18: the id, null, or no answer. */
+/**
+ * Returns the expected response to a line of version 2025-06-18: the id, null for a message without an id, or
+ * undefined for no response.
+ */
 function answeredTo(text: string): unknown {
   let value: unknown;
   try {
@@ -1041,7 +1044,7 @@ test('mcpServer().open(): runs a conversation over a custom transport', async (t
   assert.deepEqual([conversation.inFlight, texts.length, (JSON.parse(texts[0]!) as Json)['id']], [0, 1, 1]);
 });
 
-/** An application with its own resources. */
+/** Returns an application with resources of its own. */
 function library(): Svc {
   const app = new Svc({ env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) });
   app.resource('notes://all', { title: 'All notes', mimeType: 'application/json' }, () => [{ id: 1 }]);

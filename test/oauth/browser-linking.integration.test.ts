@@ -16,11 +16,11 @@ import type { OAuthProvider } from 'svc/oauth';
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
 const NAMES = ['one', 'two'] as const;
 
-/** A provider on its own site, with a page that ends its session. */
+/** A provider on its own site that has sessions. */
 interface Provider {
   readonly late: LateServer;
   readonly provider: OAuthProvider;
-  /** Starts responding, for an application at this address. */
+  /** Starts to serve the provider for an application at this address. */
   begin(appUrl: string, callback: string): void;
   readonly ended: string[];
 }

@@ -32,7 +32,7 @@ import type { OAuthPluginOptions } from 'svc/oauth';
 import type { Page } from '../support/chromium.ts';
 import type { Tokens } from './support/site.ts';
 
-/** Scripts of the page's buttons. */
+/** Script of the page: a function for each button. */
 const SCRIPT = `
 const ask = (path) => fetch(path, { method: 'POST', headers: { 'X-CSRF-Token': document.querySelector('meta[name=csrf]').content } });
 document.querySelector('#refresh').addEventListener('click', async () => {
@@ -157,7 +157,7 @@ async function answerAs(
 /** One browser for all tests; a hook of a test would close it with that test. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
 
-/** A new visitor; undefined when the test is skipped. */
+/** Opens a page of a new browser profile; undefined when the test is skipped. */
 async function visitor(t: TestContext): Promise<Page | undefined> {
   return needsChromium(t) ? chromium?.visitor() : undefined;
 }
@@ -333,7 +333,7 @@ test('OAuth in a browser: two tabs that refresh at the same time stay logged in,
 test('OAuth in a browser: a page of another site cannot make a browser refresh or log out, and a prefetch starts no login', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
-  await using site = await Site.open({ exempt: undefined }); // the plugin must protect itself
+  await using site = await Site.open({ exempt: undefined }); // no CSRF middleware: the plugin protects its own routes
   await login(page, site);
   const before = await page.cookies();
   const attacks = [

@@ -15,7 +15,7 @@ import { challengeOf } from './support/fake-provider.ts';
 import { LoginSite, SECRET, claimsOf, cookiesOf, refusedAs } from './support/site.ts';
 import type { OAuthProviderOptions, UserInfo } from 'svc/oauth';
 
-/** The last event of a failed login. */
+/** Returns the last event of a failed login. */
 function failure(site: LoginSite): Record<string, unknown> | undefined {
   return site
     .audited()
@@ -496,7 +496,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('OAuth callback: the response contains no token of the provider', async () => {
+test('OAuth callback: the response of a login contains no token of the provider', async () => {
   await using site = await LoginSite.open();
   site.fake.failNext('token', {
     body: { access_token: 'provider-token-1', refresh_token: 'provider-token-2', token_type: 'bearer' },
@@ -669,7 +669,7 @@ test('OAuth callback: a state made with a removed key is refused', async () => {
   );
 });
 
-test('OAuth callback: the login of a victim does not log in a session that an attacker planted', async () => {
+test('OAuth callback: a login renews the session, so a session id that an attacker has planted is not logged in', async () => {
   await using site = await LoginSite.open({
     hasSession: true,
     more: (app) =>

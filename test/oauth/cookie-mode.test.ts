@@ -1,6 +1,4 @@
-/**
- * Tokens in cookies, and how BearerAuth reads them.
- */
+/** Cookie mode: tokens in cookies, which BearerAuth() reads. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
@@ -40,12 +38,12 @@ function open(options: LoginSiteOptions = {}): Promise<LoginSite> {
   });
 }
 
-/** The subject in the session. */
+/** Adds a route that returns the subject in the session. */
 function look(app: Svc): void {
   app.get('/look', ({ req }) => ({ user: req.session.get(currentUser) ?? null }));
 }
 
-/** A logout route of the application. */
+/** Adds a route that logs out by OAuthPlugin.logout(). */
 function leave(app: Svc, site: () => LoginSite): void {
   app.post('/leave', async ({ req }) => {
     const response = new RedirectResponse('/bye', { status: 303 });
@@ -224,7 +222,7 @@ test('OAuth cookie mode: a request without proof of this origin cannot refresh, 
       await refusedAs(response, 403, 'invalid_request');
     }
     for (const headers of foreign) {
-      const response = await post(site, path, headers, { refresh_token: attacker.cookies.get(REFRESH)! }); // login CSRF
+      const response = await post(site, path, headers, { refresh_token: attacker.cookies.get(REFRESH)! }); // login CSRF: a page makes the browser refresh with the attacker's token
       assert.deepEqual(response.headers.getSetCookie(), []);
       await refusedAs(response, 403, 'invalid_request');
     }

@@ -9,7 +9,7 @@ import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
 import type { UserInfo } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-test('OAuth callback: needs no redirect_uri, and uses the one that is bound to the state', async () => {
+test('OAuth callback: a callback without redirect_uri uses the one of its login', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin({ redirect_uri: 'https://app.example/oauth/callback' });
   assert.equal((await site.back({ code: 'c', state })).status, 200);

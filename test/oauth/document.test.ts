@@ -6,7 +6,7 @@ import { scratch } from '../support/scratch.ts';
 import { LoginSite } from './support/site.ts';
 import type { OpenApiDocument, Operation } from 'svc';
 
-/** Checks responses against the document of a site. */
+/** Returns a function that checks responses against the document of a site. */
 async function checker(
   site: LoginSite,
   folder: string,
@@ -70,7 +70,7 @@ test('the OpenAPI document describes OAuth token responses, refusals and limits'
     '/oauth/callback',
     await site.client.post('/oauth/callback', { form: { code: 'c-1', state: 'unknown' } }),
     200,
-  ); // the intermediate page that posts again
+  ); // the response is the page that posts the form again
   await check(
     'post',
     '/oauth/token',

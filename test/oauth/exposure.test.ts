@@ -1,6 +1,4 @@
-/**
- * Input of strangers in the log, in metrics, and at the edge of HTTP.
- */
+/** Input from outside in the log, in metrics and documents, and requests with ambiguous lengths. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Svc, createLogger } from 'svc';
@@ -76,7 +74,7 @@ test('OAuth: metrics, probes and documents contain neither secrets nor settings'
   assert.match(await site.metrics(), /svc_oauth_/);
 });
 
-test('OAuth: requests with ambiguous framing are refused before any of them is processed', async (t) => {
+test('OAuth: a request whose length is ambiguous is refused before the plugin handles it', async (t) => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   const server = await site.app.run({ port: 0, handleSignals: false });

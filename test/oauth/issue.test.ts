@@ -1,6 +1,4 @@
-/**
- * Logins that the application starts with oauth.issue(), beside a provider and without one.
- */
+/** Logins that the application starts by oauth.issue(), with an identity provider and without one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BearerAuth, Depends, RedirectResponse, SessionMiddleware, Svc, requireScopes } from 'svc';
@@ -12,7 +10,7 @@ import { LoginSite, SECRET, claimsOf, cookiesOf, refusedAs } from './support/sit
 import type { IssueOptions, OAuthPluginOptions } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-/** An application with passwords and without a provider. */
+/** Opens an application that logs users in by password, without a provider. */
 function open(
   plugin: Partial<OAuthPluginOptions> = {},
   issued: Partial<IssueOptions> = {},

@@ -1,6 +1,4 @@
-/**
- * Account linking: by POST, for a logged-in user, from a page of this origin.
- */
+/** Account linking: it needs a POST of a logged-in user from a page of this origin. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HTTPException } from 'svc';
@@ -10,13 +8,13 @@ import type { TestClient } from 'svc/testing';
 import type { LoginSiteOptions } from './support/site.ts';
 
 const OWN = { 'sec-fetch-site': 'same-origin', accept: 'text/html' };
-/** Headers of a program, which gets JSON. */
+/** Headers of a client that does not accept HTML, so it gets JSON. */
 const PROGRAM = { 'sec-fetch-site': 'same-origin' };
 const NAMES = ['one', 'two'];
 
 interface Linked {
   readonly site: LoginSite;
-  /** Identities and their users. */
+  /** Users by the subject of their identity. */
   readonly users: Map<string, string>;
 }
 

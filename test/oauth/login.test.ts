@@ -1,6 +1,4 @@
-/**
- * The start of a login.
- */
+/** `/oauth/login`: redirect, state, cookie, limits. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Keyring } from '../../src/crypto/keys.ts';
@@ -368,7 +366,7 @@ test('OAuth login: a login at an undiscoverable provider is 502, and the applica
   await using discovering = await LoginSite.open({
     hasDatabase: false,
     plugin: { provider: fakeProvider(fake, { issuer: fake.url }) },
-  }); // the application starts at once
+  }); // the application starts although its provider is unreachable
   const refused = await discovering.client.get('/oauth/login');
   await refusedAs(refused, 502, 'provider_error');
   assert.equal(

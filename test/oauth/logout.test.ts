@@ -12,7 +12,7 @@ const OWN = { 'sec-fetch-site': 'same-origin' };
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 const DONE = 'https://app.example/goodbye';
 
-/** A site whose OpenID provider has sessions. */
+/** Opens a site whose OpenID provider ends sessions. */
 async function open(options: LoginSiteOptions = {}): Promise<{ readonly site: LoginSite } & AsyncDisposable> {
   const fake = await FakeProvider.start();
   const provider = new OAuthProvider({
@@ -62,7 +62,7 @@ const sessions = async (site: LoginSite, sub = 'user-ada'): Promise<number> =>
 
 let counter = 0;
 
-/** A logout token. Undefined members are omitted. */
+/** Returns a logout token. Members that are undefined are left out. */
 function logoutToken(
   site: LoginSite,
   claims: Record<string, unknown> = {},

@@ -1,6 +1,4 @@
-/**
- * Mistakes of an application with the plugin, and the errors for them.
- */
+/** Errors of OAuthPlugin for mistakes of the application. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { BearerAuth, Depends, Svc, SvcError } from 'svc';

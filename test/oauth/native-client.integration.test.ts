@@ -30,7 +30,7 @@ async function served(t: TestContext): Promise<{ readonly url: string; readonly 
   return { url: server.url, oauth };
 }
 
-/** Runs a client, and the browser that it opens. */
+/** Runs a native client, and a browser that opens its address. */
 async function loggedIn(t: TestContext, url: string, choice: Record<string, string>): Promise<unknown> {
   const { child, said } = await forked(t, 'native-client.ts', [url]);
   const reported = once(child, 'message');

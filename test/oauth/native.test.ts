@@ -26,7 +26,7 @@ const asked = (more: Record<string, string> = {}): Record<string, string> => ({
   ...more,
 });
 
-/** The address to which the browser is redirected at the end of a login. */
+/** Returns the address to which the browser is redirected at the end of a login. */
 async function returned(
   site: LoginSite,
   more: Record<string, string> = {},
@@ -257,7 +257,7 @@ test('OAuth native client: a single-page application exchanges a code at its own
   const response = await exchange(site, {
     code: url.searchParams.get('code')!,
     client_redirect_uri: '',
-    redirect_uri: uri, // the name that client libraries use
+    redirect_uri: uri, // client libraries send redirect_uri instead of client_redirect_uri
   });
   assert.equal(response.status, 200);
 });

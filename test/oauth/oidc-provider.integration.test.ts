@@ -18,7 +18,7 @@ import type { TestContext } from 'node:test';
 import type { ProviderTokenAnswer } from 'svc/oauth';
 import type { Listener } from './support/late-server.ts';
 
-/** The part of `oidc-provider` that is used here. */
+/** Members of `oidc-provider` that these tests use. */
 interface OidcProviderModule {
   readonly default: new (issuer: string, configuration: object) => { callback(): Listener };
 }
@@ -32,7 +32,7 @@ interface Site extends AsyncDisposable {
   readonly oauth: OAuthPlugin;
   readonly browser: ScriptedBrowser;
   readonly events: Record<string, unknown>[];
-  /** Access tokens that the hook got. */
+  /** Access tokens that onUser got. */
   readonly given: (string | undefined)[];
   login(): Promise<void>;
 }
@@ -101,7 +101,7 @@ async function opened(t: TestContext): Promise<Site | undefined> {
     },
     cookies: { keys: [SECRET] },
     fetch: (url: string, options: RequestInit & { dispatcher?: unknown }) => {
-      const { dispatcher: _dispatcher, ...rest } = options; // it refuses the loopback interface
+      const { dispatcher: _dispatcher, ...rest } = options; // its dispatcher refuses the loopback interface
       return fetch(url, rest);
     },
     acrValues: ['urn:example:strong'],
@@ -131,7 +131,7 @@ async function opened(t: TestContext): Promise<Site | undefined> {
       let page = await browser.open(`${server.url}/oauth/login`);
       if (page.text.includes('name="login"'))
         page = await browser.submit(page, { login: 'ada', password: 'any will do' });
-      const home = await browser.submit(page); // consent
+      const home = await browser.submit(page);
       assert.equal(home.text, 'home', `${home.text} ${JSON.stringify(events.at(-1))}`);
     },
     [Symbol.asyncDispose]: () => site.disposeAsync(),
@@ -173,7 +173,7 @@ test('A logout leads to oidc-provider and back, and its logout token ends the ot
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();
-  await site.login(); // in the same session at the provider
+  await site.login(); // this login uses the same session at the provider
   assert.equal((await site.oauth.listSessions('user-ada')).length, 2);
   const address = new URL('/oauth/logout', site.url);
   const left = await fetch(address, {

@@ -10,13 +10,17 @@ import { LoginSite } from './support/site.ts';
 
 const problem = postgresProblem();
 if (problem !== undefined)
-  test('OAuth logins with tokens stored in PostgreSQL', { skip: problem }, () => undefined);
+  test(
+    'OAuthPlugin logs in, refreshes and revokes with tokens stored in PostgreSQL',
+    { skip: problem },
+    () => undefined,
+  );
 else {
   LoginSite.databases = async () => {
     const ends: (() => void | Promise<void>)[] = [];
     const url = await postgresUrl({ after: (end) => void ends.push(end) });
     return {
-      // the clock of the tests is not that of the database
+      // the clock of the tests differs from that of the database server
       plugin: new DatabasePlugin(url, { clock: systemClock, migrations: 'apply', pool: { max: 5 } }),
       end: async () => {
         for (const end of ends) await end();

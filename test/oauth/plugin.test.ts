@@ -168,7 +168,7 @@ test('OAuthPlugin: svc check reports settings that production must not have', as
       memory(),
     ),
     [
-      'oauth/provider provider "dev" is on another machine, and has allowInsecure: what it names may lead to this machine without TLS',
+      'oauth/provider provider "dev" is on another machine, and has allowInsecure: the addresses that it names may lead to this machine without TLS',
     ],
   );
   assert.deepEqual(
@@ -193,7 +193,7 @@ test('OAuthPlugin: without a database logins are in memory outside production, w
   await using site = await LoginSite.open({ hasDatabase: false });
   await site.login();
   assert.equal(site.audited('logins_in_memory').length, 1);
-  await using stored = await LoginSite.open({ hasDatabase: true }); // registered after the plugin
+  await using stored = await LoginSite.open({ hasDatabase: true }); // LoginSite registers the database after the plugin
   await stored.login();
   assert.equal(stored.audited('logins_in_memory').length, 0);
   assert.equal(await stored.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 1);
@@ -484,7 +484,7 @@ test('OAuthPlugin: Clean-up deletes ended logins periodically, keeps revoked one
     looks < 1_000 && LoginSite.databases !== undefined && (await rows('svc_oauth_login')) !== 0;
     looks++
   )
-    await site.clock.advance(10_000); // the server is slower than this clock
+    await site.clock.advance(10_000); // the server works in real time, which is slower than this clock
   assert.equal(await rows('svc_oauth_login'), 0, 'by itself, within a quarter of an hour');
   await db().execute('DROP TABLE svc_oauth_login');
   await site.clock.advance(900_000);
@@ -541,9 +541,9 @@ test('OAuthPlugin: a refresh in flight when the server closes gets its response,
   const tokens = (await (
     await site.back({ code: 'c', state: page.searchParams.get('state')! })
   ).json()) as Tokens;
-  const before = site.clock.pending; // timers of the clean-up and of idle connections
+  const before = site.clock.pending; // timers of the clean-up and of idle connections exist already
   const pending = site.client.post('/oauth/token', { form: { refresh_token: tokens.refresh_token } });
-  while (site.clock.pending === before) await new Promise((resolve) => setImmediate(resolve)); // until the refresh waits
+  while (site.clock.pending === before) await new Promise((resolve) => setImmediate(resolve)); // waits until the refresh has set its timer
   const closing = site.client.close();
   await site.clock.advance(25);
   assert.equal((await pending).status, 200);

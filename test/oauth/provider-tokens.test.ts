@@ -12,7 +12,7 @@ import type { LoginSiteOptions, SiteDatabase } from './support/site.ts';
 
 const ANSWER = { access_token: 'at-1', token_type: 'bearer', refresh_token: 'rt-1', expires_in: 3_600 };
 
-/** A site that stores tokens, and whose next login gets these. */
+/** Opens a site that stores the provider's tokens, and whose next login gets these tokens. */
 async function open(
   options: LoginSiteOptions = {},
   answer: Record<string, unknown> = ANSWER,

@@ -14,7 +14,7 @@ import { unwrapped } from '../support/unwrapped.ts';
 const FOLDER = join(ROOT, 'src', 'oauth');
 const README = readFileSync(join(FOLDER, 'README.md'), 'utf8');
 
-/** First cells of a table, found by its first heading; names only. */
+/** Returns the names in the first column of a table. `heading`: heading of that column. */
 function namesOf(heading: string, from = README): string[] {
   const table = from.slice(from.indexOf(`| ${heading} |`)).split('\n\n', 1)[0]!;
   return table

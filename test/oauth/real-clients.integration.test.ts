@@ -21,12 +21,12 @@ import type { Listener } from './support/late-server.ts';
 import type { Visited } from './support/scripted-browser.ts';
 import type { Tokens } from './support/site.ts';
 
-/** The part of `oidc-provider` that is used here. */
+/** Members of `oidc-provider` that these tests use. */
 interface OidcProviderModule {
   readonly default: new (issuer: string, configuration: object) => { callback(): Listener };
 }
 
-/** The part of `oauth4webapi` that is used here. */
+/** Members of `oauth4webapi` that these tests use. */
 interface OAuth4WebApi {
   readonly allowInsecureRequests: symbol;
   readonly ResponseBodyError: new (...given: never[]) => ResponseBodyError;
@@ -99,7 +99,7 @@ interface Registration {
   readonly algorithm: IdTokenAlgorithm;
 }
 
-/** An application with logins at `oidc-provider`. */
+/** Application with logins at `oidc-provider`. */
 class Application implements AsyncDisposable {
   readonly provider: LateServer;
   readonly events: Record<string, unknown>[];
@@ -300,7 +300,7 @@ for (const [clientAuth, algorithm] of [
   });
 }
 
-/** Asserts the error of a page. */
+/** Asserts that a visit ended with this status and error code. */
 function refused({ response, text }: Visited, status: number, code: string): void {
   assert.deepEqual([response.status, (JSON.parse(text) as { error: string }).error], [status, code]);
 }
@@ -367,12 +367,12 @@ test('An id_token of oidc-provider in an unlisted algorithm, and a wrong client 
     t,
     { clientAuth: 'client_secret_basic', algorithm: 'RS256' },
     { clientSecret: 'another' },
-  ))!; // it was installed before
+  ))!; // installed, because a test that skips has returned already
   refused(await wrongSecret.login(), 502, 'provider_error');
   assert.match(String(wrongSecret.audited().at(-1)), /^provider_error token_status_401_invalid_client$/);
 });
 
-/** How oauth4webapi reads an error of the plugin. */
+/** Returns whether oauth4webapi has read an error of the plugin with this code and status. */
 function readsAs(library: OAuth4WebApi, error: string, status: number = 400): (thrown: unknown) => true {
   return (thrown) => {
     assert.ok(thrown instanceof library.ResponseBodyError, String(thrown));
@@ -443,7 +443,7 @@ test("oauth4webapi refreshes, is refused, and revokes at the plugin's endpoints"
     library.ClientSecretPost('unused'),
     library.ClientSecretBasic('unused'),
   ]) {
-    // the endpoints have no client authentication
+    // the endpoints of the plugin authenticate no client
     const refreshed = await refresh(current, {}, auth);
     assert.deepEqual(
       [refreshed.token_type, refreshed.expires_in, refreshed.scope],

@@ -1,6 +1,4 @@
-/**
- * Redirect URIs, and paths after a login.
- */
+/** Redirect URIs of logins, and the paths that a browser opens after a login. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { localPath } from 'svc';
@@ -191,14 +189,14 @@ test('OAuth redirect_uri: an entry without TLS keeps a production application fr
   assert.equal((await findings(['http://app.example/cb'], false, 'development')).length, 1);
 });
 
-test('OAuth redirect_uri: an entry with a wildcard, a fragment, user information, or no scheme is refused', () => {
+test('OAuth redirect_uri: an entry with a wildcard, a fragment, a user name or password, or no scheme is refused', () => {
   const of = (entry: unknown): string =>
     issuesOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
   assert.match(of('https://*.app.example/cb'), /wildcard/);
   assert.match(of('https://app.example/cb#x'), /fragment/);
   assert.match(of('https://app.example/cb#'), /fragment/);
   for (const user of ['u:p', 'u', ':p'])
-    assert.match(of(`https://${user}@app.example/cb`), /user information/);
+    assert.match(of(`https://${user}@app.example/cb`), /a user name or a password/);
   for (const entry of ['/oauth/callback', 'app.example/cb', '', 5, null])
     assert.match(of(entry), /not an absolute URL/);
   assert.match(of('https://app.example/a b'), /spaces/);

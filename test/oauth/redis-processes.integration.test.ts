@@ -46,7 +46,7 @@ async function pair(t: TestContext, loginsPerMinute: number): Promise<Pair> {
   return { urls: urls as [string, string], dev, redis };
 }
 
-/** A login after the provider's redirect: the query of the callback, and the browser's cookie. */
+/** A login that has returned from the provider: query of the callback, and cookie of the browser. */
 interface Answered {
   readonly query: string;
   readonly cookie: string;
@@ -129,6 +129,6 @@ test('OAuth with Redis: without Redis no state is accepted: 503, and the login g
   assert.deepEqual([refused.status, await errorOf(refused)], [503, 'temporarily_unavailable']);
   await site.redis.start();
   let response = await finish(site.urls[1], login);
-  while (response.status === 503) response = await finish(site.urls[1], login); // until Redis is connected again
+  while (response.status === 503) response = await finish(site.urls[1], login); // repeats the callback until Redis is connected again
   assert.equal(response.status, 200);
 });

@@ -1,6 +1,4 @@
-/**
- * Limits and used values that several processes share.
- */
+/** Rate limits and used states in a store that several processes share. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';

@@ -71,7 +71,7 @@ test('/oauth/token: grant_type may be left out, and the body may be JSON', async
   );
 });
 
-test('/oauth/token: IdempotencyMiddleware requires no key there, and stores no response with tokens', async () => {
+test('/oauth/token: IdempotencyMiddleware requires no key for a refresh, and stores no response with tokens', async () => {
   const store = new MemoryRecordStore();
   await using site = await LoginSite.open({
     more: (app) => void app.use(new IdempotencyMiddleware({ required: true, store })),
@@ -89,7 +89,7 @@ test('/oauth/token: IdempotencyMiddleware requires no key there, and stores no r
   assert.equal(store.size, 0);
 });
 
-test('/oauth/token: Unknown, malformed, forged, expired, revoked and replayed tokens get the same response', async () => {
+test('/oauth/token: unknown, malformed, forged, expired, revoked and replayed tokens get the same response', async () => {
   await using site = await LoginSite.open({ plugin: { refreshIdleTtlSeconds: 3_600 } });
   const replayed = await site.login();
   await site.refreshed(replayed.refresh_token);
@@ -394,7 +394,7 @@ test('/oauth/token: onRefresh is called for each refresh: false ends the login; 
     await refusedAs(await site.refresh(tokens.refresh_token), 500, 'server_error');
   }
   verdict = undefined;
-  tokens = await site.refreshed(tokens.refresh_token); // the hook's mistakes ended nothing
+  tokens = await site.refreshed(tokens.refresh_token); // the mistakes of the hook have not ended the login
   verdict = false;
   await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
   verdict = true;
@@ -604,7 +604,7 @@ test('/oauth/token: without enforceValidAfter access tokens stay valid until the
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('a look-up of revocations that began before a revocation does not undo it; each subject is read once in five seconds', async () => {
+test('ValidAfterGate keeps a revocation when an older look-up finishes later, and reads each subject once in five seconds', async () => {
   let release: (() => void) | undefined;
   const asked: string[] = [];
   const store = new (class extends MemoryTokenStore {
@@ -638,7 +638,7 @@ test('a look-up of revocations that began before a revocation does not undo it; 
   assert.equal(asked.length, 3);
 });
 
-test('an access token from the second of a revocation is compared with it by microseconds; a token with iat only is refused', async () => {
+test('ValidAfterGate compares tokens with a revocation by microseconds, and refuses tokens with iat only from the same second', async () => {
   const clock = new ManualClock();
   const store = new MemoryTokenStore();
   const now = clock.nowMicros();
@@ -762,7 +762,7 @@ test('/oauth/token: another token signed with the same secret is not an access t
     );
 });
 
-test('/oauth/token: POST /oauth/token answers under a ManualClock that does not move', async () => {
+test('/oauth/token: a refresh is answered even if the clock of the application stands still', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   const { refresh_token: first } = await site.login();
   const racing = await Promise.all(

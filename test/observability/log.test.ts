@@ -468,7 +468,7 @@ test('no text can forge a second line or move the cursor, in JSON and in the hum
 
 // ── human form ──
 
-test('the human form is one line, with the stack indented below it', () => {
+test('a log event in the human form is one line, and the stack of its error is indented below', () => {
   const { lines, log } = collect({ format: 'human' });
   log.child('db').warn('slow query', { ms: 5.5, sql: 'select 1', path: '/a/b', ok: true, list: [1, 'b'] });
   log.error(
@@ -489,7 +489,7 @@ test('the human form is one line, with the stack indented below it', () => {
   );
 });
 
-test('the human form has colour when the option is set', () => {
+test('a log line in the human form has colour when the option colour is true', () => {
   const { lines, log } = collect({ format: 'human', colour: true });
   log.error('failed', 'text');
   assert.equal(lines[0], '00:00:00.000Z \x1b[31mERROR\x1b[0m svc failed error=text');

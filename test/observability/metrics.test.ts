@@ -57,7 +57,7 @@ svc_errors_total 0
   );
 });
 
-test('a histogram without labels has its buckets from the start', () => {
+test('a histogram without labels has its buckets before the first observation', () => {
   const { metrics } = setUp();
   metrics.histogram('svc_h', 'H', [1]);
   assert.match(

@@ -200,7 +200,7 @@ test('errors of this package show none of the secrets that caused them', () => {
   }
 });
 
-test('a request is shown by its loggable parts, whatever it contains', async () => {
+test('inspect() and the log show only the loggable parts of a request, whatever it contains', async () => {
   const { events, logger } = (() => {
     const collected: Record<string, unknown>[] = [];
     return {
@@ -228,7 +228,7 @@ test('a request is shown by its loggable parts, whatever it contains', async () 
   });
 });
 
-test('a response is shown by its status, its header fields without secrets, and the size of its body', () => {
+test('inspect() and the log show a response as its status, its header fields without secrets, and the size of its body', () => {
   const response = new JSONResponse(
     { a: 1 },
     { status: 201, headers: { 'X-A': '1', Location: '/x?code=abc' } },
@@ -251,7 +251,7 @@ test('a response is shown by its status, its header fields without secrets, and 
     [new HttpResponse(new Uint8Array(3)), new HttpResponse(), new StreamingResponse(['a'])].map(
       (each) => each.toJSON()['body'],
     ),
-    ['[3 bytes]', null, '[pieces]'],
+    ['[3 bytes]', null, '[chunks]'],
   );
 });
 

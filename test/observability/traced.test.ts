@@ -29,7 +29,7 @@ function watched(t: TestContext): {
   return { channel, seen };
 }
 
-test('traced() returns the result of the work, between start and end', (t) => {
+test('traced() publishes start and end around the work, and returns its result', (t) => {
   const { channel, seen } = watched(t);
   assert.equal(
     traced(channel, {}, () => seen.push('work')),

@@ -74,7 +74,7 @@ test('ops.docs.auth guards the document with a token or a function', async () =>
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
-test('a route of the application at /openapi.json is a finding while the document is served, and answers otherwise', async () => {
+test('a route of the application at /openapi.json is a finding while the document is served, and responds when it is not', async () => {
   assert.deepEqual(
     make()
       .get('/openapi.json', () => 'own')

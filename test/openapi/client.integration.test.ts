@@ -1,6 +1,6 @@
 /**
- * A client that a public generator makes of a document: it compiles, wrong calls do not compile, and it calls
- * the server of the document.
+ * A client that a public generator makes from a document: it compiles, wrong calls do not compile, and it
+ * calls the server of the document.
  */
 import assert from 'node:assert/strict';
 import { symlinkSync } from 'node:fs';

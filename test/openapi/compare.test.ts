@@ -328,7 +328,7 @@ test('compareOpenapi() reports credentials that are no longer sufficient', () =>
     );
 });
 
-/** An application that sends a request, as a webhook and as a callback. */
+/** Returns an application that sends a request, as a webhook and as a callback. */
 const sending =
   (sent: object | undefined, url = '{$request.body#/url}'): Declare =>
   (app) =>
@@ -440,7 +440,7 @@ test('compareOpenapi() ignores values that are not an OpenAPI document', () => {
   }
 });
 
-/** Returns a type that is similar to this one. */
+/** Returns the type with one random change. */
 function changed(random: Random, type: Described): Described {
   if (random.chance(0.1)) return describe(random, 1, true);
   switch (type.kind) {
@@ -497,8 +497,8 @@ test('when compareOpenapi() reports nothing, the later version accepts every val
       after = compileType(sources[1]);
       after.parseJson(null);
     } catch {
-      continue;
-    } // bounds that no value satisfies
+      continue; // the bounds exclude every value
+    }
     const before = compileType(sources[0]);
     if (changes(taking(sources[0]), taking(sources[1])).length > 0) {
       reported++;
@@ -521,7 +521,7 @@ test('when compareOpenapi() reports nothing, the later version accepts every val
   assert.ok(reported > 100 && kept > 100 && values > 1_000);
 });
 
-/** A document with one operation, written as other tools write it. */
+/** Returns a document with one operation, as other tools write it. */
 function written(schema: object, more: object = {}, operation: object = {}): OpenApiDocument {
   const parameters = [{ name: 'a', in: 'query', schema }];
   return {
@@ -534,7 +534,7 @@ function written(schema: object, more: object = {}, operation: object = {}): Ope
 const reported = (before: OpenApiDocument, after: OpenApiDocument): string[] =>
   compareOpenapi(before, after).map(({ message }) => message);
 
-test('compareOpenapi() uses the narrower of two bounds at one end, given by either keyword', () => {
+test('compareOpenapi() uses the narrower of minimum and exclusiveMinimum, and of maximum and exclusiveMaximum', () => {
   const [wide, both] = [
     written({ type: 'integer', minimum: 5, maximum: 10 }),
     (more: object) => written({ type: 'integer', minimum: 5, maximum: 10, ...more }),

@@ -18,7 +18,7 @@ import type { Written } from '../support/openapi-referee.ts';
 const ROUTES = 150;
 const REQUESTS = 25;
 
-/** Rules for texts, by the place that they are sent in. */
+/** Texts that a request can contain, by their place in the request. */
 const CARRIED = {
   path: (text: string) => text !== '.' && text !== '..' && !/e[+-]?\d+$/.test(text), // numbers in a path have no exponent
   query: () => true,
@@ -30,7 +30,7 @@ interface MadeRequest {
   readonly url: string;
   readonly headers: Record<string, string>;
   readonly body: string | FormData | URLSearchParams | undefined;
-  /** 2 stands for any success status. */
+  /** Expected status; 2 stands for any success. */
   readonly expected: 2 | 400 | 401 | 403 | 404 | 415;
 }
 
@@ -92,12 +92,12 @@ class RequestMaker {
         this.#referee,
         CARRIED[where],
         where === 'cookie' ? 1 : Infinity,
-      ); // a cookie is sent once
+      );
       if (where !== 'path' || written.texts.length > 0) return written;
     }
   }
 
-  /** Adds credentials, and returns the status that they should lead to. */
+  /** Adds credentials to a request. Returns the status that they should lead to. */
   #prove(
     { security, 'x-svc-requires': requires = [] }: Operation,
     headers: Record<string, string>,

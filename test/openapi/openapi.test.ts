@@ -61,7 +61,7 @@ function operation(app: Svc, path: string, method = 'get'): Operation {
   assert.ok(found, `${method} ${path} is in the document`);
   return found;
 }
-/** Parameters of the operation by place and name. */
+/** Returns the parameters of an operation by place and name. */
 function parameters({ parameters: list = [] }: Operation): Record<string, unknown> {
   return Object.fromEntries(list.map(({ name, in: place, ...rest }) => [`${place} ${name}`, rest]));
 }
@@ -277,7 +277,7 @@ test('OpenAPI document: of two routes that OpenAPI cannot distinguish the more s
       [
         [
           'GET /u/{name}',
-          'OpenAPI cannot tell its path from that of GET /u/{id:int}, which is documented in its place',
+          'OpenAPI has one path for it and for GET /u/{id:int}, so only the latter is documented',
         ],
       ],
     );
@@ -443,7 +443,7 @@ test('OpenAPI document: lists with separator "," have style form without explode
   assert.equal(content['multipart/form-data']!.encoding, undefined);
 });
 
-test('OpenAPI document: bodies are JSON or forms: both form types without files, and multipart with required files', () => {
+test('OpenAPI document: a body is JSON or a form; a form has both form types, with required files only multipart/form-data', () => {
   const app = make();
   app
     .post('/json', { body: list(User) }, none)
@@ -738,7 +738,9 @@ test('OpenAPI document: classes with one name get distinct names, recursive clas
   assert.ok('request_id' in (schemas['Problem2']!['properties'] as object));
   assert.deepEqual(
     openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`),
-    ['POST /other: its schema Address is Address2 in the document: another one has that name'],
+    [
+      'POST /other: its schema Address is called Address2 in the document, because another schema is called Address',
+    ],
   );
 });
 
@@ -809,8 +811,8 @@ test('OpenAPI document: meta.openapi overrides members of the operation', () => 
   assert.deepEqual(
     openapiFindings(app.inspect()).map(({ message }) => message),
     [
-      'its meta.openapi is not an object',
-      'its schema Address is Address2 in the document: another one has that name',
+      'its meta.openapi must be an object',
+      'its schema Address is called Address2 in the document, because another schema is called Address',
     ],
   );
 });
@@ -821,7 +823,7 @@ test('OpenAPI document: generating a document takes time in proportion to the nu
   assert.ok(large < 25 * small, `40 routes: ${small} ms, 400 routes: ${large} ms`);
 });
 
-/** The least CPU time of five documents. */
+/** Returns the minimum CPU time of five documents in milliseconds. */
 function cpuMsOfDocument(routes: number): number {
   const app = make();
   for (let i = 0; i < routes; i++) {

@@ -105,7 +105,9 @@ async function objections(tools: string, files: readonly string[]): Promise<Reco
   return Object.fromEntries(found);
 }
 
-/** Documents of 300 generated routes, of a new project in each environment, and one invalid document. */
+/**
+ * Returns documents of 300 generated routes, of a new project in each environment, and one invalid document.
+ */
 function documents(): Record<string, object> {
   const generated = generatedApp(300, 300).openapi();
   assert.equal(Object.keys(generated.paths).length, 300);
@@ -164,7 +166,7 @@ function documents(): Record<string, object> {
 
 let judged: Promise<Record<string, Objections>> | undefined;
 
-/** The problems of each document; undefined when the tools cannot be installed. */
+/** Returns the problems of each document; undefined if the tools cannot be installed. */
 function judgedBy(t: TestContext): Promise<Record<string, Objections>> | undefined {
   const tools = scratch(t, 'openapi-validators', TOOLS);
   if (tools === undefined) return undefined;

@@ -240,7 +240,7 @@ test('spec.body: a body without Content-Type is a 415, unless strictContentType 
   }
 });
 
-test('spec.body: a body without Content-Type is a 415 over a socket, with middleware and dependencies, with a length and in chunks', async () => {
+test('spec.body: a body without Content-Type over a socket is a 415, whether it has a length or is sent in chunks, also for routes with middleware and dependencies', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.post('/plain', { body: int }, ({ body }) => ({ body }));
   app.post('/inside', { body: int, use: [(_req, next) => next()] }, ({ body }) => ({ body }));

@@ -388,7 +388,7 @@ for (const listen of [false, true])
       assert.deepEqual(seen, ['WEBSOCKET /chat/{room}', 'WEBSOCKET /chat/{room}']);
     });
 
-    test('a WebSocket route has the session, the rate limit and the time limit of its handshake', async (t) => {
+    test('a WebSocket handshake uses the session, the rate limit and the time limit of its route', async (t) => {
       const { app } = make({ authSecret: SECRET });
       const name = sessionKey<string>('name');
       app

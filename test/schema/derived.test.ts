@@ -183,7 +183,7 @@ test('union() without a tag reads text sources with the first type that fits', (
   assert.equal(plan.parseText({ id: 'x' }).ok, false);
 });
 
-test('nested unions are bounded by a limit on alternatives', () => {
+test('a union() that contains itself tries a bounded number of alternatives', () => {
   const tree: FieldType<unknown, PlainOptions> = lazy(() => union(Left, Right));
   class Left extends Schema {
     child: unknown = Field(nullable(tree));

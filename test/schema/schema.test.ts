@@ -595,7 +595,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field(str, { minLength: 3, maxLength: 2 })),
     'E_SCHEMA_FIELD',
-    /above its greatest/,
+    /above its upper bound/,
   );
   throwsFault(
     declare(() => str),
@@ -616,7 +616,7 @@ test('Schema refuses contradictory declarations', () => {
   throwsFault(
     declare(() => Field(int, { ge: 3, lt: 2 })),
     'E_SCHEMA_FIELD',
-    /above its greatest/,
+    /above its upper bound/,
   );
   throwsFault(
     declare(() => Field(str, { pattern: '(' })),
@@ -793,7 +793,7 @@ test('planOf() returns one plan per class, which describes its fields', () => {
 
 // ── JSON ──
 
-test('JSON input is never converted between kinds', () => {
+test('a value of JSON input is never converted to another type', () => {
   const good: [TypeSource, unknown[]][] = [
     [str, ['', 'x', '😀']],
     [int, [0, -0, 5, 2 ** 53 - 1, -(2 ** 53 - 1), 1.0]],

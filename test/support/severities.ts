@@ -114,7 +114,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC305', /so the document calls it \w+$|^the tool changes data, but has no description/, 'warning'],
   [
     'SVC305',
-    /^OpenAPI cannot tell its path from that of |in the document: another one has that name$/,
+    /^OpenAPI has one path for it and for |in the document, because another schema is called \w+$/,
     'info',
   ],
   ['SVC305', /^the tool name /, undefined],

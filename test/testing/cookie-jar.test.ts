@@ -4,7 +4,7 @@ import { CookieJar, ManualClock } from 'svc/testing';
 
 const HOME = new URL('http://localhost/');
 
-/** A jar that has taken these fields from `from`. */
+/** Returns a jar that has stored these `Set-Cookie` fields of a response from `from`. */
 function jar(fields: readonly string[], from: string | URL = HOME, clock = new ManualClock()): CookieJar {
   const made = new CookieJar(() => clock.nowMs());
   for (const field of fields) made.take(field, new URL(from));
@@ -47,7 +47,7 @@ for (const [how, fields] of [
   });
 }
 
-test('CookieJar deletes a cookie exactly when Max-Age and Expires say', async () => {
+test('CookieJar deletes a cookie at the time that Max-Age or Expires sets', async () => {
   const clock = new ManualClock();
   const kept = jar(
     ['a=1; Max-Age=10', `b=2; Expires=${new Date(clock.nowMs() + 20_000).toUTCString()}`, 'c=3'],

@@ -16,7 +16,7 @@ import {
 import { ManualClock, TestClient } from 'svc/testing';
 import type { FaultCode, SvcOptions } from 'svc';
 
-/** An application whose log goes nowhere. */
+/** Returns an application without log output. */
 function quiet(options: SvcOptions = {}): Svc {
   return new Svc({ logger: createLogger({ level: 'silent' }), ...options });
 }
@@ -31,7 +31,7 @@ interface Mirrored {
   readonly body: string;
 }
 
-/** An application that answers with what it was sent. */
+/** Returns an application whose responses contain the request. */
 function mirror(): Svc {
   const app = quiet();
   app.route('/mirror', ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'], async ({ req }) => ({
@@ -236,7 +236,7 @@ test('TestClient leaves the application running until the last of several client
     const clients = [new TestClient(app), new TestClient(app)] as const;
     await clients[0].get('/'); // the other one sends nothing at all
     await clients[first]!.close();
-    await clients[first]!.close(); // closing again counts once
+    await clients[first]!.close(); // a second close() of the same client has no effect
     assert.deepEqual(events, []);
     await clients[1 - first]!.close();
     assert.deepEqual(events, ['stop']);
@@ -370,7 +370,7 @@ test('overrides of a TestClient replace dependencies for that client only', asyn
   assert.equal(await (await app.fetch(new Request('http://localhost/'))).text(), 'real, hello object');
 });
 
-/** An application of which what runs behind the response fails. */
+/** Returns an application whose background tasks and clean-ups fail. */
 function failsBehind(): Svc {
   const app = quiet();
   const tasks = Depends(BackgroundTasks);
@@ -393,7 +393,7 @@ function failsBehind(): Svc {
   return app;
 }
 
-test('TestClient raises errors of background tasks and clean-ups from the call that caused them', async () => {
+test('TestClient rejects a call with the error of a background task or clean-up that the call has caused', async () => {
   await using client = new TestClient(failsBehind());
   await assert.rejects(client.get('/task'), /the task failed/);
   await assert.rejects(client.get('/clean-up'), /the clean-up failed/);
@@ -404,7 +404,7 @@ test('TestClient raises errors of background tasks and clean-ups from the call t
   });
 });
 
-test('TestClient.close() raises errors of clean-ups that happened after a response, several together', async () => {
+test('TestClient.close() rejects with the errors of clean-ups after a response, several as one AggregateError', async () => {
   const client = new TestClient(failsBehind());
   assert.equal(await (await client.get('/stream')).text(), 'ab');
   await assert.rejects(client.close(), /the clean-up failed/);
@@ -413,7 +413,7 @@ test('TestClient.close() raises errors of clean-ups that happened after a respon
   await assert.rejects(other.close(), (error: AggregateError) => error.errors.length === 2);
 });
 
-test('TestClient over a socket raises errors of background tasks from the call, or from close()', async () => {
+test('TestClient with listen rejects the call, or close(), with the error of a background task', async () => {
   const client = new TestClient(failsBehind(), { listen: true });
   const said = await client.get('/task').then(
     () => undefined,
@@ -427,7 +427,7 @@ test('TestClient over a socket raises errors of background tasks from the call, 
   assert.match(String(said ?? atClose), /the task failed/);
 });
 
-test('TestClient.close() raises errors of clean-ups of scope app', async () => {
+test('TestClient.close() rejects with the error of a clean-up of scope app', async () => {
   const app = quiet();
   function* pool(): Generator<string, void> {
     yield 'pool';

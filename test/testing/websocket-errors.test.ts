@@ -13,7 +13,7 @@ const fail = async (): Promise<never> => {
   throw failure;
 };
 
-/** An application whose handlers fail. */
+/** Returns an application whose WebSocket handlers fail. */
 function failing(): Svc {
   const app = new Svc({ logger: createLogger({ level: 'silent' }) });
   app.websocket('/open').onOpen(fail);
@@ -57,7 +57,7 @@ for (const listen of [false, true])
           await assert.rejects(socket.receive(), isFailure);
           await socket[Symbol.asyncDispose]();
         }
-        await client.close(); // the test has each of them
+        await client.close(); // throws nothing, because the test has received every error
       });
 
     test('TestClient rethrows the error of a WebSocket handler from a for-await loop of the test', async (t) => {

@@ -15,7 +15,7 @@ import type { MigrationSources } from './source.ts';
 import type { Seeder } from './seeds.ts';
 import type { MigrationState } from './state.ts';
 
-/** What an application does with pending migrations when it starts. */
+/** Action for pending migrations when an application starts. */
 export type MigrationPolicy = 'check' | 'apply' | 'ignore';
 
 /** A plugin whose database has migrations. `svc migrate` and `svc check --live` use this interface. */

@@ -12,9 +12,10 @@
 import { DatabaseError } from '../errors.ts';
 import { isStaleStatement } from './errors.ts';
 import { fits, pin } from './types.ts';
-import { writeParams, writeValue } from './values.ts';
+import { refuse, writeParams, writeValue } from './values.ts';
 import { COMMAND, MARIADB, TYPE } from './wire.ts';
-import { refuseCount, refuseParameter, type Parameter, type Params } from '../values.ts';
+import { refuseCount } from '../parameters.ts';
+import type { Parameter, Params } from '../values.ts';
 import type { Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
@@ -389,7 +390,7 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
     try {
       runner.beginExecute(statement.id!, 0);
       if (statement.kinds !== undefined) pin(statement.kinds, params, perRow);
-      if (placeholders > 0) writeParams(writer, params, statement.kinds, { row: many.row, perRow });
+      if (placeholders > 0) writeParams(writer, params, statement.kinds, sql, { row: many.row, perRow });
     } catch (error) {
       writer.rewind(before);
       throw error;
@@ -410,7 +411,7 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
     runner.check(sql, limit);
     const before = writer.length;
     // with bulk requests, one statement accepts all kinds of values
-    const bulk = new Bulk(runner, statements[0]!.id!, placeholders);
+    const bulk = new Bulk(runner, sql, statements[0]!.id!, placeholders);
     try {
       for (
         let rows = 0;
@@ -432,11 +433,13 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
 
 class Bulk {
   readonly #runner: MySqlRunner;
+  readonly #sql: string;
   readonly #types: (number | undefined)[];
   readonly #typesAt: number;
 
-  constructor(runner: MySqlRunner, id: number, columns: number) {
+  constructor(runner: MySqlRunner, sql: string, id: number, columns: number) {
     this.#runner = runner;
+    this.#sql = sql;
     this.#types = new Array<number | undefined>(columns);
     const { writer } = runner.conversation;
     writer.command(COMMAND.stmtBulkExecute);
@@ -448,7 +451,7 @@ class Bulk {
   /**
    * Adds a row. Returns false if the row has other types or does not fit, so that it must begin the next
    * request.
-   * @throws SvcError for a value that cannot be sent
+   * @throws DataError or SvcError for a value that cannot be sent
    */
   add(params: Params, row: number, isFirst: boolean): boolean {
     const { writer } = this.#runner.conversation;
@@ -463,7 +466,7 @@ class Bulk {
       }
       writer.byte(IS_VALUE);
       const type = writeValue(writer, value);
-      if (typeof type === 'string') refuseParameter(index + 1, type, row);
+      if (typeof type === 'object') refuse(type, { position: index + 1, row, sql: this.#sql });
       if (types[index] === undefined) types[index] = type;
       else if (types[index] !== type) {
         writer.rewind(before);

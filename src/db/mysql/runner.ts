@@ -18,9 +18,10 @@ import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
-import { LARGE_BYTES, isLarge, largeBytesOf, writeParams } from './values.ts';
+import { LARGE_BYTES, isLarge, largeBytesOf, refuse, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
-import { refuseCount, parameterIssue, refuseParameter, type Params } from '../values.ts';
+import { refuseCount, parameterIssue } from '../parameters.ts';
+import type { Params } from '../values.ts';
 import { writtenTable } from '../dialects.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
@@ -406,7 +407,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     try {
       this.beginExecute(id, flags);
       if (kinds !== undefined) pin(kinds, params);
-      if (params.length > 0) writeParams(writer, params, kinds, undefined, true);
+      if (params.length > 0) writeParams(writer, params, kinds, text, undefined, true);
     } catch (error) {
       writer.rewind(before);
       throw error;
@@ -432,8 +433,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     this.writeClosing();
     for (const [index, value] of params.entries()) {
       if (!isLarge(value)) continue;
-      const problem = typeof value === 'string' ? parameterIssue(value) : undefined;
-      if (problem !== undefined) refuseParameter(index + 1, problem);
+      const refusal = typeof value === 'string' ? parameterIssue(value) : undefined;
+      if (refusal !== undefined) refuse(refusal, { position: index + 1, sql: text });
       const bytes = largeBytesOf(value);
       if (bytes.length >= this.maxPacketBytes)
         throw this.#tooLong(`parameter ${index + 1}`, bytes.length, text);

@@ -6,7 +6,14 @@
  */
 import { isFloat, type Kinds } from './types.ts';
 import { TYPE } from './wire.ts';
-import { Json, bytesOf, parameterIssue, refuseParameter, type Bytes, type Params } from '../values.ts';
+import {
+  parameterIssue,
+  refuseParameter,
+  type DataState,
+  type ParameterPlace,
+  type Refusal,
+} from '../parameters.ts';
+import { Json, bytesOf, type Bytes, type Params } from '../values.ts';
 import type { PacketWriter } from './writer.ts';
 
 const UNSIGNED = 0x80;
@@ -15,6 +22,9 @@ const MAX_DECIMAL_DIGITS = 65;
 const MAX_YEAR = 9_999;
 /** A value that is longer than this number of bytes is sent in chunks before the statement. */
 export const LARGE_BYTES: number = 1024 * 1024;
+
+/** Error numbers with which servers refuse a value with this SQLSTATE. */
+const ERRNO: Readonly<Record<DataState, number>> = { '22021': 1366, '22003': 1264, '22007': 1292 };
 
 /** Position of the values among many rows, for error messages. */
 interface Place {
@@ -31,12 +41,14 @@ type ParameterType = number;
  * Writes values into a COM_STMT_EXECUTE. `withoutLarge` is true when the values that are large by {@link
  * isLarge} have already been sent.
  *
- * @throws SvcError `E_DB_PARAMETER`; the packet is then incomplete
+ * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
+ * the packet is then incomplete
  */
 export function writeParams(
   writer: PacketWriter,
   params: Params,
   kinds: Kinds | undefined,
+  sql: string,
   place: Place | undefined,
   withoutLarge: boolean = false,
 ): void {
@@ -58,15 +70,21 @@ export function writeParams(
         : typeof value === 'number' && isFloat(kinds, index)
           ? writeFloat(writer, value)
           : writeValue(writer, value);
-    if (typeof type === 'string') refuse(index, type, place);
+    if (typeof type === 'object') refuse(type, { sql, ...positionOf(index, place) });
     writer.set(types + 2 * index, type & 0xff);
     if (type > 0xff) writer.set(types + 2 * index + 1, UNSIGNED);
   }
 }
 
-function refuse(index: number, problem: string, place: Place | undefined): never {
-  if (place === undefined) refuseParameter(index + 1, problem);
-  refuseParameter((index % place.perRow) + 1, problem, place.row + Math.floor(index / place.perRow));
+function positionOf(index: number, place: Place | undefined): Pick<ParameterPlace, 'position' | 'row'> {
+  if (place === undefined) return { position: index + 1 };
+  return { position: (index % place.perRow) + 1, row: place.row + Math.floor(index / place.perRow) };
+}
+
+/** Throws the error for an invalid value, with the error number of the server for its content. */
+export function refuse(refusal: Refusal, place: ParameterPlace): never {
+  const { sqlstate } = refusal;
+  refuseParameter(refusal, { ...place, errno: sqlstate === undefined ? undefined : ERRNO[sqlstate] });
 }
 
 /** Returns whether a value is sent in chunks. */
@@ -89,7 +107,7 @@ export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
  * Writes one value that is not null. Returns its type, plus 0x100 if it is unsigned. If the value cannot be
  * encoded, returns the reason.
  */
-export function writeValue(writer: PacketWriter, value: unknown): ParameterType | string {
+export function writeValue(writer: PacketWriter, value: unknown): ParameterType | Refusal {
   switch (typeof value) {
     case 'number':
       return writeNumber(writer, value);
@@ -107,7 +125,7 @@ export function writeValue(writer: PacketWriter, value: unknown): ParameterType 
   }
 }
 
-function writeNumber(writer: PacketWriter, value: number): ParameterType | string {
+function writeNumber(writer: PacketWriter, value: number): ParameterType | Refusal {
   if (Number.isSafeInteger(value) && !Object.is(value, -0)) {
     if ((value | 0) === value) writer.int64(value < 0 ? -1 : 0, value);
     else writer.int64(Math.floor(value / TWO_32), value >>> 0);
@@ -116,14 +134,14 @@ function writeNumber(writer: PacketWriter, value: number): ParameterType | strin
   return writeFloat(writer, value);
 }
 
-function writeFloat(writer: PacketWriter, value: number): ParameterType | string {
+function writeFloat(writer: PacketWriter, value: number): ParameterType | Refusal {
   const problem = parameterIssue(value);
   if (problem !== undefined) return problem;
   writer.float64(value);
   return TYPE.double;
 }
 
-function writeString(writer: PacketWriter, value: string): ParameterType | string {
+function writeString(writer: PacketWriter, value: string): ParameterType | Refusal {
   if (!value.isWellFormed()) return parameterIssue(value)!;
   writer.textLength(writer.hasTextInstants ? withoutZone(value) : value);
   return TYPE.varString;
@@ -137,21 +155,24 @@ function withoutZone(text: string): string {
 }
 
 /** Writes a bigint. BIGINT UNSIGNED is in the range, although other databases have no such type. */
-function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | string {
+function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | Refusal {
   if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);
   writer.int64(Number(value >> 32n), Number(value & 0xffff_ffffn));
   return value >= 2n ** 63n ? TYPE.longlong + 0x100 : TYPE.longlong;
 }
 
-function writeDecimal(writer: PacketWriter, value: bigint): ParameterType | string {
+function writeDecimal(writer: PacketWriter, value: bigint): ParameterType | Refusal {
   const digits = String(value);
   if (digits.length > MAX_DECIMAL_DIGITS + (value < 0n ? 1 : 0))
-    return `an integer of more than ${MAX_DECIMAL_DIGITS} digits: store it as text`;
+    return {
+      problem: `an integer of more than ${MAX_DECIMAL_DIGITS} digits: store it as text`,
+      sqlstate: '22003',
+    };
   writer.textLength(digits);
   return TYPE.newDecimal;
 }
 
-function writeObject(writer: PacketWriter, value: object): ParameterType | string {
+function writeObject(writer: PacketWriter, value: object): ParameterType | Refusal {
   const bytes = bytesOf(value);
   if (bytes !== undefined) {
     writer.bytesLength(bytes);
@@ -162,9 +183,10 @@ function writeObject(writer: PacketWriter, value: object): ParameterType | strin
   return problem ?? writeDate(writer, value as Date);
 }
 
-function writeDate(writer: PacketWriter, date: Date): ParameterType | string {
+function writeDate(writer: PacketWriter, date: Date): ParameterType | Refusal {
   const year = date.getUTCFullYear();
-  if (year < 0 || year > MAX_YEAR) return `the year ${year}, where 0 … 9999 are possible`;
+  if (year < 0 || year > MAX_YEAR)
+    return { problem: `the year ${year}, where 0 … 9999 are possible`, sqlstate: '22007' };
   writer.byte(11);
   writer.uint16(year);
   writer.byte(date.getUTCMonth() + 1);

@@ -4,7 +4,7 @@
  * their own.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
-import { checkCount, textOf } from './values.ts';
+import { checkCount, textOf, type RowPlace } from './values.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
@@ -68,7 +68,7 @@ export async function copyRows(
 async function writeRows(
   conversation: PostgresConversation,
   types: PostgresTypes,
-  { oids, rows }: Copy,
+  { text, oids, rows }: Copy,
   exchange: Exchange,
 ): Promise<void> {
   let chunk = '';
@@ -83,21 +83,21 @@ async function writeRows(
     next = rows.next(), row++
   ) {
     checkCount(next.value, oids.length, row);
-    chunk += lineOf(next.value, oids, types, row);
+    chunk += lineOf(next.value, oids, types, { sql: text, row });
     const room = chunk.length < CHUNK_CHARACTERS ? undefined : send();
     if (room !== undefined) await room;
   }
   if (chunk !== '' && exchange.error === undefined) send();
 }
 
-function lineOf(values: Params, oids: readonly number[], types: PostgresTypes, row: number): string {
+function lineOf(values: Params, oids: readonly number[], types: PostgresTypes, place: RowPlace): string {
   let line = '';
   for (let index = 0; index < oids.length; index++) {
     const value: unknown = values[index];
     const text =
       typeof value === 'number' && Number.isInteger(value) && !Object.is(value, -0)
         ? String(value)
-        : textOf(value, index, oids[index]!, types, row);
+        : textOf(value, index, oids[index]!, types, place);
     const escaped =
       text === null
         ? '\\N'

@@ -88,7 +88,7 @@ async function writePairs(
 function writePair(
   { writer }: PostgresConversation,
   types: PostgresTypes,
-  { name, placeholders, oids }: Many,
+  { text, name, placeholders, oids }: Many,
   params: Params,
   row: number,
 ): void {
@@ -96,7 +96,7 @@ function writePair(
   try {
     checkCount(params, placeholders, row);
     writer.beginBind('', name, params.length);
-    writeParams(writer, params, oids, types, row);
+    writeParams(writer, params, oids, types, text, row);
     writer.endBind(TEXT_FORMATS);
     writer.execute('', 0);
   } catch (error) {

@@ -41,7 +41,7 @@ export const MAX_MESSAGE_BYTES: number = 1024 ** 3;
 const HEADER_BYTES = 5;
 const LENGTH_BYTES = 4;
 
-/** What an authentication message of the server requests. */
+/** Request in an authentication message of the server. */
 export type Authentication =
   | { readonly kind: 'ok' | 'cleartext' }
   | { readonly kind: 'md5'; readonly salt: Buffer }

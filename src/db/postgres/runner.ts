@@ -419,7 +419,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
       if (isNew) writer.parse(name, text);
       if (!isKnown) writer.describe('statement', name);
       writer.beginBind(portal, name, params.length);
-      writeParams(writer, params, isKnown ? known.oids : described, this.types);
+      writeParams(writer, params, isKnown ? known.oids : described, this.types, text);
       writer.endBind(isKnown ? (known.plan?.formats ?? TEXT_FORMATS) : TEXT_FORMATS);
       writer.execute(portal, maxRows);
       writer.sync();

@@ -11,7 +11,14 @@
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
 import { OID, type PostgresType, type PostgresTypes } from './types.ts';
-import { Json, bytesOf, parameterIssue, refuseCount, refuseParameter, type Params } from '../values.ts';
+import {
+  parameterIssue,
+  refuseCount,
+  refuseParameter,
+  type ParameterPlace,
+  type Refusal,
+} from '../parameters.ts';
+import { Json, bytesOf, type Params } from '../values.ts';
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
@@ -21,6 +28,10 @@ const UNDESCRIBED = 0;
 const FIRST_OWN_OID = 16_384;
 /** Maximum nesting of lists, which is PostgreSQL's limit for arrays. */
 const MAX_LEVELS = 6;
+const NUL: Refusal = { problem: 'text with a NUL, which PostgreSQL cannot store', sqlstate: '22021' };
+
+/** Statement to which a row of values belongs, and number of the row, counted from 1. */
+export type RowPlace = Pick<ParameterPlace, 'sql' | 'row'>;
 
 /** Returns whether one of the values can be encoded only if the type of its parameter is known. */
 export function needsTypes(params: Params): boolean {
@@ -44,56 +55,61 @@ export function needsTypes(params: Params): boolean {
  * Writes values into an open Bind. `oids` has the types of the parameters. It is undefined if the statement
  * was not described.
  *
- * @throws SvcError `E_DB_PARAMETER`; the Bind is then incomplete
+ * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
+ * the Bind is then incomplete
  */
 export function writeParams(
   writer: MessageWriter,
   params: Params,
   oids: readonly number[] | undefined,
   types: PostgresTypes,
+  sql: string,
   row?: number,
 ): void {
   for (let index = 0; index < params.length; index++) {
     const oid = oids === undefined ? UNDESCRIBED : oids[index]!;
-    const problem = writeParam(
+    const refusal = writeParam(
       writer,
       params[index],
       index,
       oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid),
       types,
     );
-    if (problem !== undefined) refuseParameter(index + 1, problem, row);
+    if (refusal !== undefined) refuseParameter(refusal, { position: index + 1, row, sql });
   }
 }
 
 /**
  * Returns the text of a value for a column of this type, or null for NULL.
- * @throws SvcError `E_DB_PARAMETER`
+ * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type
  */
 export function textOf(
   value: unknown,
   index: number,
   oid: number,
   types: PostgresTypes,
-  row: number,
+  place: RowPlace,
 ): string | null {
   const base = oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid);
   const text =
     typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json)
       ? objectText(value, base, types)
       : elementText(value, base);
-  if (text !== undefined && (text === null || !text.includes('\0'))) return text;
-  return refuseParameter(
-    index + 1,
-    parameterIssue(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`,
-    row,
-  );
+  if (typeof text === 'string' || text === null) return text;
+  const problem = `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`;
+  return refuseParameter(text ?? parameterIssue(value) ?? { problem }, { ...place, position: index + 1 });
 }
 
-function objectText(value: object, oid: number, types: PostgresTypes): string | null | undefined {
+function objectText(value: object, oid: number, types: PostgresTypes): ElementText {
   const own = ownText(value, oid, types);
-  if (own !== undefined) return own.text;
+  if (own !== undefined) return typeof own === 'string' ? (textIssue(own) ?? own) : own;
   return bytesOf(value) === undefined ? structureText(value, oid, types) : elementText(value, oid);
+}
+
+/** Returns the reason why the server cannot store a text, or undefined. */
+function textIssue(text: string): Refusal | undefined {
+  if (text.includes('\0')) return NUL;
+  return text.isWellFormed() ? undefined : parameterIssue(text);
 }
 
 /** Checks the number of values. @throws SvcError `E_DB_PARAMETER_COUNT` */
@@ -107,7 +123,7 @@ function writeParam(
   index: number,
   oid: number,
   types: PostgresTypes,
-): string | undefined {
+): Refusal | undefined {
   switch (typeof value) {
     case 'string':
       return writeString(writer, value);
@@ -126,14 +142,13 @@ function writeParam(
   }
 }
 
-function writeString(writer: MessageWriter, value: string): string | undefined {
-  if (!value.isWellFormed()) return parameterIssue(value);
-  if (value.includes('\0')) return 'text with a NUL, which PostgreSQL cannot store';
-  writer.valueText(value);
-  return undefined;
+function writeString(writer: MessageWriter, value: string): Refusal | undefined {
+  const refusal = textIssue(value);
+  if (refusal === undefined) writer.valueText(value);
+  return refusal;
 }
 
-function writeNumber(writer: MessageWriter, value: number, index: number, oid: number): string | undefined {
+function writeNumber(writer: MessageWriter, value: number, index: number, oid: number): Refusal | undefined {
   if (!Number.isFinite(value)) {
     if (oid !== OID.float8 && oid !== OID.float4 && oid !== OID.numeric) return parameterIssue(value);
     writer.valueText(String(value));
@@ -155,16 +170,16 @@ function writeNumber(writer: MessageWriter, value: number, index: number, oid: n
   return undefined;
 }
 
-function writeBigInt(writer: MessageWriter, value: bigint, index: number, oid: number): string | undefined {
-  const problem = oid === OID.numeric ? undefined : parameterIssue(value);
-  if (problem !== undefined) return problem;
+function writeBigInt(writer: MessageWriter, value: bigint, index: number, oid: number): Refusal | undefined {
+  const refusal = oid === OID.numeric ? undefined : parameterIssue(value);
+  if (refusal !== undefined) return refusal;
   if (oid === OID.int8)
     return isBinary(writer, index, writer.valueInt64(Number(value >> 32n), Number(value & 0xffff_ffffn)));
   writer.valueText(String(value));
   return undefined;
 }
 
-function writeBoolean(writer: MessageWriter, value: boolean, index: number, oid: number): string | undefined {
+function writeBoolean(writer: MessageWriter, value: boolean, index: number, oid: number): undefined {
   if (oid === OID.bool) return isBinary(writer, index, writer.valueByte(value ? 1 : 0));
   writer.valueText(value ? 'true' : 'false');
   return undefined;
@@ -176,38 +191,34 @@ function writeObject(
   index: number,
   oid: number,
   types: PostgresTypes,
-): string | undefined {
+): Refusal | undefined {
   if (value instanceof Date) return writeDate(writer, value, index, oid);
   if (value instanceof Json) return writeString(writer, value.text);
   const own = ownText(value, oid, types);
-  if (own !== undefined) return own.text === undefined ? own.problem : writeString(writer, own.text);
+  if (own !== undefined) return typeof own === 'string' ? writeString(writer, own) : own;
   const bytes = bytesOf(value);
   if (bytes !== undefined) return writeBytes(writer, bytes, index, oid, types);
   const text = structureText(value, oid, types);
-  return text === undefined ? parameterIssue(value) : writeString(writer, text);
+  if (typeof text !== 'string') return text ?? parameterIssue(value);
+  writer.valueText(text);
+  return undefined;
 }
 
 /**
  * Returns the text that a custom type encodes for a list or an object. Returns undefined if the type has no
  * `encode`.
  */
-function ownText(
-  value: object,
-  oid: number,
-  types: PostgresTypes,
-): { readonly text: string | undefined; readonly problem: string } | undefined {
+function ownText(value: object, oid: number, types: PostgresTypes): string | Refusal | undefined {
   const type = types.get(oid);
   if (type?.encode === undefined) return undefined;
-  return {
-    text: encoded(value, type.encode),
-    problem: `a value of the type "${type.name}", for which "encode" returns no text`,
-  };
+  const problem = `a value of the type "${type.name}", for which "encode" returns no text`;
+  return encoded(value, type.encode) ?? { problem };
 }
 
 function encoded(value: unknown, encode: (value: unknown) => unknown): string | undefined {
   try {
     const text = encode(value);
-    return typeof text === 'string' && text.isWellFormed() ? text : undefined;
+    return typeof text === 'string' ? text : undefined;
   } catch {
     return undefined; // ignore the error, whose message may contain the value
   }
@@ -217,7 +228,7 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
  * Encodes a list or an object as JSON or as an array, depending on the type. Returns undefined for other
  * types.
  */
-function structureText(value: object, oid: number, types: PostgresTypes): string | undefined {
+function structureText(value: object, oid: number, types: PostgresTypes): string | Refusal | undefined {
   if (oid === OID.json || oid === OID.jsonb) return jsonText(value);
   const type = types.get(oid);
   return Array.isArray(value) && (type?.element !== undefined || oid === UNDESCRIBED)
@@ -225,7 +236,7 @@ function structureText(value: object, oid: number, types: PostgresTypes): string
     : undefined;
 }
 
-function writeDate(writer: MessageWriter, value: Date, index: number, oid: number): string | undefined {
+function writeDate(writer: MessageWriter, value: Date, index: number, oid: number): Refusal | undefined {
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
@@ -240,10 +251,10 @@ function writeBytes(
   index: number,
   oid: number,
   types: PostgresTypes,
-): string | undefined {
+): Refusal | undefined {
   if (oid === OID.bytea) return isBinary(writer, index, writer.valueBytes(value));
   if (oid !== UNDESCRIBED)
-    return `bytes for a parameter of type ${types.get(oid)?.name ?? oid}: write ?::bytea`;
+    return { problem: `bytes for a parameter of type ${types.get(oid)?.name ?? oid}: write ?::bytea` };
   writer.valueText(hexText(value));
   return undefined;
 }
@@ -280,8 +291,12 @@ function jsonText(value: object): string | undefined {
   }
 }
 
-/** Returns the text of an array. Returns undefined when an element cannot be encoded. */
-function listText(list: readonly unknown[], type: PostgresType | undefined): string | undefined {
+/**
+ * Returns the text of an array. If an element cannot be encoded, returns the reason, or undefined if the
+ * element has a wrong type.
+ */
+function listText(list: readonly unknown[], type: PostgresType | undefined): string | Refusal | undefined {
+  let refused: Refusal | undefined;
   let isGood = true;
   if (isTooDeep(list)) return undefined;
   const element = type?.element;
@@ -289,12 +304,14 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
     element?.encode === undefined ? list : list.map(encodedElement(element.encode)),
     (value) => {
       const written = elementText(value, element?.oid ?? UNDESCRIBED);
-      if (written === undefined) isGood = false;
-      return written ?? null;
+      if (typeof written === 'string' || written === null) return written;
+      isGood = false;
+      refused ??= written;
+      return null;
     },
     element?.delimiter ?? ',',
   );
-  return isGood ? text : undefined;
+  return isGood ? text : refused;
 }
 
 /**
@@ -310,17 +327,19 @@ function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
   return level > MAX_LEVELS || list.some((value) => Array.isArray(value) && isTooDeep(value, level + 1));
 }
 
-/** Returns the text of an element, or null for NULL. Returns undefined for a value that cannot be encoded. */
-function elementText(value: unknown, oid: number): string | null | undefined {
+/** Text of a value. It is null for NULL, a refusal for wrong content, and undefined for a wrong type. */
+type ElementText = string | null | Refusal | undefined;
+
+function elementText(value: unknown, oid: number): ElementText {
   switch (typeof value) {
     case 'string':
-      return value.isWellFormed() && !value.includes('\0') ? value : undefined;
+      return textIssue(value) ?? value;
     case 'number':
       return Number.isFinite(value) || oid === OID.float8 || oid === OID.float4 || oid === OID.numeric
         ? numberText(value)
-        : undefined;
+        : parameterIssue(value);
     case 'bigint':
-      return oid === OID.numeric || parameterIssue(value) === undefined ? String(value) : undefined;
+      return (oid === OID.numeric ? undefined : parameterIssue(value)) ?? String(value);
     case 'boolean':
       return String(value);
     case 'object':
@@ -330,8 +349,8 @@ function elementText(value: unknown, oid: number): string | null | undefined {
   }
 }
 
-function objectElementText(value: object, oid: number): string | undefined {
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : dateAsText(value, oid);
+function objectElementText(value: object, oid: number): string | Refusal | undefined {
+  if (value instanceof Date) return parameterIssue(value) ?? dateAsText(value, oid);
   if (value instanceof Json) return value.text;
   const bytes = bytesOf(value);
   if (bytes !== undefined) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(bytes) : undefined;

@@ -41,7 +41,7 @@ const MAX_INT32 = 2 ** 31 - 1;
 /** Initial size of the buffer in bytes. It grows for longer messages. */
 const FIRST_BYTES = 2 * 1024;
 
-/** What a Describe or Close message refers to: a prepared statement or a portal. */
+/** Object of a Describe or Close message: a prepared statement or a portal. */
 type Target = 'statement' | 'portal';
 
 export class MessageWriter extends ByteWriter {

@@ -213,7 +213,7 @@ class SqliteReader implements Connection {
   }
 
   async #statement<T>(verb: string, sql: string, params: Params, limit: Limit | undefined): Promise<T> {
-    const inputs = encodeParams(params, checkedStatement(sql, 'sqlite').placeholders);
+    const inputs = encodeParams(params, checkedStatement(sql, 'sqlite'));
     return this.#ask<T>(verb, limit, sql, inputs);
   }
 

@@ -87,7 +87,7 @@ export class SqliteStatement {
   }
 
   encode(params: Params, row?: number): SqliteInput[] {
-    return encodeParams(params, this.scanned.placeholders, row);
+    return encodeParams(params, this.scanned, row);
   }
 
   execute(inputs: readonly SqliteInput[]): ExecuteResult {

@@ -5,18 +5,10 @@
  *                 json(v) -> text · other values unchanged
  *   from SQLite   integer -> number, or bigint beyond 2^53 - 1 · real -> number · blob -> Uint8Array
  */
-import {
-  Json,
-  bytesOf,
-  type Parameter,
-  type Params,
-  isoText,
-  parameterIssue,
-  refuseCount,
-  refuseParameter,
-  setColumn,
-} from '../values.ts';
+import { parameterIssue, refuseCount, refuseParameter } from '../parameters.ts';
+import { Json, bytesOf, type Parameter, type Params, isoText, setColumn } from '../values.ts';
 import type { Int8, Row } from '../driver.ts';
+import type { ScannedStatement } from '../placeholders.ts';
 
 /** Values that node:sqlite accepts. */
 export type SqliteInput = null | number | bigint | string | Uint8Array;
@@ -25,7 +17,11 @@ export type SqliteInput = null | number | bigint | string | Uint8Array;
  * Checks the values and returns them in SQLite's types, in a new array. This matters for objects: node:sqlite
  * would read an object as the first argument, even a Date or an array, as named parameters.
  */
-export function encodeParams(params: Params, placeholders: number, row?: number): SqliteInput[] {
+export function encodeParams(
+  params: Params,
+  { text, placeholders }: ScannedStatement,
+  row?: number,
+): SqliteInput[] {
   const count = params.length;
   if (count !== placeholders) refuseCount(placeholders, count, row);
   const inputs = new Array<SqliteInput>(count);
@@ -33,14 +29,16 @@ export function encodeParams(params: Params, placeholders: number, row?: number)
     const value = params[index]!;
     inputs[index] =
       // a bigint, because node:sqlite binds a number as real, which a text column would store as '5.0'
-      typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : encode(value, index, row);
+      typeof value === 'number' && Number.isSafeInteger(value)
+        ? BigInt(value)
+        : encode(value, index, row, text);
   }
   return inputs;
 }
 
-function encode(value: Parameter, index: number, row: number | undefined): SqliteInput {
-  const problem = parameterIssue(value);
-  if (problem !== undefined) refuseParameter(index + 1, problem, row);
+function encode(value: Parameter, index: number, row: number | undefined, sql: string): SqliteInput {
+  const refusal = parameterIssue(value);
+  if (refusal !== undefined) refuseParameter(refusal, { position: index + 1, row, sql });
   if (typeof value === 'string' || (typeof value !== 'object' && typeof value !== 'boolean')) return value;
   if (typeof value === 'boolean') return value ? 1n : 0n;
   if (value instanceof Date) return isoText(value);

@@ -63,7 +63,10 @@ export class FileBody implements AsyncIterable<Uint8Array> {
     };
   }
 
-  /** Sends everything and ends the response. On failure it cuts the response and rejects, unless the client left. */
+  /**
+   * Sends everything and ends the response. On failure it cuts the response and rejects, unless the client
+   * left.
+   */
   async sendTo(outgoing: ServerResponse): Promise<void> {
     const cursor = new Cursor(this.#file, this.#parts);
     const writer = new BlockWriter(outgoing);
@@ -106,7 +109,10 @@ class Cursor {
       : Math.min(BLOCK_BYTES, part.end - Math.max(part.start, this.#at));
   }
 
-  /** The next bytes, read into `block` if they come from the file; undefined at the end. @throws Error when the file has changed */
+  /**
+   * The next bytes, read into `block` if they come from the file; undefined at the end. @throws Error when
+   * the file has changed
+   */
   async next(block: Buffer): Promise<Uint8Array | undefined> {
     const part = this.#parts[this.#index];
     if (part === undefined) return undefined;
@@ -180,10 +186,8 @@ class BlockWriter {
 }
 
 /*
- * The field `Range` (RFC 9110 §14), and multipart/byteranges for several ranges.
- *
- * Example of the field:
- *   Range: bytes=0-499, 1000-, -500          first and last, inclusive; from an offset to the end; the last 500 bytes
+ * The field `Range` (RFC 9110 §14), and multipart/byteranges for several ranges. For example, `bytes=0-499,
+ * 1000-, -500` requests the first 500 bytes, all bytes from offset 1,000 on, and the last 500 bytes.
  */
 
 /** Bytes `start ... end - 1`. */
@@ -192,14 +196,14 @@ export interface Slice {
   readonly end: number;
 }
 
-/** Maximum number of ranges; a request with more gets the whole content. */
+/** Maximum number of ranges. A request with more ranges gets the whole content. */
 const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
  * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, `unsatisfiable`
  * (416) if no slice is within the content, or `whole` if the field is ignored: malformed, another unit
- * (§14.2), more than 16 ranges, or overlapping ranges, which serve no client and cost much.
+ * (RFC 9110 §14.2), more than 16 ranges, or overlapping ranges, which serve no client and cost much.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -207,12 +211,12 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
   let count = 0;
   for (const text of field.slice(6).split(',')) {
     const spec = text.replace(/^[ \t]+|[ \t]+$/g, '');
-    if (spec === '') continue; // empty list members are allowed (§5.6.1.2)
+    if (spec === '') continue; // empty list members are allowed (RFC 9110 §5.6.1.2)
     const slice = readRange(spec, size);
     if (slice === undefined || ++count > MAX_RANGES) return 'whole';
     if (slice.start < slice.end) slices.push(slice);
-    // a suffix range of an empty file is satisfiable (§14.1.2), but Content-Range cannot express its empty
-    // result
+    // a suffix range of an empty file is satisfiable (RFC 9110 §14.1.2), but Content-Range cannot express its
+    // empty result
     else if (size === 0 && spec.startsWith('-') && /[1-9]/.test(spec)) return 'whole';
   }
   if (count === 0) return 'whole';
@@ -220,7 +224,7 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
   return overlap(slices) ? 'whole' : slices;
 }
 
-/** One range within the content, empty if outside; undefined if malformed. */
+/** Returns one range within the content, empty if it lies beyond the end; undefined if it is malformed. */
 function readRange(spec: string, size: number): Slice | undefined {
   const match = /^(?:(\d+)-(\d*)|-(\d+))$/.exec(spec);
   if (match === null) return undefined;
@@ -248,9 +252,7 @@ export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
 
-/**
- * Several slices as one body (§14.6): headers of the parts as text, and slices of the content between them.
- */
+/** Several slices as one body (RFC 9110 §14.6): the headers of each part as text, followed by its slice. */
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
@@ -281,10 +283,6 @@ export function lengthOf(part: Uint8Array | Slice): number {
   return part instanceof Uint8Array ? part.length : part.end - part.start;
 }
 
-/*
- * An open regular file: its state when it was opened, its bytes, and whether it has changed since.
- */
-
 /** Properties that differ between two states of a file. */
 export interface FileState {
   readonly size: number;
@@ -296,7 +294,7 @@ export function isSameState(left: FileState, right: FileState): boolean {
   return left.size === right.size && left.mtimeMs === right.mtimeMs && left.ino === right.ino;
 }
 
-/** Error codes for a path without a file, or with something that is not a regular file. */
+/** Error codes of a path that does not lead to a regular file. */
 const ABSENT: ReadonlySet<string | undefined> = new Set([
   'ENOENT',
   'ENOTDIR',

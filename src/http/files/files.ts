@@ -1,9 +1,7 @@
 /**
- * Responses with the content of a file: the file is opened before the response passes back through the
- * middleware, and read while it is sent.
- *
- * Order of the steps:
- *   open -> validators -> preconditions (304, 412) -> ranges (206, 416) -> bytes at once, or a body that reads as it is sent
+ * Responses with the content of a file. The file is opened before the response passes back through the
+ * middleware. Then preconditions (304, 412) and ranges (206, 416) apply. A small file is sent as bytes; a
+ * larger one is read while it is sent.
  */
 import { fileURLToPath } from 'node:url';
 import { extname } from 'node:path';
@@ -26,7 +24,10 @@ export interface FileOptions extends ResponseOptions {
 
 /** Files up to this size are read whole: a stream would cost more than reading the bytes. */
 export const SMALL_BYTES = 65_536;
-/** Two writes within this time may leave equal modification times: the coarsest file systems round to 2 s. */
+/**
+ * Two writes within this time may leave the same modification time: the coarsest file systems store times in
+ * steps of 2 s.
+ */
 const YOUNG_MS = 2_000;
 
 /** Content of a file in one state, and its validators: all responses to this state use them. */
@@ -46,7 +47,7 @@ function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
 /**
  * Returns the validators of a file. The entity tag is made of size and modification time, and is weak while
  * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a tag of its own,
- * because its bytes differ (§8.8.3.3).
+ * because its bytes differ (RFC 9110 §8.8.3.3).
  */
 export function validatorsOf(
   state: FileState,
@@ -135,8 +136,8 @@ function sizeOf(source: Buffer | OpenFile): number {
 }
 
 /**
- * Applies the preconditions and ranges of GET or HEAD. `answer` has the fields of a response with the whole
- * content.
+ * Applies the preconditions and ranges of a GET or HEAD request. `answer` has the fields of a response with
+ * the whole content.
  * @throws HTTPException 412, 416
  */
 function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
@@ -147,7 +148,7 @@ function select(request: Answered, answer: HttpResponse, content: Content): Http
 
 /** Returns the ranges that `Range` requests, or the whole content. @throws HTTPException 416 */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
-  // `Range` is defined for GET only (§14.2)
+  // `Range` is defined for GET only (RFC 9110 §14.2)
   const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined;
   if (field === undefined || !isSameForRange(request, content, content.isStrong))
     return whole(request, answer, content);
@@ -169,7 +170,7 @@ function whole(request: Answered, answer: HttpResponse, { size, source }: Conten
   return answer;
 }
 
-/** Responds with 206: one range as it is, several as multipart/byteranges (§15.3.7). */
+/** Responds with 206: one range as it is, several as multipart/byteranges (RFC 9110 §15.3.7). */
 function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
   answer.status = 206;
   let parts: readonly (Uint8Array | Slice)[] = ranges;
@@ -192,7 +193,7 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
   return answer;
 }
 
-/** Fields that a 304 omits, because the client has stored them (§15.4.5). */
+/** Fields that a 304 omits, because the client has stored them (RFC 9110 §15.4.5). */
 const OF_CONTENT: ReadonlySet<string> = new Set([
   'content-type',
   'content-encoding',
@@ -213,7 +214,7 @@ const selected = new WeakMap<HttpResponse, Selected>();
 
 /**
  * Records which 200 a 304 replaces: from it, outer middleware derives the fields that the 304 must repeat
- * (§15.4.5).
+ * (RFC 9110 §15.4.5).
  */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);

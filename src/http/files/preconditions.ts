@@ -1,9 +1,9 @@
 /**
- * Preconditions (RFC 9110 §13): whether the client has the content already, or requires an unchanged
- * resource.
+ * Preconditions (RFC 9110 §13): whether the client has the content already (304), or requires a resource that
+ * has not changed since it was read (412).
  *
- * Which field decides what:
- *   If-Match, else If-Unmodified-Since -> 412      If-None-Match, else If-Modified-Since -> 304      then ranges (body.ts)
+ * `If-Match` replaces `If-Unmodified-Since`, and `If-None-Match` replaces `If-Modified-Since`. Ranges
+ * (body.ts) are decided last.
  */
 import { systemClock } from '../../base/clock.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
@@ -18,7 +18,6 @@ export interface Validators {
   readonly lastModified: string | undefined;
 }
 
-/** Result of evaluating the preconditions. */
 type Verdict = 'send' | 'not-modified' | 'failed';
 
 /** The present state of a resource, as a GET would describe it, for {@link checkPreconditions}. */
@@ -31,7 +30,9 @@ export interface CurrentState {
 
 /** Options of {@link checkPreconditions}. */
 export interface PreconditionOptions {
-  /** Requires `If-Match` or `If-Unmodified-Since` for an existing resource: 428 (RFC 6585 §3). Default false. */
+  /**
+   * Requires `If-Match` or `If-Unmodified-Since` for an existing resource: 428 (RFC 6585 §3). Default false.
+   */
   readonly isRequired?: boolean | undefined;
 }
 
@@ -57,7 +58,7 @@ export function checkPreconditions(
   const { headers } = req;
   const match = headers['if-match'];
   if (current === undefined) {
-    // even "*" fails, because the resource does not exist (§13.1.1)
+    // even "*" fails, because the resource does not exist (RFC 9110 §13.1.1)
     if (match !== undefined) throw preconditionFailed();
     return;
   }
@@ -73,7 +74,7 @@ export function checkPreconditions(
   if (isWithheld(req, validators)) throw preconditionFailed();
   const none = headers['if-none-match'];
   if (none !== undefined && req.method !== 'GET' && req.method !== 'HEAD' && listsTag(none, etag, false))
-    // only for methods that change something: ETagMiddleware responds to GET with 304
+    // GET and HEAD are left out: ETagMiddleware answers them with 304
     throw preconditionFailed();
 }
 
@@ -92,12 +93,15 @@ export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
 
-/** Applies all preconditions in the order of §13.2.2 to a response that would be 200. */
+/** Applies all preconditions in the order of RFC 9110 §13.2.2 to a response that would be 200. */
 export function judge(request: Answered, validators: Validators): Verdict {
   return isWithheld(request, validators) ? 'failed' : isKnown(request, validators) ? 'not-modified' : 'send';
 }
 
-/** Whether `If-Match`, or without it `If-Unmodified-Since`, fails. */
+/**
+ * Whether the resource has changed although the client requires that it has not: by `If-Match`, or without it
+ * by `If-Unmodified-Since`.
+ */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
   const match = fieldOf(request, 'if-match');
   if (match !== undefined) return !listsTag(match, etag, true);
@@ -106,8 +110,8 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether GET or HEAD gets a 304: by `If-None-Match` with weak comparison (§13.1.2), or without it by
- * `If-Modified-Since`.
+ * Whether the client has the content already, so that GET or HEAD gets a 304: by `If-None-Match` with weak
+ * comparison (RFC 9110 §13.1.2), or without it by `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
@@ -118,9 +122,9 @@ function isKnown(request: Answered, { etag, lastModified }: Validators): boolean
 }
 
 /**
- * Whether the ranges of a request apply to this content (§13.1.5). A request with `If-Range` must name the
- * content's strong tag, or its exact date. `isDateStrong`: the content cannot have changed twice within that
- * second.
+ * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). A request with `If-Range` must
+ * name the content's strong tag, or its exact date. `isDateStrong`: the content cannot have changed twice
+ * within that second.
  */
 export function isSameForRange(
   request: Answered,
@@ -133,7 +137,10 @@ export function isSameForRange(
   return isDateStrong && condition === lastModified;
 }
 
-/** Compares two dates. Undefined if one of them is not a date: then the condition is ignored. */
+/**
+ * Returns whether the resource is unchanged since a date. Undefined if one of the two dates is invalid, so
+ * that the condition is ignored.
+ */
 function isUnchangedSince(since: string, lastModified: string | undefined): boolean | undefined {
   if (lastModified === undefined) return undefined;
   if (since === lastModified) return true;
@@ -141,7 +148,7 @@ function isUnchangedSince(since: string, lastModified: string | undefined): bool
   return limit === undefined || modified === undefined ? undefined : modified <= limit;
 }
 
-/** Whether the field is `*`, or contains the tag. Everything after a malformed tag is ignored. */
+/** Whether the field is `*`, or contains the tag. Everything after a malformed member is ignored. */
 function listsTag(list: string, etag: string | undefined, isStrong: boolean): boolean {
   if (list.trim() === '*') return true;
   if (etag === undefined || (isStrong && etag.startsWith('W/'))) return false;

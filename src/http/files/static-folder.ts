@@ -1,11 +1,11 @@
 /**
  * A served folder: resolves paths safely, and checks the file of a path at most once a second.
  *
- * Steps of a look-up:
- *   path -> real path: within the folder, spelled as requested -> state, forms (.br .zst .gz) -> entry with prepared fields
+ * The real path of a file must lie within the folder, and be spelled as requested. The entry of a path has
+ * the file's state, its precompressed forms (.br, .zst, .gz) and prepared header fields.
  *
- * The bytes of a small file stay cached while its state is unchanged. Exception: a file that was so new that
- * a change could leave its modification time as it was.
+ * The bytes of a small file stay cached while its state is unchanged, unless the file is so new that a change
+ * could leave its modification time as it was.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -19,7 +19,6 @@ import type { Clock } from '../../base/clock.ts';
 import type { FileState, OpenFile } from './body.ts';
 import type { Content } from './files.ts';
 
-/** Settings for the files of a folder. */
 interface FolderOptions {
   readonly index: readonly string[];
   readonly allowsDotfiles: boolean;
@@ -29,7 +28,7 @@ interface FolderOptions {
   readonly cacheControl: string;
 }
 
-/** A path without links: the result of resolving. */
+/** A resolved path, which contains no links. */
 interface Located {
   readonly path: string;
   readonly isFolder: boolean;
@@ -40,7 +39,7 @@ interface Moment {
   readonly wallMs: number;
   readonly monotonicMs: number;
 }
-/** Properties of a form (uncoded, or with a coding) that determine its header fields. */
+/** One form of a file, uncoded or with a content coding, as far as its header fields depend on it. */
 interface Form {
   /** Name of the uncoded file; its extension determines the media type. */
   readonly name: string;
@@ -54,10 +53,7 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
   ['.zst', 'zstd'],
   ['.gz', 'gzip'],
 ];
-/**
- * Tolerance: the modification time of a coded form may be this much before its file's, because file systems
- * round times.
- */
+/** A coded form may be this much older than its file, because file systems round modification times. */
 const SKEW_MS = 2_000;
 
 /** Resolves paths below a folder. */
@@ -188,7 +184,7 @@ export class StaticFolder {
     return undefined;
   }
 
-  /** Resolves a path to its real path; undefined if that must not be served. */
+  /** Resolves the segments of a request to a real path. Undefined if that path must not be served. */
   async #locate(segments: readonly string[]): Promise<Located | undefined> {
     try {
       const asked = join(this.#root, ...segments);
@@ -211,7 +207,7 @@ export class StaticFolder {
     now: Moment,
   ): Promise<FileEntry | undefined> {
     const known = before?.kind === 'file' ? before : undefined;
-    const name = segments.at(-1)!; // not a folder, so there is at least one segment
+    const name = segments.at(-1)!; // a path without segments names a folder, so there is at least one
     const forms = await this.#formsOf(segments, located);
     const varies = forms.length > 0;
     const plain = await this.#represent(located, { name, varies, coding: undefined }, known?.plain, now);
@@ -318,7 +314,7 @@ async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   return found.dev === dev && found.ino === ino && (await realpath(path)) === path;
 }
 
-/** Whether the error means missing permissions: such files are reported as absent. */
+/** Whether the error means missing permissions. Such files are reported as absent. */
 function isDenial(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'EACCES' || code === 'EPERM';
@@ -345,11 +341,6 @@ export function isServed(
 function fold(path: string): string {
   return path.normalize('NFC').toLowerCase();
 }
-
-/*
- * Cache of a folder's entries: files with their forms, small ones with bytes. Its size is bounded; the least
- * recently used entries are evicted.
- */
 
 /** One form of a file, uncoded or coded, with prepared header fields: a flat list of names and values. */
 export interface Representation {
@@ -382,7 +373,7 @@ interface FolderEntry {
 /** Result of resolving a path. */
 export type StaticEntry = FileEntry | FolderEntry;
 
-/** An entry is used for this time, in milliseconds, before its file is checked again. */
+/** Time in milliseconds for which an entry is used before its file is checked again. */
 const TRUSTED_MS = 1_000;
 const MAX_ENTRIES = 4_096;
 const MAX_BYTES = 33_554_432;
@@ -460,7 +451,7 @@ function bytesOf(entry: StaticEntry): number {
 /** Treatment of names that start with a dot: 404, 403, or served. */
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
-/** A path that may be looked up; or `none` (404), `denied` (403). */
+/** The segments of a path that may be looked up; or `none` (404), `denied` (403). */
 type StaticPath =
   { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
 

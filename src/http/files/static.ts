@@ -1,8 +1,6 @@
 /**
- * Static files: responds to requests below the path of a mount.
- *
- * Steps of a request:
- *   path -> names that may be looked up -> entry -> form by Accept-Encoding -> 304, 412, 206, 416, 200; else 301, 403, 404
+ * Static files: responds to requests below the path of a mount. `Accept-Encoding` selects the form of a file;
+ * preconditions and ranges apply to that form.
  */
 import { systemClock } from '../../base/clock.ts';
 import { Forbidden, NotFound } from '../../base/errors.ts';
@@ -184,7 +182,7 @@ function isFileName(value: unknown): boolean {
   return typeof value === 'string' && segmentsOf(value).length === 1;
 }
 
-/** Segments of the path; empty for a path that cannot be below a folder. */
+/** Returns the segments of a path below a folder. The list is empty if the path leads elsewhere. */
 function segmentsOf(path: string): readonly string[] {
   const read = readStaticPath(path, 'allow');
   return read.kind === 'path' && !path.endsWith('/') ? read.segments : [];

@@ -42,7 +42,7 @@ const WORDS: ReadonlyMap<string, number> = new Map([
   ['off', 0],
 ]);
 
-/** Probes, which load balancers send every second: they have no lines, because metrics count them. */
+/** Probes have no lines: load balancers send them every second, and metrics count them. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
@@ -52,8 +52,8 @@ const SERVER_ERROR = 500;
 const LIKE_A_SECRET = 'x'.repeat(64);
 
 /**
- * How lines show the path of a route's requests, decided once for each route: as it is, as the route's
- * template, or without a line.
+ * How the lines of a route show the path of its requests: as it is, as the route's template, or not at all
+ * because there are no lines. Decided once for each route.
  */
 type View = 'whole' | 'template' | 'none';
 
@@ -62,7 +62,7 @@ export class AccessLog {
   readonly #log: Logger;
   readonly #share: number;
   readonly #views = new Map<CompiledRoute, View>();
-  /** Sum of the shares of past requests. The request that makes it reach 1 gets a line. */
+  /** Sum of the shares of all requests since the last line. When it reaches 1, the request gets a line. */
   #due = 0;
 
   /**

@@ -1,14 +1,14 @@
 /**
- * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip.
+ * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip. Short text
+ * and bytes are compressed at once, longer ones in another thread, chunks as they are sent.
  *
- * Steps for each response:
- *   response - worth it? - Vary: Accept-Encoding - which coding? - text and bytes at once or in another thread, chunks as they come
+ * Not compressed, because it would save nothing or change the meaning: less than `thresholdBytes`, types that
+ * are already compressed, 204, 206 and 304, responses with Content-Encoding, `no-transform` or a digest of
+ * their content.
  *
- * Not worth it: less than `thresholdBytes`, types that are already compressed, 204, 206 and 304, responses
- * with Content-Encoding, `no-transform` or a digest of their content. Not safe: responses that set a cookie.
- * If an attacker can place text in a page beside a secret, the compressed size reveals the secret (BREACH),
- * and responses to a login are likely to contain one. A route can decide for itself: `meta: { compress: false
- * }`, or `true` if its cookie is not secret.
+ * Not compressed for safety: responses that set a cookie. If an attacker can place text in a page beside a
+ * secret, the compressed size reveals the secret (BREACH), and responses to a login are likely to contain
+ * one. A route can decide for itself: `meta: { compress: false }`, or `true` if its cookie is not secret.
  */
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
 import { codersOf, negotiateEncoding } from '../content-codings.ts';
@@ -151,7 +151,7 @@ export class CompressionMiddleware implements Middleware {
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
   }
 
-  /** A 304 gets the fields that the client would have got with the 200 (RFC 9110 §15.4.5). */
+  /** Adds the fields of the 200 in whose place a 304 is sent (RFC 9110 §15.4.5). */
   #revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
     const whole = selectedBy(response);
     if (whole === undefined) return revalidated(req, response);
@@ -199,8 +199,8 @@ export class CompressionMiddleware implements Middleware {
   }
 
   /**
-   * Compresses a short body with chunks, mostly a small file, as one: an encoder stream would cost more than
-   * its content.
+   * Compresses a short body in chunks, for example a small file, as one: an encoder stream would cost more
+   * than the compression.
    */
   async #compressWhole(
     req: HttpRequest,

@@ -2,15 +2,13 @@
  * Load shedding: refuses requests that exceed the capacity of the process, so that accepted ones are answered
  * in time.
  *
- * How a request is handled:
- *   event loop late by more than maxEventLoopDelayMs      503: each further request would delay all of them
- *   fewer than `max` run                                  runs
- *   fewer than `queue` wait                               waits for its turn, at most maxQueueMs; removed if its client leaves
- *   else                                                  503 with Retry-After
+ * While the event loop is late by more than maxEventLoopDelayMs, every request gets 503, because each further
+ * one would delay all. Otherwise up to `max` requests run, and `queue` more wait, at most maxQueueMs or until
+ * their client leaves. Further ones get 503 with Retry-After.
  *
  * A request counts as running until its handler has returned, even if its time limit has passed or its client
- * left: the handler still works. A streaming body does not count. A refusal is returned as a response rather
- * than thrown, because refusing must be cheap.
+ * left: the handler still works. A body that is still being sent does not count. A refusal is returned as a
+ * response rather than thrown, because refusing must be cheap.
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
 import { given, int, readOptions } from '../../base/options.ts';
@@ -40,7 +38,6 @@ export interface ConcurrencyLimitOptions {
   readonly retryAfterSeconds?: number | undefined;
 }
 
-/** Why a request is refused. */
 type Reason = 'concurrency' | 'queue_timeout' | 'event_loop_delay';
 
 /**
@@ -64,12 +61,12 @@ function loadOf(metrics: Metrics): Load {
     const made = (load = {
       shed: metrics.counter(
         'svc_requests_shed_total',
-        'Requests refused because the process had too much to do, by reason',
+        'Requests refused because the process was overloaded, by reason',
         ['reason'],
       ),
       queued: 0,
     });
-    metrics.gauge('svc_requests_queued', 'Requests that wait for others to end', () => made.queued);
+    metrics.gauge('svc_requests_queued', 'Requests that wait for other requests to end', () => made.queued);
     loads.set(metrics, load);
   }
   return load;
@@ -153,7 +150,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       return answer;
     }
     return answer.then((response) => {
-      // then() needs no error callback: next() never rejects
+      // the promise of next() never rejects, so then() needs no second callback
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
       // the client has its 503, but the handler still runs: wait until it returns
@@ -201,7 +198,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#load.shed.add(1, reason);
     this.#say(reason);
     const response = problem(503, req.id, {
-      detail: 'The server has too much to do at the moment',
+      detail: 'The server is overloaded at the moment',
       code: 'overloaded',
     });
     response.headers.flat.push('Retry-After', this.#retryAfter);

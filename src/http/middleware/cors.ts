@@ -2,9 +2,8 @@
  * Cross-origin resource sharing (Fetch Standard §3.3): which other sites may call the application by script,
  * and read its responses.
  *
- * How a request is handled:
- *   OPTIONS + Origin + Access-Control-Request-Method      a preflight: answered here, no handler runs
- *   anything else                                         passes on; its response gets the fields of its origin
+ * OPTIONS with `Origin` and `Access-Control-Request-Method` is a preflight: it is answered here, and no
+ * handler runs. Responses to all other requests get the fields of the origin that sent them.
  *
  * In the `use` of a route this middleware applies to that route only; routing/compile-unmatched.ts lets it
  * answer that route's preflights.
@@ -71,7 +70,7 @@ export class CORSMiddleware implements Middleware {
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
   /** Fields of a response to a request without an allowed origin. */
   readonly #anonymous: readonly string[];
-  /** Fields that follow `Access-Control-Allow-Origin`. */
+  /** Fields of every response to an allowed origin, after `Access-Control-Allow-Origin`. */
   readonly #rest: readonly string[];
   readonly #byOrigin = new Map<string, readonly string[]>();
   readonly #methods: ReadonlySet<string> | undefined;
@@ -111,7 +110,7 @@ export class CORSMiddleware implements Middleware {
       ] as const) {
         if (value === '*')
           throw new SvcError('E_CORS', [
-            `${name} '*' and credentials do not go together: browsers refuse it, and every site could act for its visitors`,
+            `${name} '*' and credentials do not go together: browsers refuse this combination, because every site could act for its visitors`,
           ]);
       }
     this.allowed = new AllowedOrigins(origins ?? []);
@@ -171,7 +170,7 @@ export class CORSMiddleware implements Middleware {
       yield {
         ...mine,
         message: 'another CORSMiddleware is around this one, but a response can have the headers of only one',
-        remedy: 'Register one CORSMiddleware with all origins',
+        remedy: 'Register one CORSMiddleware that lists the origins of both',
       };
     if (this.allowed.list?.size === 0) {
       yield {
@@ -284,7 +283,7 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
     : response.then((settled) => add(settled, fields));
 }
 
-/** Names that must not repeat. */
+/** Names of fields that may occur only once. If a handler has set one of them, the fields are merged. */
 const TAKEN = /^(?:vary|access-control-(?:allow-origin|allow-credentials|expose-headers))$/i;
 
 function add(response: HttpResponse, fields: readonly string[]): HttpResponse {

@@ -8,41 +8,14 @@
  *   Sunset: Thu, 31 Dec 2026 00:00:00 GMT
  *   Link: <https://api.example/changes>; rel="deprecation"
  */
-import { SvcError } from '../../base/errors.ts';
-import { given, readOptions, shown } from '../../base/options.ts';
 import { httpDate } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
-import { checkedMs, isDate, momentMs } from '../../schema/formats.ts';
+import { deprecationMs } from '../../schema/deprecation.ts';
 import { plansWithin } from '../../schema/nodes.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Deprecation, Literal } from '../../schema/types.ts';
 import type { HttpResponse } from '../response.ts';
-
-const date = (value: unknown): boolean =>
-  (typeof value === 'string' || value instanceof Date) && !Number.isNaN(msOf(value));
-
-/** Returns the time of a date, an RFC 3339 date-time or a Date; NaN for other values. */
-function msOf(value: string | Date): number {
-  if (value instanceof Date) return checkedMs(value.getTime());
-  return isDate(value) ? Date.parse(value) : momentMs(value);
-}
-
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-export function readDeprecation(subject: string, options: Deprecation): Deprecation {
-  const owner = `deprecated of ${subject}`;
-  const needs = 'a date such as "2026-01-31"';
-  const read = readOptions(owner, options, {
-    since: given<string | Date>(needs, date),
-    sunset: given<string | Date>(needs, date),
-    link: given<string>('a URI', (value) => typeof value === 'string' && /^[!#-;=?-~]+$/.test(value)),
-  });
-  if (read.since === undefined)
-    throw new SvcError('E_OPTION_RANGE', [owner, 'since', `needs ${needs}`, 'undefined']);
-  if (read.sunset !== undefined && msOf(read.sunset) < msOf(read.since))
-    throw new SvcError('E_OPTION_RANGE', [owner, 'sunset', 'must not be before "since"', shown(read.sunset)]);
-  return { since: read.since, sunset: read.sunset, link: read.link };
-}
 
 /** A deprecation with its times in milliseconds since the epoch. */
 interface Mark {
@@ -53,7 +26,11 @@ interface Mark {
 }
 
 function markOf({ since, sunset, link }: Deprecation): Mark {
-  return { sinceMs: msOf(since), sunsetMs: sunset === undefined ? Infinity : msOf(sunset), link };
+  return {
+    sinceMs: deprecationMs(since),
+    sunsetMs: sunset === undefined ? Infinity : deprecationMs(sunset),
+    link,
+  };
 }
 
 /** Adds the header fields of several deprecations: the earliest dates, and every link. */
@@ -101,7 +78,6 @@ interface DeprecatedInputs {
 /**
  * Returns the middleware that marks replies to requests that use a field whose deprecation has dates.
  * Undefined when no field has them.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Middleware | undefined {
   const plans = [
@@ -113,8 +89,7 @@ export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Midd
   const isDated = (plan: ObjectPlan): boolean => plan.fields.some((field) => marks.has(field));
   for (const field of plans.flatMap(({ fields }) => fields)) {
     const { deprecated } = field.about;
-    if (typeof deprecated === 'object')
-      marks.set(field, markOf(readDeprecation(`the field "${field.name}"`, deprecated)));
+    if (typeof deprecated === 'object') marks.set(field, markOf(deprecated));
   }
   return marks.size === 0
     ? undefined
@@ -140,7 +115,7 @@ class FieldDeprecationMiddleware implements Middleware {
     for (const text of this.#inputs.texts)
       this.#add(text.plan, found, (wireName) => isSent(req, text.from, text.nameOf(wireName)));
     const { body, form } = this.#inputs;
-    // the route has read the body when it succeeds, and reading it again costs no input
+    // a route that succeeds has read the body already, so its value is there
     if (response.status < 400 && body !== undefined) this.#addValue(body.node, await req.json(), found);
     if (response.status < 400 && form !== undefined) {
       const fields = await req.form();
@@ -156,7 +131,10 @@ class FieldDeprecationMiddleware implements Middleware {
     }
   }
 
-  /** Finds fields in a body, which has been validated. Types without a tag that are alternatives are skipped. */
+  /**
+   * Finds deprecated fields in a validated body. Alternatives of a union without a tag are skipped, because
+   * the one that applies is unknown.
+   */
   #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
     if (typeof value !== 'object' || value === null) return;
     switch (node.kind) {
@@ -192,7 +170,6 @@ class FieldDeprecationMiddleware implements Middleware {
   }
 }
 
-/** The members of a JSON object. */
 type Members = Readonly<Record<string, unknown>>;
 
 function isSent(req: HttpRequest, from: 'query' | 'header' | 'cookie', name: string): boolean {

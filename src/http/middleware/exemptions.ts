@@ -14,7 +14,7 @@ import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/** Placeholder for the method of all templates in the routing table: they match every method. */
+/** Stands for every method, because templates of exemptions have none. */
 const ANY = '*';
 
 /** Path templates of exemptions, resolved against the routes of an application. */

@@ -3,13 +3,10 @@
  * request arrived repeats it with the same key. The request is executed once, in one of the processes that
  * share the store.
  *
- * How a request is handled with a key:
- *   new key                            add() claims it: executed, and its response stored for ttlSeconds
- *   repeated during execution          409 with Retry-After
- *   repeated afterwards                the same response, Idempotency-Replayed: true; the handler does not run
- *   repeated with another request      422
- *   executed with 5xx, or 401, 408,    deleted: the next attempt is executed
- *   421, 424, 425, 428, 429
+ * A request with a new key claims the key, is executed, and its response is stored for ttlSeconds. A repeated
+ * request gets 409 with Retry-After while the first one runs, and then the stored response with
+ * `Idempotency-Replayed: true`. The same key with another request is 422. After 5xx, 401, 408, 421, 424, 425,
+ * 428 or 429 the claim is deleted, and the next attempt is executed.
  *
  * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after
  * leaseSeconds, and the next attempt executes the request again. How far the first execution got is unknown,
@@ -79,12 +76,9 @@ export interface IdempotencyOptions {
 const MEMORY_RECORDS = 10_000;
 /** Number of renewals of a claim within its lease. */
 const RENEWALS = 3;
-/**
- * Prefix length of the network that identifies an IPv6 client: one client has a whole network (RFC 6177 §2).
- */
+/** Number of address bits that identify an IPv6 client: a client has a whole network (RFC 6177 §2). */
 const IPV6_BITS = 64;
 
-/** Outcome of a request with a key. */
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
 /** A request that this process is executing. */
@@ -175,13 +169,13 @@ export class IdempotencyMiddleware implements Middleware {
     if (field === undefined) {
       if (!this.isRequired) return next();
       throw new BadRequest(
-        `This request needs the field ${this.header}: a string of your choice, the same when it is sent again`,
+        `This request needs the header field ${this.header}: a string of your choice, the same for each repetition of the request`,
         { code: 'idempotency_key_absent' },
       );
     }
     const key = readIdempotencyKey(field);
     if (key === undefined)
-      throw new BadRequest(`${this.header} must be one string of 1 … 255 characters in quotation marks`, {
+      throw new BadRequest(`The header field ${this.header} must be one string of 1 … 255 characters in quotation marks`, {
         code: 'idempotency_key_malformed',
       });
     return this.#once(req, route, key, next);
@@ -195,7 +189,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#counter = sharedCounter(
       view.services.metrics,
       'svc_idempotent_requests_total',
-      'Requests with an idempotency key, by what became of them',
+      'Requests with an idempotency key, by outcome',
       ['fate'],
     );
     this.#store ??= new MemoryRecordStore({ maxRecords: MEMORY_RECORDS, clock: view.services.clock });
@@ -207,7 +201,7 @@ export class IdempotencyMiddleware implements Middleware {
         message:
           'the records are in the memory of one process: another worker executes the same request again',
         remedy:
-          'Give it a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
+          'Use a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
       };
     }
     const inner = view.middleware.slice(view.middleware.indexOf(this) + 1);
@@ -241,7 +235,7 @@ export class IdempotencyMiddleware implements Middleware {
     const print = fingerprint(req.target, fieldOf(req, 'content-type') ?? '', body);
     const key = recordKey([route.method, route.template, clientKey, ...(await this.#senderOf(req, route))]);
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
-    const store = this.#store!; // set when the application was compiled
+    const store = this.#store!; // compile() has set the store
     for (let attempt = 0; attempt < 2; attempt++) {
       // if the record expires between add() and get(), the loop tries again
       if (await store.add(key, text, this.#limits.leaseMs))
@@ -252,7 +246,7 @@ export class IdempotencyMiddleware implements Middleware {
     throw this.#inProgress();
   }
 
-  /** Identification of the client, so that equal keys of two clients are different. */
+  /** Returns what identifies the client, so that equal keys of two clients are different. */
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
     const principal: unknown = await this.#principal?.(req);
     if (typeof principal === 'string') return ['principal', principal];
@@ -287,7 +281,7 @@ export class IdempotencyMiddleware implements Middleware {
     const record = decodeRecord(text);
     if (record !== undefined && record.print !== print) {
       this.#count('mismatch');
-      throw new UnprocessableContent(`${this.header} has been used for another request`, {
+      throw new UnprocessableContent(`The key in ${this.header} has been used for another request`, {
         code: 'idempotency_key_reused',
       });
     }
@@ -299,7 +293,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#count('answer_lost');
     throw new HTTPException(
       409,
-      `The request has been executed${record === undefined ? '' : ` and answered with ${record.status}`}; that answer was not kept`,
+      `The request has been executed${record === undefined ? '' : ` and answered with ${record.status}`}; its answer was not stored`,
       { code: 'idempotency_answer_lost' },
     );
   }
@@ -340,7 +334,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // otherwise the claim is lost, which is logged when the request ends
+        // a lost claim is not renewed again; the end of the request logs it
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);
@@ -388,11 +382,11 @@ function isMethods(value: unknown): boolean {
 }
 
 /*
- * The record that a store keeps of a request, and the key of the record. No I/O. Contents:
- *   key        SHA-256 of [method, route, client, the client's key]       two clients never share a key
- *   record     claimed    a process executes the request; `owner` names it
- *              answered   the response, for repeats
- *              done       executed; the response is not kept, because it is too large or a stream
+ * The record that a store keeps of a request, and the key of the record. The key is a hash of method, route,
+ * client and the client's key, so two clients never share one.
+ *
+ * A record is `claimed` while a process executes the request. Then it is `answered` and has the response, or
+ * `done` if the response is too large or a stream.
  */
 
 /** The record of an earlier request with the same key. `print` is its fingerprint. */

@@ -2,8 +2,8 @@
  * Rate limits of requests: a default limit for each client, and other limits for some paths and routes. Every
  * response reports its limit.
  *
- * Which limit applies:
- *   rateLimit of the route's spec, else the rule with the most specific path, else the limit of the middleware
+ * The `rateLimit` of a route comes first, then the rule with the most specific path, then the limit of the
+ * middleware.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, closest, given, readOptions, text } from '../../base/options.ts';
@@ -69,7 +69,6 @@ export interface RateLimitOptions extends RateLimitStoreOptions {
   readonly legacyHeaders?: boolean | undefined;
 }
 
-/** A parsed path rule with its limit. */
 interface Rule {
   readonly template: ParsedTemplate;
   readonly methods: readonly string[] | undefined;
@@ -163,7 +162,7 @@ export class RateLimitMiddleware implements Middleware {
         message:
           'each process counts separately, so clients may send as many times the limit as there are workers',
         remedy:
-          'Give it a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
+          'Use a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
       };
     }
     yield* this.#misplaced(subject, view);
@@ -176,7 +175,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'error',
         subject,
         message: `another RateLimitMiddleware around this one also has the name "${this.name}"`,
-        remedy: "Give one of the two another name: new RateLimitMiddleware({ name: 'account', … })",
+        remedy: "Give one of the two middlewares another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
     for (const {

@@ -230,7 +230,6 @@ export class Limit {
   }
 }
 
-/** Converts milliseconds to seconds, rounded up. */
 function secondsOf(ms: number): number {
   return Math.max(0, Math.ceil(ms / 1_000));
 }
@@ -265,7 +264,7 @@ export class Gate {
       refusals: sharedCounter(
         services.metrics,
         'svc_rate_limited_total',
-        'Requests refused because their client had sent too many, by limit',
+        'Requests refused because their client had sent too many requests, by limit',
         ['limit'],
       ),
       memories: isSame ? memories! : new Map(),
@@ -387,7 +386,7 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
 /** Key under which failures of the store are logged once a minute. No bucket begins with a line end. */
 const STORE_FAILED = '\nstore';
 
-/** Returns a valid name of a limit. @throws SvcError `E_OPTION_RANGE` */
+/** Checks and returns the name of a limit. @throws SvcError `E_OPTION_RANGE` */
 export function checkedName(owner: string, name: string): string {
   if (!/^[\w.-]{1,64}$/.test(name))
     throw new SvcError('E_OPTION_RANGE', [

@@ -110,9 +110,9 @@ export function cspNonce(req: HttpRequest): string {
 export class SecurityHeadersMiddleware implements Middleware {
   readonly kind = 'security-headers';
   readonly #policy: ContentSecurityPolicy | undefined;
-  /** Fields to add, indexed by [is a document][is https]. */
+  /** Fields to add. The first index is 1 for documents, the second is 1 over https. */
   readonly #fields: readonly (readonly (readonly string[])[])[];
-  /** Whether the option `strictTransportSecurity` is set. */
+  /** Whether the application has set `strictTransportSecurity`, so that the check of TLS applies. */
   readonly #asksForTls: boolean;
   #isProduction = false;
 
@@ -212,7 +212,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'the middleware sends no content security policy, so that a script that gets into a page may do anything',
+          'the middleware sends no content security policy, so a script that an attacker gets into a page may do anything',
         remedy: 'Remove contentSecurityPolicy: false; the default policy suits an API',
       };
     }
@@ -286,7 +286,7 @@ function transportSecurity(options: StrictTransportSecurity): string {
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
 }
 
-/** Option reader: one of the words, by default the first, or false. */
+/** Returns the reader of an option that is one of the words (by default the first) or false. */
 function choice<const T extends string>(
   words: readonly T[],
   fallback: T | false = words[0]!,
@@ -354,7 +354,7 @@ const DIRECTIVE_NAMES = [
 const WIRE_NAMES: ReadonlyMap<string, DirectiveName> = new Map(
   DIRECTIVE_NAMES.map((name) => [wireName(name), name]),
 );
-/** Directives that need no sources. */
+/** Directives whose values are not sources of content, so they are not checked as sources. */
 const FREE: ReadonlySet<string> = new Set([
   'sandbox',
   'trustedTypes',
@@ -362,7 +362,7 @@ const FREE: ReadonlySet<string> = new Set([
   'reportTo',
   'upgradeInsecureRequests',
 ]);
-/** Directives that are keywords: they take no sources. */
+/** Directives that may have no value. */
 const BARE: ReadonlySet<string> = new Set(['sandbox', 'upgradeInsecureRequests', 'trustedTypes']);
 const KEYWORDS = [
   'self',
@@ -431,7 +431,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     string,
     unknown,
   ][]) {
-    // at run time any key is possible
+    // at run time the object may have any key
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
     const known = name as DirectiveName; // includes() has just checked it

@@ -1,10 +1,9 @@
 /**
  * Time limits of requests: a client does not wait for a handler that takes too long.
  *
- * How a request is handled:
- *   handler returns in time      its response
- *   time is over                 503 with Retry-After; req.signal aborts with RequestTimeout; the handler's later response is
- *                                discarded, RequestTimeout is thrown into its generators, its background tasks are dropped
+ * After the limit the client gets 503 with Retry-After, and `req.signal` aborts with RequestTimeout. The
+ * response that the handler returns later is discarded, RequestTimeout is thrown into its generators, and its
+ * background tasks are dropped.
  *
  * The status is 503; 504 is for a gateway whose upstream server is late (RFC 9110 §15.6). The limit applies
  * until the head of the response is ready: a stream that has started is not cut.
@@ -55,7 +54,7 @@ export class TimeLimit implements Middleware {
     this.#counter = sharedCounter(
       services.metrics,
       'svc_request_timeouts_total',
-      'Requests that were not answered in their time, by route template',
+      'Requests that were not answered within their time limit, by route template',
       ['route'],
     );
   }
@@ -68,7 +67,7 @@ export class TimeLimit implements Middleware {
       void answer.then((response) => {
         timer[Symbol.dispose]();
         resolve(response);
-      }); // then() needs no error callback: next() never rejects
+      });
     });
   }
 

@@ -2,10 +2,8 @@
  * Trusted hosts: accepts only requests for the application's own host names. After this check, code may build
  * links from `req.host` (mails, redirects, caches).
  *
- * How a request is handled:
- *   Host: example.com:8443      one of `hosts`           passes; the port is ignored
- *   Host: evil.example          well-formed, not ours    421 (RFC 9110 §15.5.20)
- *   Host: exa mple, none        no host                  400 (RFC 9112 §3.2)
+ * The port of `Host` is ignored. A well-formed name that is not one of `hosts` is 421 (RFC 9110 §15.5.20); a
+ * missing or malformed one is 400 (RFC 9112 §3.2).
  */
 import { domainToASCII } from 'node:url';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
@@ -77,7 +75,7 @@ export class TrustedHostMiddleware implements Middleware {
     if (name === undefined)
       throw this.#refusal(
         req,
-        new BadRequest('The request names no host, or one that cannot be read', { code: 'host_malformed' }),
+        new BadRequest('The request has no Host field, or a malformed one', { code: 'host_malformed' }),
       );
     if (this.#isOurs(name)) return next();
     throw this.#refusal(

@@ -32,7 +32,7 @@ interface Decoded {
   readonly engine: { readonly bytesWritten: number };
 }
 
-/** Decoder functions by coding. `deflate` is the zlib format (§8.4.1.2), not raw deflate. */
+/** Decoder functions by coding. `deflate` is the zlib format (RFC 9110 §8.4.1.2), not raw deflate. */
 const DECODERS: Readonly<
   Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>
 > = {
@@ -78,7 +78,9 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
   );
 }
 
-/** Decodes a whole body of at most `maxBytes`. Fails with PayloadTooLarge, or BadRequest for malformed data. */
+/**
+ * Decodes a whole body of at most `maxBytes`. Fails with PayloadTooLarge, or BadRequest for malformed data.
+ */
 export function decodeWhole(
   bytes: Uint8Array,
   coding: BodyCoding,
@@ -157,7 +159,7 @@ function mostOf(received: number): number {
 }
 
 function decodedTooLarge(): PayloadTooLarge {
-  return new PayloadTooLarge('The request body is too large after its content coding is removed');
+  return new PayloadTooLarge('The request body is too large after decoding its content coding');
 }
 
 function malformed(coding: BodyCoding): BadRequest {

@@ -421,7 +421,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    const problem = text === '' ? 'is empty, JSON is expected' : 'is not valid JSON';
+    const problem = text === '' ? 'is empty, but JSON is expected' : 'is not valid JSON';
     throw new BadRequest(`The request body ${problem}`, { code: 'json' });
   }
 }

@@ -93,6 +93,7 @@ export class RequestEvent implements Failable {
     return this.#req.headers['user-agent']?.slice(0, MAX_AGENT_CHARACTERS);
   }
 
+  /** Returns the method, route, path, ids, status and duration. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, route, path, requestId, status, durationMs } = this;
     return { method, route, path, requestId, trace: this.trace, status, durationMs };
@@ -154,7 +155,7 @@ function countBytes(event: RequestEvent, response: HttpResponse): number {
   if (isChunks(body))
     response.body = new CountedChunks(body, (bytes) => {
       event.bytes! += bytes;
-    }); // `bytes` is defined: the caller sets it to the 0 that this function returns
+    }); // `bytes` is 0 by then: the caller has set it to the result of this function
   return 0;
 }
 

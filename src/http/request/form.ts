@@ -1,9 +1,6 @@
 /**
- * Forms: their options, the type of a body, and urlencoded bodies.
- *
- * Parsers by content type:
- *   application/x-www-form-urlencoded   parseUrlencoded()       fields, read as the URL Standard defines
- *   multipart/form-data                 request/multipart-form.ts   fields and files; imported when the first such body arrives
+ * Forms: their options, the type of a body, and urlencoded bodies. Multipart bodies are parsed by
+ * multipart-form.ts, which is imported when the first one arrives.
  */
 import { BadRequest, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { given, int, readOptions, text } from '../../base/options.ts';
@@ -27,7 +24,7 @@ export type FileKeeper = (field: string) => number | undefined;
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
-  maxBytes: given<number>(), // RequestBody reads this option for all kinds of bodies
+  maxBytes: given<number>(), // RequestBody checks this option, because all kinds of bodies have it
   maxFields: int(1_000, 0, 1_000_000),
   maxFiles: int(100, 0, 1_000_000),
   maxFieldBytes: int(1_000_000, 0, MOST),

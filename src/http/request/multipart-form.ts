@@ -296,7 +296,6 @@ function assertSound(problem: MultipartIssue | undefined): void {
   if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
 }
 
-/** Text of one part, collected from its chunks. */
 class TextPart {
   readonly #queue = new ByteQueue();
 

@@ -54,7 +54,10 @@ export interface MultipartIssue {
   readonly detail: string;
 }
 
-/** Maximum length of names in characters, because every part's name is kept. */
+/**
+ * Maximum length of the name of a field or file in characters, because the names of all parts are kept in
+ * memory.
+ */
 const MAX_NAME_LENGTH = 1_024;
 const CR = 13,
   LF = 10,
@@ -189,7 +192,7 @@ export class MultipartParser {
     if (byte === CR) this.#state = this.#lineEnd;
     else if (byte === DASH) this.#state = this.#closing;
     else if (byte === SPACE || byte === TAB) this.#state = this.#padding;
-    else return this.#malformed('there is something else than a new line behind a boundary');
+    else return this.#malformed('a boundary is followed by other text than a line end');
     return true;
   }
 
@@ -197,19 +200,19 @@ export class MultipartParser {
     const byte = this.#chunk[this.#at++];
     if (byte === CR) this.#state = this.#lineEnd;
     else if (byte !== SPACE && byte !== TAB)
-      return this.#malformed('there is something else than a new line behind a boundary');
+      return this.#malformed('a boundary is followed by other text than a line end');
     return true;
   }
 
   #lineEnd(): boolean {
-    if (this.#chunk[this.#at++] !== LF) return this.#malformed('a new line is CR alone');
+    if (this.#chunk[this.#at++] !== LF) return this.#malformed('a line ends with CR without LF');
     this.#state = this.#isClosing ? this.#epilogue : this.#partHead;
     return true;
   }
 
   #closing(): boolean {
     if (this.#chunk[this.#at++] !== DASH)
-      return this.#malformed('there is something else than a new line behind a boundary');
+      return this.#malformed('a boundary is followed by other text than a line end');
     this.#isClosing = true;
     this.#state = this.#padding;
     return true;

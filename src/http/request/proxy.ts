@@ -158,7 +158,10 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   linklocal: ['169.254.0.0/16', 'fe80::/10'],
 };
 
-/** The networks of all words. Parsed at first use: `isIP()` compiles a regular expression for IPv6, which takes 5 ms. */
+/**
+ * The networks of all words in WORDS. They are parsed at first use, because `isIP()` then compiles a regular
+ * expression for IPv6, which takes 5 ms.
+ */
 let privateNetworks: readonly Network[] | undefined;
 
 /** Whether an address is loopback, private (RFC 1918, RFC 4193) or link-local. */
@@ -167,11 +170,10 @@ export function isPrivatePeer(text: string): boolean {
   if (address === undefined) return false;
   privateNetworks ??= Object.values(WORDS)
     .flat()
-    .map((word) => parseNetwork(word)!); // the words above are valid networks
+    .map((word) => parseNetwork(word)!); // WORDS contains valid networks only
   return privateNetworks.some((network) => contains(network, address));
 }
 
-/** Result of reading a forwarding chain. */
 interface Chain {
   readonly ip: string;
   /** Number of entries that were read: trusted proxies have written them. */
@@ -216,7 +218,7 @@ const EVERY_CLIENT = 'trusting every client lets each of them choose its own add
 function readNetworks(text: unknown): Network[] {
   if (typeof text !== 'string')
     throw new SvcError('E_TRUST_PROXY', [`each entry must be text, found ${shown(text)}`]);
-  // the words above are valid networks
+  // WORDS contains valid networks only
   if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!);
   if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
   const network = parseNetwork(text);
@@ -348,8 +350,9 @@ function readElement(element: string, values: ForwardedValues): Address | undefi
 }
 
 /**
- * The entry at position `count` from the right: the proxy that wrote it also wrote the last entry read of
- * X-Forwarded-For. If the list is shorter, its first entry, because some proxies keep only one.
+ * Returns the entry at position `count` from the right. The proxy that wrote it also wrote the entry of
+ * X-Forwarded-For that was read last. A shorter list yields its first entry, because some proxies keep only
+ * one.
  */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;
@@ -382,8 +385,8 @@ function hostOf(text: string | undefined): string | undefined {
 }
 
 /**
- * Number of requests that are checked for an undeclared proxy. The first request through a proxy shows it,
- * unless it is a probe of the proxy itself.
+ * Number of requests that are checked for an undeclared proxy. The first request through a proxy reveals it,
+ * unless the proxy itself sent the request as a probe.
  */
 const WATCHED_REQUESTS = 1_000;
 /** Header fields that proxies write, and other clients rarely send. */
@@ -418,7 +421,7 @@ export class ProxyWatch {
       peer: req.ip,
       field,
       request_id: req.id,
-      problem: 'all clients behind this proxy share one rate limit, and are known by its address',
+      problem: 'all clients behind this proxy share one rate limit, because req.ip is the address of the proxy',
       remedy: "Name the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or SVC_TRUST_PROXY",
     });
   }

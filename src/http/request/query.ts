@@ -1,7 +1,7 @@
 /**
  * Parses `application/x-www-form-urlencoded` text, the format of query strings and forms.
  *
- * Decodes as the URL Standard does (§5.1): "+" is a space, a malformed escape stays unchanged. Invalid UTF-8
+ * Decodes as URL Standard §5.1 does: "+" is a space, a malformed escape stays unchanged. Invalid UTF-8
  * is refused in forms, and becomes U+FFFD in query strings, which may come from links on other sites.
  */
 // imported, because the global `Buffer` is a getter, which is slower
@@ -15,6 +15,7 @@ export interface MultiMap {
   get(name: string): string | undefined;
   /** All values of a name, in order. */
   getAll(name: string): readonly string[];
+  /** Whether the name occurs. */
   has(name: string): boolean;
   /** Each name once, in order of first use. */
   keys(): Iterable<string>;
@@ -80,7 +81,8 @@ export class Pairs implements MultiMap {
 export function parsePairs(text: string, maxPairs: number = Infinity, isStrict = false): Pairs | undefined {
   const names: string[] = [];
   const values: string[] = [];
-  let equals = -1; // kept across pairs, so that a distant "=" is searched for once, not once for each pair
+  // kept across pairs: a text with many "&" and no "=" is searched once, not once for each pair
+  let equals = -1;
   for (let start = 0; start < text.length;) {
     const end = indexFrom(text, '&', start);
     if (end > start) {

@@ -2,8 +2,8 @@
  * Files of one form, stored for the duration of its request: in memory up to a shared limit, beyond it in one
  * temporary file, of which each file is a range. So a form needs one file descriptor for any number of files.
  *
- * Calls for each part:
- *   part -> begin() -> add() ... -> end()        when much is pending: flush(), and reading pauses until it is done
+ * Each part is stored by begin(), any number of add(), and end(). When many bytes are pending, flush() writes
+ * them, and reading the body pauses until it is done.
  */
 import { tmpdir } from 'node:os';
 import { randomBytes } from 'node:crypto';
@@ -18,7 +18,7 @@ import type { FileHandle } from 'node:fs/promises';
 import type { SaveOptions, UploadFile } from '../../schema/types.ts';
 import type { PartHead } from './part-head.ts';
 
-/** Size of one read from the temporary file. */
+/** Size of one read from the temporary file, in bytes. */
 const BLOCK_BYTES = 262_144;
 /**
  * A slice whose chunk is larger by this factor is copied, because the slice would keep the whole chunk in
@@ -303,7 +303,7 @@ class Spool {
   /** The error for a failed write. A full disk is neither the client's mistake nor a bug: 507. */
   #failure(error: NodeJS.ErrnoException): unknown {
     if (error.code === 'ENOSPC' || error.code === 'EDQUOT')
-      return new HTTPException(507, 'There is no room for the files of this form', { cause: error });
+      return new HTTPException(507, 'There is not enough storage for the files of this form', { cause: error });
     if (error.code === 'EMFILE' || error.code === 'ENFILE')
       return new HTTPException(503, 'There are too many uploads at the moment', {
         cause: error,
@@ -315,7 +315,7 @@ class Spool {
   }
 }
 
-/** The chunks that remain after this number of bytes was written. */
+/** Returns the chunks that remain after this number of bytes was written. */
 function behind(chunks: readonly Uint8Array[], written: number): Uint8Array[] {
   let left = written;
   return chunks.flatMap((chunk) => {

@@ -1,17 +1,15 @@
 /**
  * The connections of a server: the state of each, the limits of their number, and their time limits.
  *
- * Limits, by the number of connections, of requests, and by time:
- *   connections   up to maxConnections        served
- *                 up to a tenth more          first request: 503 (a probe is served), then closed
- *                 beyond                      closed without a response
- *   in flight     beyond maxInFlight          503, but probes are served: otherwise an orchestrator
- *                                             would restart a process that is only busy
- *   pipelined     up to maxPipelined          handled one after another
- *                 one more                    handled, then closed: the client repeats the other
- *                                             requests on a new connection (RFC 9112 §9.3.2)
- *   idle          keepAliveTimeoutMs          closed
- *   not reading   sendTimeoutMs               closed: see SlowReaders
+ * Connections up to maxConnections are served. A tenth more get 503 to their first request, unless it is a
+ * probe, and are closed then. Further ones are closed without a response.
+ *
+ * Requests beyond maxInFlight get 503. Probes are served nevertheless: an orchestrator would restart a
+ * process that is only busy. If more than maxPipelined requests of a connection wait, one more is handled,
+ * and then the connection is closed. The client repeats the others on a new connection (RFC 9112 §9.3.2).
+ *
+ * Idle connections are closed after keepAliveTimeoutMs, those whose client does not read after sendTimeoutMs
+ * (see SlowReaders).
  */
 import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
 import { problem } from '../response.ts';
@@ -52,7 +50,6 @@ export class Connection {
   hasSaidClose = false;
   /** Whether the connection exceeds `maxConnections`. */
   isSurplus = false;
-  /** Whether watchEnd() has added its listener. */
   isWatched = false;
   /** Number of requests received whose responses were not sent yet. */
   waiting = 0;
@@ -210,7 +207,7 @@ export class Connections {
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const connections = this;
     function onClose(this: Socket): void {
-      // every connection of this server calls this one function
+      // all connections of this server share this function
       connections.#leave(this);
     }
     allowHalfOpen(server);
@@ -327,8 +324,8 @@ export class Connections {
       setting,
       limit: this.#deps.limits[setting],
       connections: this.#open.size,
-      problem: 'clients are refused with 503, or without an answer',
-      remedy: `Add processes or machines, or raise the setting "${setting}" where this one has memory left`,
+      problem: 'further clients get 503, or their connections are closed',
+      remedy: `Add processes or machines, or raise the setting "${setting}" if this machine has memory left`,
     });
   }
 
@@ -412,7 +409,6 @@ const READING_LOOKS = 4;
  */
 export const SLICE_BYTES = 131_072;
 
-/** Progress of a client that reads a response. */
 interface Reading {
   /** Number of bytes that the kernel had accepted at the last check; -1 if no bytes were waiting. */
   taken: number;
@@ -520,17 +516,17 @@ export class ConnectionMeter {
 
   /** @throws SvcError `E_METRIC` if a metric of that name exists */
   constructor(metrics: MetricsRegistry) {
-    metrics.gauge('svc_connections', 'Connections that are open, idle ones too', () => this.#open);
+    metrics.gauge('svc_connections', 'Open connections, including idle ones', () => this.#open);
     this.#requests = metrics
       .histogram(
         'svc_connection_requests',
-        'Requests that a connection has brought, counted when it closes',
+        'Requests of a connection, counted when the connection closes',
         REQUEST_BUCKETS,
       )
       .slot();
     this.#refused = metrics.counter(
       'svc_connections_refused_total',
-      'Connections that the server would not have, or ended for what came over them',
+      'Connections that the server refused, or closed because of invalid data, by reason',
       ['reason'],
     );
   }

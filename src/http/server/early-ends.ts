@@ -22,7 +22,6 @@ const STATUSES: Readonly<Record<string, number>> = {
   HPE_PAUSED_H2_UPGRADE: 505,
 };
 
-/** An error as node:http's parser reports it. */
 interface ParserError {
   readonly message?: string;
   readonly code?: string;
@@ -104,10 +103,9 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
 /*
  * A client that closes its side of the connection may have left, or may still read: the server cannot tell.
  *
- * Reaction:
- *   a response in chunks has begun     the connection is cut: the next chunk may never come
- *   there is no response yet           the signal of the request aborts; the handler's response is still
- *                                      sent, because the client may have closed only its side
+ * If a response in chunks has begun, the connection is closed, because its next chunk may never come. If
+ * there is no response yet, the signal of the request aborts. The response of its handler is sent
+ * nevertheless.
  */
 
 /**
@@ -131,11 +129,8 @@ function onEnd(this: Socket): void {
 
 /*
  * Requests whose response is sent before they are complete: the rest of the body is read for a while, and
- * discarded. Then the connection is closed. To close it at once, with unread bytes, would reset it, and the
- * reset may destroy the response before the client reads it (RFC 9112 §9.6).
- *
- * Order of events:
- *   response sent -> rest of the body -> next request, or close if the response was the last of its connection
+ * discarded. Then the next request is handled, or the connection is closed. To close it at once, with unread
+ * bytes, would reset it, and the reset may destroy the response before the client reads it (RFC 9112 §9.6).
  */
 
 /** Maximum time for reading the rest of an unwanted body, so that the client can read the response. */

@@ -1,10 +1,6 @@
 /**
  * Serves an application under a server that is not its own (`app.requestListener()`): one of node:http, or of
- * another framework.
- *
- * Events of the other server:
- *   request   (incoming, outgoing) -> handle(req) -> send -> finish(req, outcome)
- *   upgrade   (incoming, socket, head) -> a WebSocket, or a response that refuses it
+ * another framework. Its requests and WebSocket handshakes are handled as those of HttpServer.
  *
  * The messages belong to the other server, so only documented parts of node:http are used.
  */

@@ -1,10 +1,8 @@
 /**
  * Where a server listens: on a host and port, or on a Unix socket.
  *
- * Steps for a Unix socket:
- *   path   a socket file that no process listens on is removed, any other file is refused -> bind -> mode -> listening
- *
- * Node removes the file when the server stops listening.
+ * A socket file on which no process listens is removed before; any other file at its path is an error. Node
+ * removes the file when the server stops listening.
  */
 import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -118,7 +116,7 @@ function bind(server: Server, options: { host: string; port: number } | { path: 
  */
 async function isStale(path: string): Promise<boolean> {
   if (!lstatSync(path).isSocket())
-    throw new SvcError('E_LISTEN', [path, 'the path is an existing file that is not a socket']);
+    throw new SvcError('E_LISTEN', [path, 'the path leads to a file that is not a socket']);
   return new Promise((resolve) => {
     const client = connect(path, () => {
       client.destroy();

@@ -1,9 +1,9 @@
 /**
- * Checks of a request head that node:http's parser does not make. One pass; a valid head allocates nothing.
+ * Checks of a request head that node:http's parser does not make. They take one pass, and allocate nothing
+ * for a valid head.
  *
- * Which checks are made where:
- *   parser (400, 431)   bare LF, obs-fold, "X :", two lengths, a length beside Transfer-Encoding, control characters
- *   here                versions, targets, Host, Transfer-Encoding, Expect, unrepeatable fields, the number of fields
+ * The parser refuses malformed lines, control characters and contradicting lengths. This file checks
+ * versions, targets, Host, Transfer-Encoding, Expect, fields that must not repeat, and the number of fields.
  *
  * Ambiguous heads are refused, not repaired: a proxy in front may have read them differently.
  */
@@ -161,7 +161,7 @@ const HOST_AND_PORT = /^(?:[\w.~-]+|\[([\da-f:.]+)\])(?::(\d*))?$/i;
 /** The last valid Host: nearly every request has the same one. */
 let lastHost = '';
 
-/** Whether a text is a host, with or without a port. It may be empty. */
+/** Whether a text is a host, with or without a port. An empty text is allowed. */
 function isHost(text: string): boolean {
   const match = HOST_AND_PORT.exec(text);
   if (match === null) return text === '';

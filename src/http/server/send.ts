@@ -33,7 +33,7 @@ import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** The part of a request that its response depends on. */
+/** Members of a request that its response depends on. */
 interface SentTo {
   readonly method: string;
   readonly id: string;
@@ -197,7 +197,7 @@ function headOf(
   return head;
 }
 
-/** Whether cookies with a deferred `Secure` get it. */
+/** Whether cookies whose `Secure` was left open get it now. */
 function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Sending): boolean {
   return response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
 }
@@ -216,7 +216,7 @@ export function sendLast(
   const outgoing = new SentMessage(incoming);
   const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
   outgoing.assignSocket(socket);
-  // a connection of node:http would do both
+  // node:http no longer handles this connection, so both are done here
   socket.on('drain', () => outgoing.emit('drain'));
   outgoing.once('finish', () => socket.destroySoon());
   return Promise.resolve(send(outgoing, response, req, true, sending)).then(() => over);

@@ -405,7 +405,8 @@ export class HttpServer {
 
   #limitBody(req: TransportRequest, incoming: IncomingMessage): void {
     const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
-    if (limitMs === this.#app.longestRequestMs && this.#adopted === undefined) return; // node:http has this limit
+    // node:http enforces this limit
+    if (limitMs === this.#app.longestRequestMs && this.#adopted === undefined) return;
     const timer = this.#app.clock.after(limitMs, () => {
       if (!incoming.complete && !incoming.destroyed) this.#onLate(incoming.socket);
     });
@@ -435,11 +436,11 @@ export class HttpServer {
           () => this.#finish(outgoing),
         );
       const sending = send(outgoing, response, req, isLast, this.#sending);
-      sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
+      sending?.catch((error: unknown) => this.#onFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) {
       // usually node:http refuses a header field or the body
-      this.#onRefused(req, error);
+      this.#onFailure(req, error, 'response_refused');
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
       outgoing.statusMessage = ''; // otherwise the text of the first status would be sent with 500
@@ -452,15 +453,9 @@ export class HttpServer {
    * is a stream.
    */
   #drop(req: TransportRequest, outgoing: SentMessage, { body }: HttpResponse): void {
-    if (isChunks(body)) discard(body).catch((error: unknown) => this.#onSourceFailure(req, error));
+    if (isChunks(body)) discard(body).catch((error: unknown) => this.#onFailure(req, error));
     outgoing.destroy();
     this.#finish(outgoing);
-  }
-
-  #onRefused(req: TransportRequest, error: unknown): void {
-    req.failure = error;
-    this.#app.countCut?.('failed');
-    this.#app.log.error('response_refused', error, req.logFields());
   }
 
   /** Ends streams without an end of their own, for which a stopping server would wait. */
@@ -468,11 +463,11 @@ export class HttpServer {
     for (const chunks of this.#sending.endless) chunks.finish();
   }
 
-  /** Called when the source of a body fails after the head was sent. */
-  #onSourceFailure(req: TransportRequest, error: unknown): void {
+  /** Called when node:http refuses a response, or the source of its body fails after the head was sent. */
+  #onFailure(req: TransportRequest, error: unknown, event = 'response_failed'): void {
     req.failure = error;
     this.#app.countCut?.('failed');
-    this.#app.log.error('response_failed', error, req.logFields());
+    this.#app.log.error(event, error, req.logFields());
   }
 
   /** Called when a client has stopped reading its response. */
@@ -561,7 +556,7 @@ export class HttpServer {
     connection.hasSaidClose = true;
     connection.waiting++;
     return sendLast(incoming, response, req, this.#sending).catch((error: unknown) =>
-      this.#onSourceFailure(req, error),
+      this.#onFailure(req, error),
     );
   }
 }

@@ -1,12 +1,11 @@
 /**
  * TLS: a node:https server whose certificate can be renewed while it runs. Loaded only if TLS is used.
  *
- * How a certificate gets into use:
- *   files or PEM -> checked: readable, matching -> server          SIGHUP -> checked -> used from now on
- *                                                                            \ refused: logged, and the old ones stay
+ * SIGHUP reads certificate and key again. If they cannot be used, an error is logged, and the old ones stay.
+ * Open connections keep their certificate.
  *
- * Open connections keep their certificate. Keys of session tickets are replaced twice a day, and with every
- * certificate, so a stolen key decrypts few sessions (RFC 8446 §8.1, RFC 5077 §5.5).
+ * Keys of session tickets are replaced twice a day, and with every certificate, so a stolen key decrypts few
+ * sessions (RFC 8446 §8.1, RFC 5077 §5.5).
  */
 import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -38,7 +37,6 @@ const CIPHERS = [
 /** Time before the end of a certificate from which on it is reported. */
 const SOON_MS = 14 * 24 * 3_600_000;
 
-/** Options for node:tls. */
 interface Credentials {
   readonly cert: string;
   readonly key: string;
@@ -170,9 +168,9 @@ function reasonOf(error: unknown): string {
 /** Returns a warning if a certificate is expired, not valid yet, or expires soon. */
 function lifeOf({ cert }: Credentials, nowMs: number): string[] {
   const { validFrom, validTo } = new X509Certificate(cert);
-  if (Date.parse(validTo) <= nowMs) return [`the certificate has ended on ${validTo}`];
-  if (Date.parse(validFrom) > nowMs) return [`the certificate begins on ${validFrom}`];
-  return Date.parse(validTo) - nowMs < SOON_MS ? [`the certificate ends on ${validTo}`] : [];
+  if (Date.parse(validTo) <= nowMs) return [`the certificate expired on ${validTo}`];
+  if (Date.parse(validFrom) > nowMs) return [`the certificate is not valid before ${validFrom}`];
+  return Date.parse(validTo) - nowMs < SOON_MS ? [`the certificate expires on ${validTo}`] : [];
 }
 
 /** Problems of a certificate and its key, one sentence each, for checks. */

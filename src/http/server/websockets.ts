@@ -1,10 +1,6 @@
 /**
- * WebSockets of one server: from the `upgrade` event of node:http to the application, which responds with 101
- * and an open socket, or with an ordinary response.
- *
- * Order of the calls:
- *   upgrade -> begin(req) -> app.upgrade(req) -> 101 -> WebSocketConnection -> closed -> finish(req)
- *                                          \-> any other response, with "Connection: close"
+ * WebSockets of one server. For the `upgrade` event of node:http the application returns 101 and an open
+ * socket, or an ordinary response, which is sent with `Connection: close`.
  *
  * An open socket keeps only the header fields of its request. The objects of node:http, which take several
  * KB, are released.
@@ -28,7 +24,7 @@ import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/re
 import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
 import type { DeflateAgreement, Handshake } from '../websocket/handshake.ts';
 
-/** The part of the application that sockets use. */
+/** Members of the application that its open sockets use. */
 interface SocketApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -39,7 +35,7 @@ interface SocketApplication {
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }
 
-/** The part of the server that sockets use. */
+/** Members of the server that its open sockets use. */
 interface UpgradeHost {
   /** Counts a request. Returns a response if the request is refused before the application is called. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
@@ -282,8 +278,8 @@ function keepFreedMemory(): void {
  * From a request to an open WebSocket: the 101 response as middleware sees it, and its bytes (RFC 6455
  * §4.2.2).
  *
- * Middleware gets an ordinary response, and may add fields and cookies. If it returns another response, the
- * handshake is refused.
+ * Middleware gets the 101 as an ordinary response, and may add fields and cookies. If it returns another
+ * response, the handshake is refused.
  */
 
 /** Parameters that client and server have agreed on. */

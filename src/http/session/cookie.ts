@@ -53,7 +53,7 @@ export class KeptCookie {
   readonly #name: string;
   /** Name without the prefix, because the prefix requires `Secure`. */
   readonly #plainName: string;
-  /** The option `secure`; undefined: decided for each request by environment and connection. */
+  /** Value of the option `secure`. If it is undefined, environment and connection of each request decide. */
   readonly #secure: boolean | undefined;
   readonly #attributes: {
     readonly sameSite: 'strict' | 'lax' | 'none';
@@ -223,9 +223,8 @@ export type ReadValue =
       readonly kind: 'valid';
       readonly payload: string;
       readonly times: ValueTimes;
-      /**
-       * Whether the current key protects the value; false for an older key.
-       */ readonly isCurrentKey: boolean;
+      /** Whether the current key protects the value; false for an older key. */
+      readonly isCurrentKey: boolean;
     }
   | { readonly kind: 'refused'; readonly reason: ValueIssue };
 

@@ -87,7 +87,6 @@ const ID = /^[\w-]{43}$/;
 /** Request fields on which the response to a checked request depends. */
 const VARYING = ['Sec-Fetch-Site', 'Origin'] as const;
 
-/** Why a request is refused, for the log. */
 type Reason =
   'site' | 'origin' | 'token_absent' | 'token_twice' | 'token_malformed' | 'token_wrong' | 'visitor_unknown';
 
@@ -279,7 +278,7 @@ interface ProtectionDeps {
   readonly missingTls: MissingTls;
 }
 
-/** The tokens of one request. */
+/** CSRF tokens of one request. */
 class RequestProtection {
   readonly #req: HttpRequest;
   readonly #deps: ProtectionDeps;

@@ -51,8 +51,8 @@ const MAX_RECORD_CHARACTERS = 1_500_000;
  */
 const MAX_ATTEMPTS = 100;
 /**
- * The idle time is renewed after this fraction of it, a tenth: not with every response, and early enough to
- * keep an active session.
+ * The idle time of a session begins anew after a tenth of it has passed: not with every response, and early
+ * enough to keep an active session.
  */
 const RENEWED_AFTER = 10;
 
@@ -347,16 +347,13 @@ function bornOf({ opened, endedId }: RequestSession): number | undefined {
 }
 
 /**
- * Whether the request opens a page, as browsers tell. Requests of clients that do not tell count as pages.
+ * Whether the request opens a page, which browsers say in Sec-Fetch-Mode. A request without that field counts
+ * as opening one.
  */
 function isPage(req: HttpRequest): boolean {
   const mode = req.headers['sec-fetch-mode'];
   return mode === undefined || mode === 'navigate';
 }
-
-/*
- * Encodes a session as text, and drops messages if it is too large.
- */
 
 /** The text of a session. `id` is included if it is stored nowhere else: in the cookie. */
 function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {

@@ -1,13 +1,12 @@
 /**
- * Session middleware: `req.session`, kept in a signed cookie or in a store.
+ * Session middleware: `req.session`, kept in a signed cookie or in a store (keepers.ts). values.ts has the
+ * methods for handlers.
  *
- * Steps of a request:
- *   req - open - handler: get, set, flash ... - response or error - keep - Set-Cookie, if anything has changed
+ * A session is saved with every kind of response, including errors, before the head is sent. Later changes
+ * are refused. A session that is not used costs only the look-up of a cookie.
  *
- * keepers.ts stores sessions; values.ts is what handlers use. A session is saved with every kind of response,
- * including errors, before the head is sent. Later changes are refused. A session that is not used costs only
- * the look-up of a cookie. A response that depends on the session has `Vary: Cookie`, and a response with a
- * cookie stays out of shared caches.
+ * A response that depends on the session has `Vary: Cookie`, and a response with a cookie stays out of shared
+ * caches.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Keyring, authSecrets } from '../../crypto/keys.ts';
@@ -148,7 +147,7 @@ export class SessionMiddleware implements Middleware {
         rule: 'SVC205',
         severity: 'warning',
         subject,
-        message: 'the session secret is the authSecret of the application: a leak of either opens both',
+        message: 'the session secret is the authSecret of the application, so a leak of one is a leak of both',
         remedy: 'Remove secrets to derive the keys from authSecret, or set a different secret',
       };
     }

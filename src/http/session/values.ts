@@ -66,17 +66,20 @@ export class RequestSession implements Session {
   readonly #onUnkept: (mistake: SvcError) => void;
   #isRead = false;
   #opened: OpenedSession | undefined;
-  /** Whether the session that the client has sent continues, under its own id or a new one. */
+  /** Whether the client keeps its session after this request, under the same id or a new one. */
   #continues = false;
   #id: string | undefined;
   #endedId: string | undefined;
   #isDestroyed = false;
-  /** Initial data, without what regenerate() or destroy() have dropped. */
+  /** Data of the session at the start of the request, without what regenerate() or destroy() have removed. */
   #base: SessionData = NO_DATA;
   #values = new Map<string, unknown>();
   /** Names of values that this request has set or deleted. */
   readonly #changed = new Set<string>();
-  /** JSON text of objects that get() has returned: by comparison, changes inside of them are found. */
+  /**
+   * JSON text of each object that get() has returned. Comparing it at the end reveals changes inside of the
+   * object.
+   */
   readonly #handedOut = new Map<string, string>();
   #hasTaken = false;
   #flashed: Flash[] = [];
@@ -295,7 +298,6 @@ function cut(text: string): string {
   return `${text.slice(0, MAX_FLASH_CHARACTERS - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
-/** Why a value cannot be stored. */
 interface ContentIssue {
   readonly text: string;
   /**

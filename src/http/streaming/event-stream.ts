@@ -1,10 +1,6 @@
 /**
  * Server-sent events: reads a source as fast as the client reads its events, and sends comments in between to
- * keep the connection alive.
- *
- * Path of the events:
- *   source - next() - encodeEvent() -\
- *                       heartbeat ---┴-> chunk -> the client               a stopping server ends the stream between two events
+ * keep the connection alive. A stopping server ends the stream between two events.
  */
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
@@ -39,7 +35,6 @@ export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 
   readonly retryMs?: number | undefined;
 }
 
-/** Checked options of an event stream. @internal */
 interface ResolvedEventOptions {
   readonly heartbeatMs: number;
   /** Text sent first, so that the client knows that it is connected. */
@@ -70,7 +65,7 @@ function readEventOptions(
  */
 const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
 
-/** Options of a response that sends events. @internal */
+/** Returns the options of a response that sends events. @internal */
 function eventFields(headers: Readonly<Record<string, string>> | undefined): ResponseOptions {
   return { headers: { ...FIELDS, ...headers }, mediaType: 'text/event-stream' };
 }
@@ -120,7 +115,7 @@ export class EventStreamResponse extends HttpResponse {
   }
 }
 
-/** The part of a request that its event stream uses. @internal */
+/** Members of a request that its event stream uses. @internal */
 type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /**
@@ -319,13 +314,9 @@ export function lastEventId(req: {
 }
 
 /*
- * One source of events for many clients: each event is encoded once, and the same bytes go to every
- * connection.
- *
- * Path of an event:
- *   send(event) -> text -> chunk -┬-> connection     a client with more than maxBufferedBytes unread is cut, and reconnects
- *                               +-> connection
- *                               \-> queue          if another layer needs chunks: compression, or no socket
+ * One source of events for many clients: each event is encoded once, and the same bytes are written to every
+ * connection. If a client has more than maxBufferedBytes unread, its connection is closed, and it reconnects.
+ * If another layer, such as compression, pulls the stream, its events wait in a queue.
  *
  * Events sent in one turn of the event loop form one chunk, which is written in the next tick.
  */
@@ -455,10 +446,10 @@ class BroadcastResponse extends HttpResponse {
 
 const BEAT = new SharedChunk(COMMENT);
 
-/** One client. */
+/** The stream of one client. */
 class Listener extends EndlessChunks {
   readonly #maxBufferedBytes: number;
-  /** Writes the events of this turn to all clients. */
+  /** Writes the events of this turn to the streams of all clients. */
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
   #sink: ChunkSink | undefined;

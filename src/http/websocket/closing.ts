@@ -1,9 +1,6 @@
 /**
- * End of one WebSocket: its outcome, the steps that have been completed, and the close code for an error.
- *
- * Steps until the end:
- *   close frames are exchanged, or the connection is lost  ->  onClose has settled  \
- *                                                              stream has closed    /-> over
+ * End of one WebSocket: its outcome, the steps that have been completed, and the close code for an error. A
+ * socket has ended when its onClose handler has settled and its stream has closed.
  */
 import { ClientDisconnected, HTTPException } from '../../base/errors.ts';
 import { CLOSE } from './codes.ts';

@@ -2,12 +2,12 @@
  * Constants of WebSockets (RFC 6455): opcodes, bits and lengths of frames, and close codes.
  */
 
-/** Opcodes of frames (§5.2, §11.8). */
+/** Opcodes of frames (RFC 6455 §5.2, §11.8). */
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
 /**
- * Close codes (§7.4.1, and the registry of §11.7). 1005, 1006 and 1015 are never sent: they report that no
- * close frame was received.
+ * Close codes (RFC 6455 §7.4.1, and the registry of RFC 6455 §11.7). 1005, 1006 and 1015 are never sent: they
+ * report that no close frame was received.
  */
 export const CLOSE = {
   normal: 1000,
@@ -25,8 +25,8 @@ export const CLOSE = {
 } as const;
 
 /**
- * Bits of the first two bytes of a frame (§5.2), and the two length values which announce a longer length
- * field.
+ * Bits of the first two bytes of a frame (RFC 6455 §5.2), and the two length values which announce a longer
+ * length field.
  */
 export const FIN = 0x80;
 export const RSV1 = 0x40;
@@ -34,12 +34,12 @@ export const MASKED = 0x80;
 export const LENGTH_16 = 126;
 export const LENGTH_64 = 127;
 
-/** Longest payload of a control frame, in bytes (§5.5). */
+/** Longest payload of a control frame, in bytes (RFC 6455 §5.5). */
 export const MOST_CONTROL_BYTES = 125;
 
 /**
- * Whether a close frame may have this code (§7.4): a registered one, or one of libraries (3000 ...) or
- * applications (4000 ...).
+ * Whether a close frame may have this code (RFC 6455 §7.4): a registered one, or one of libraries (3000 ...)
+ * or applications (4000 ...).
  */
 export function isCloseCode(code: number): boolean {
   if (code >= 3000) return code <= 4999;

@@ -19,7 +19,9 @@ import type { Awaitable } from '../contracts.ts';
 import type { FrameSink, Inflated } from './frames.ts';
 import type { DeflateAgreement, ResolvedCompressionOptions } from './handshake.ts';
 
-/** End of a compressed message, an empty block: the sender removes it, the receiver adds it (§7.2.1). */
+/**
+ * End of a compressed message, an empty block: the sender removes it, the receiver adds it (RFC 7692 §7.2.1).
+ */
 const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
 /**
  * TAIL and an empty last block, appended before a message is inflated. Without the last block, zlib could not
@@ -138,7 +140,7 @@ export function deflateMessage(
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
-  // takes time of the turn's budget, so that messages to inflate wait for a later turn
+  // deflating uses the budget of the turn as well, so that messages to inflate wait for a later turn
   spend(DEFLATE_COST * bytes.length);
   return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
 }
@@ -162,7 +164,10 @@ async function deflateInThread(bytes: Uint8Array, bits: number, level: number): 
   }
 }
 
-/** Frames of a message for several sockets: encoded once, and deflated once for each window size that they have negotiated. */
+/**
+ * Frames of a message for several sockets: encoded once, and deflated once for each window size that they
+ * have negotiated.
+ */
 export class SharedFrames {
   readonly #opcode: number;
   readonly #payload: Buffer;
@@ -181,7 +186,10 @@ export class SharedFrames {
     return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
   }
 
-  /** Frame of a long message, deflated once for all sockets in a thread; uncompressed if it does not shrink. Never rejects. */
+  /**
+   * Frame of a long message, deflated once for all sockets in a thread; uncompressed if it does not shrink.
+   * Never rejects.
+   */
   deflatedLong(bits: number, level: number): Promise<Buffer> {
     const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
     const key = (bits << 4) | level;

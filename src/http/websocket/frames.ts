@@ -38,11 +38,13 @@ export interface FrameSink {
   /** Called with a ping or pong. The payload is valid only during the call. */
   onPing(payload: Buffer): void;
   onPong(payload: Buffer): void;
-  /** Called with the close frame of the peer; {@link CLOSE.noStatus} if it has no code. No other call follows. */
+  /**
+   * Called with the close frame of the peer; {@link CLOSE.noStatus} if it has no code. No other call follows.
+   */
   onClose(code: number, reason: string): void;
   /**
-   * Called when the bytes break the protocol, or a limit: the connection fails with this code (§7.1.7). No
-   * other call follows.
+   * Called when the bytes break the protocol, or a limit: the connection fails with this code (RFC 6455
+   * §7.1.7). No other call follows.
    */
   onViolation(code: number, reason: string): void;
 }
@@ -50,9 +52,10 @@ export interface FrameSink {
 /** Result of an inflater. */
 export type Inflated = Buffer | 'too big' | 'corrupt';
 
-/** Options of {@link FrameReader}. */
 interface FrameReaderOptions {
-  /** Whether frames must be masked: true for frames of clients, false for frames of servers (§5.1). */
+  /**
+   * Whether frames must be masked: true for frames of clients, false for frames of servers (RFC 6455 §5.1).
+   */
   readonly isMasked: boolean;
   /** Maximum size of a message in bytes, after inflation. */
   readonly maxMessageBytes: number;
@@ -140,7 +143,10 @@ export class FrameReader {
     return this.#inflate !== undefined;
   }
 
-  /** Whether the reader is between two messages and has no state: then its socket needs none until the next chunk. */
+  /**
+   * Whether the reader is between two messages and has no state: then its socket needs none until the next
+   * chunk.
+   */
   get isAtRest(): boolean {
     return (
       this.#state === this.#header &&
@@ -220,7 +226,7 @@ export class FrameReader {
     return true;
   }
 
-  /** State: the head of a frame (§5.2): FIN RSV1-3 opcode | MASK length ... key. */
+  /** State: the head of a frame (RFC 6455 §5.2). */
   #header(): boolean {
     const chunk = this.#chunk;
     const at = this.#at;
@@ -253,35 +259,40 @@ export class FrameReader {
   /** Checks the first two bytes of a frame. */
   #judge(first: number, second: number): boolean {
     const opcode = first & OPCODE_BITS;
-    if ((first & RSV2_3) !== 0) return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // reserved bits must be 0 (§5.2)
+    // reserved bits must be 0 (RFC 6455 §5.2)
+    if ((first & RSV2_3) !== 0) return this.#fail(CLOSE.protocolError, 'a reserved bit is set');
     if (((KNOWN_OPCODES >>> opcode) & 1) === 0)
-      return this.#fail(CLOSE.protocolError, 'the opcode is not known');
+      return this.#fail(CLOSE.protocolError, 'the opcode is unknown');
     if (((second & MASKED) !== 0) !== this.#isMasked)
-      // clients must mask, servers must not (§5.1)
+      // clients must mask, servers must not (RFC 6455 §5.1)
       return this.#fail(CLOSE.protocolError, this.#isMasked ? 'a frame is not masked' : 'a frame is masked');
     if ((opcode & CONTROL) !== 0) {
       // control frames are never compressed (RFC 7692 §6.1)
       if ((first & RSV1) !== 0) return this.#fail(CLOSE.protocolError, 'a control frame is compressed');
-      // control frames are never fragmented (§5.5)
+      // control frames are never fragmented (RFC 6455 §5.5)
       if ((first & FIN) === 0) return this.#fail(CLOSE.protocolError, 'a control frame is fragmented');
       if ((second & LENGTH_BITS) > MOST_CONTROL_BYTES)
         return this.#fail(CLOSE.protocolError, 'a control frame is too long');
       return true;
     }
     if ((first & RSV1) !== 0 && (this.#inflate === undefined || opcode === OPCODE.continuation))
-      return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // RSV1 is allowed only on the first frame of a message (RFC 7692 §6)
+      // RSV1 is allowed only on the first frame of a message (RFC 7692 §6)
+      return this.#fail(CLOSE.protocolError, 'a reserved bit is set');
     if ((opcode === OPCODE.continuation) !== (this.#messageOpcode !== 0)) {
       return this.#fail(
         CLOSE.protocolError,
         opcode === OPCODE.continuation
           ? 'there is no message to continue'
           : 'the previous message has not ended',
-      ); // a message must end before the next one begins (§5.4)
+      ); // a message must end before the next one begins (RFC 6455 §5.4)
     }
     return true;
   }
 
-  /** Checks the length, which must have its shortest form (§5.2), before any byte of the payload is kept. */
+  /**
+   * Checks the length, which must have its shortest form (RFC 6455 §5.2), before any byte of the payload is
+   * kept.
+   */
   #begin(head: Uint8Array, at: number): boolean {
     const first = head[at]!;
     let length = head[at + 1]! & LENGTH_BITS;
@@ -289,12 +300,12 @@ export class FrameReader {
     if (length === LENGTH_16) {
       length = (head[end]! << 8) | head[end + 1]!;
       end += 2;
-      if (length < LENGTH_16) return this.#fail(CLOSE.protocolError, 'a length is not as short as it can be');
+      if (length < LENGTH_16) return this.#fail(CLOSE.protocolError, 'a length is not in its shortest form');
     } else if (length === LENGTH_64) {
       if (head[end]! > 0x7f) return this.#fail(CLOSE.protocolError, 'a length is negative');
       length = readUint32(head, end) * 2 ** 32 + readUint32(head, end + 4);
       end += 8;
-      if (length < 2 ** 16) return this.#fail(CLOSE.protocolError, 'a length is not as short as it can be');
+      if (length < 2 ** 16) return this.#fail(CLOSE.protocolError, 'a length is not in its shortest form');
     }
     this.#mask = this.#isMasked ? readMask(head, end) : 0;
     this.#opcode = first & OPCODE_BITS;
@@ -347,7 +358,8 @@ export class FrameReader {
     this.#left -= to - from;
     if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
     this.#text ??= new Utf8Check();
-    return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // invalid UTF-8 fails the connection (§8.1)
+    // invalid UTF-8 fails the connection (RFC 6455 §8.1)
+    return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
   }
 
   #addPart(from: number, to: number): Buffer {
@@ -383,7 +395,8 @@ export class FrameReader {
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
     if (!this.#isCompressed) return this.#handOver(opcode, payload, isChecked);
-    const inflated = this.#inflate!(payload, this.#maxMessageBytes); // `inflate` is defined: without it, RSV1 was refused
+    // `inflate` is defined: without it, RSV1 was refused
+    const inflated = this.#inflate!(payload, this.#maxMessageBytes);
     if (!isThenable(inflated)) return this.#handInflated(opcode, inflated);
     this.#isInflating = true;
     void inflated.then((result) => {
@@ -434,12 +447,12 @@ export class FrameReader {
     return !this.#isOver;
   }
 
-  /** Parses the payload of a close frame: empty, or a code and a reason (§5.5.1, §7.4). */
+  /** Parses the payload of a close frame: empty, or a code and a reason (RFC 6455 §5.5.1, §7.4). */
   #close(payload: Buffer): boolean {
     if (payload.length === 0) return this.#finish(() => this.#sink.onClose(CLOSE.noStatus, ''));
-    if (payload.length === 1) return this.#fail(CLOSE.protocolError, 'a close frame has half a code');
+    if (payload.length === 1) return this.#fail(CLOSE.protocolError, 'a close frame has a code of one byte');
     const code = payload.readUInt16BE(0);
-    if (!isCloseCode(code)) return this.#fail(CLOSE.protocolError, 'the close code is not one that is sent');
+    if (!isCloseCode(code)) return this.#fail(CLOSE.protocolError, 'the close code must not be sent');
     const reason = payload.subarray(2);
     if (!isUtf8(reason)) return this.#fail(CLOSE.invalidData, 'the reason for closing is not UTF-8');
     const text = reason.toString('utf8');

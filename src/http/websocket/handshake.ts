@@ -1,13 +1,8 @@
 /**
  * Server side of the WebSocket opening handshake (RFC 6455 §4.2): parses a request, or refuses it.
  *
- * A request has these parts:
- *   GET /chat HTTP/1.1 · Host · Upgrade: websocket · Connection: Upgrade · Sec-WebSocket-Key · Sec-WebSocket-Version: 13
- *   [Origin] [Sec-WebSocket-Protocol] [Sec-WebSocket-Extensions]
- *
- * Refusals:
- *   400   malformed: key, version or a list
- *   426   not a handshake, or another version; the response names the supported one (§4.4)
+ * A malformed key, version or list is 400. A request without a handshake, or for another version of the
+ * protocol, is 426 with the supported version (RFC 6455 §4.4).
  *
  * The server has checked method, HTTP version, Host and body before: see {@link asksForWebSocket}.
  */
@@ -32,12 +27,12 @@ export interface Handshake {
 
 const VERSION = '13';
 const NONE: readonly string[] = Object.freeze([]);
-/** constant of the protocol (§1.3) */
+/** Constant of the protocol (RFC 6455 §1.3). */
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 /** Syntax of `Sec-WebSocket-Key`: 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Head of a request, with the names of node:http. */
+/** Head of a request, with the names of node:http's IncomingMessage. */
 interface UpgradeHead {
   readonly method?: string | undefined;
   readonly httpVersionMajor: number;
@@ -102,7 +97,7 @@ export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPExce
     return new HTTPException(400, 'A WebSocket handshake must not have a body');
   return upgradeRequired(
     'A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer',
-  ); // HTTP/1.0 has no Upgrade
+  ); // HTTP/1.0 gets this error as well, because it has no Upgrade
 }
 
 function upgradeRequired(detail: string): HTTPException {
@@ -111,7 +106,7 @@ function upgradeRequired(detail: string): HTTPException {
   });
 }
 
-/** Parses a list of tokens without duplicates (§4.1 item 10). @throws HTTPException 400 */
+/** Parses a list of tokens without duplicates (RFC 6455 §4.1 item 10). @throws HTTPException 400 */
 function readProtocols(field: string | undefined): readonly string[] {
   if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
@@ -131,7 +126,7 @@ function hasToken(list: string, token: string): boolean {
   );
 }
 
-/** The value of `Sec-WebSocket-Accept` for a key (§4.2.2 item 5.4). */
+/** The value of `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2 item 5.4). */
 export function acceptKey(key: string): string {
   return hash('sha1', key + GUID, 'base64');
 }
@@ -191,10 +186,10 @@ export class OriginGuard {
 }
 
 /*
- * Compression of messages, permessage-deflate (RFC 7692):
- *   Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits; server_max_window_bits=10, permessage-deflate
+ * Compression of messages by permessage-deflate (RFC 7692).
  *
- * Offers are tried in order. An offer with an unknown, repeated or out-of-range parameter is skipped (§7).
+ * The offers of a client are tried in order. An offer with an unknown, repeated or out-of-range parameter is
+ * skipped (RFC 7692 §7).
  */
 
 /** How messages are compressed. An option that is `undefined` has its default. */
@@ -293,11 +288,11 @@ function accept(parameters: Parameters, options: ResolvedCompressionOptions): De
       ? [`server_max_window_bits=${serverBits}`]
       : []),
     ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
-  ].join('; '); // allowed in the response only if the client has offered it (§7.1.2.2)
+  ].join('; '); // allowed in the response only if the client has offered it (RFC 7692 §7.1.2.2)
   return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
 }
 
-/** Whether a value is a window size, 8 ... 15 without a leading zero (§7.1.2). */
+/** Whether a value is a window size, 8 ... 15 without a leading zero (RFC 7692 §7.1.2). */
 function isBits(value: string | undefined): boolean {
   return value !== undefined && /^(?:[89]|1[0-5])$/.test(value);
 }
@@ -311,7 +306,9 @@ const PARAMETER = /[ \t]*;[ \t]*([^\s;,="]+)[ \t]*(?:=[ \t]*(?:([^\s;,="]+)|"((?
 const EXTENSION = /[ \t]*([^\s;,="]+)/y;
 const END = /[ \t]*(?:,|$)/y;
 
-/** Parses `1#extension` (RFC 6455 §9.1); undefined if invalid. Empty members are skipped (RFC 9110 §5.6.1). */
+/**
+ * Parses `1#extension` (RFC 6455 §9.1); undefined if invalid. Empty members are skipped (RFC 9110 §5.6.1).
+ */
 export function parseExtensions(field: string): readonly Extension[] | undefined {
   const extensions: Extension[] = [];
   let at = 0;

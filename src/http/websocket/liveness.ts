@@ -9,7 +9,7 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Beating } from '../streaming/heartbeat.ts';
 
-/** Number of timer calls within the shortest interval of a socket. */
+/** Number of checks of a socket within its shortest interval. */
 const TICKS = 8;
 
 /** Intervals of the sockets of a route. */

@@ -26,7 +26,7 @@ export class WebSocketMeter {
     const messages = metrics.counter('svc_websocket_messages_total', 'Messages of WebSockets', ['direction']);
     const bytes = metrics.counter(
       'svc_websocket_bytes_total',
-      'Bytes of WebSockets as they go over the wire',
+      'Bytes of WebSockets as sent and received, with frames',
       ['direction'],
     );
     this.messagesIn = messages.slot('in');
@@ -35,7 +35,7 @@ export class WebSocketMeter {
     this.bytesOut = bytes.slot('out');
     this.dropped = metrics.counter(
       'svc_websocket_dropped_total',
-      'Messages that WebSockets did not get for they read too slowly',
+      'Messages that were dropped because the client of a WebSocket read too slowly',
     );
     this.#closed = metrics.counter(
       'svc_websocket_closed_total',

@@ -2,9 +2,6 @@
  * Rooms: named groups of sockets that get the same messages, in this process and, over a RoomBus, in other
  * processes.
  *
- * Operations:
- *   join, leave -> members by room           broadcast -> one frame for all members here, and one message on the bus
- *
  * On the bus, 12 bytes in front of each message identify the process that sent it, so that this process does
  * not deliver it twice.
  */
@@ -65,7 +62,7 @@ export class Rooms implements RoomSender {
     return this.#members.size;
   }
 
-  /** Whether a bus connects other processes. */
+  /** Whether a bus connects this process with others. */
   get isConnected(): boolean {
     return this.#bus !== undefined;
   }

@@ -66,12 +66,12 @@ const FRAME_COST = 128;
  */
 const MOST_PENDING_BYTES = 16_777_216;
 /**
- * Sent frames stay in the list until there are this many of them, and more than waiting ones; then they are
- * removed.
+ * Sent frames are removed from the list when there are more than this many of them, and more than waiting
+ * ones.
  */
 const MOST_EMPTY = 64;
 
-/** Placeholder in the queue for a message that is being deflated. */
+/** Keeps the position of a message in the queue while the message is deflated. */
 class PendingFrame {
   /** Length of the uncompressed message. */
   readonly bytes: number;
@@ -85,7 +85,7 @@ class PendingFrame {
   }
 }
 
-/** State for waiting frames. Created on demand, because most sockets are idle. */
+/** Frames that wait for the client to read. Created on demand, because most sockets are idle. */
 class Backlog {
   /** Waiting frames, from index `first` on; undefined if none wait. */
   queue: (Buffer | PendingFrame)[] | undefined;
@@ -402,7 +402,7 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** Writes a text into the batch; a long one without a copy. */
+  /** Writes a text into the batch. A long text is added as a buffer of its own. */
   #writeText(text: string): void {
     const length = Buffer.byteLength(text);
     if (length > COPIED_TEXT_BYTES) return this.#open.add(encodeFrame(OPCODE.text, text));

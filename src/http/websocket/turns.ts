@@ -2,11 +2,11 @@
  * Limits the time that zlib takes in the event loop. Short work runs at once if the turn has budget left,
  * else in a later turn. Long work runs in threads.
  *
- * Limits:
- *   budget   bytes that all sockets of the process may inflate and deflate within one turn; behind it work waits, in order
- *   threads  two jobs at a time, so that the file system, DNS and cryptography have the other threads of the pool
- *
+ * The budget is the number of bytes that all sockets of the process may inflate and deflate within one turn.
  * Inflating 512 KiB takes one to two milliseconds; calling zlib for 128 short messages takes as long.
+ *
+ * At most two jobs run in threads at a time, so that the file system, DNS and cryptography have the other
+ * threads of the pool.
  */
 
 /** Budget of one turn, in bytes. */

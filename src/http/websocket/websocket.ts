@@ -1,15 +1,18 @@
 /**
- * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
+ * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both
+ * directions.
  *
- * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a socket:
+ * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a
+ * socket:
  *   open -> closing (our close frame is sent) -> closed
  *   open -> answering (the peer has closed; handlers reply to messages before that) -> closed, and the connection ends
  *
- * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call of
- * handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome, close code for an error).
+ * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts
+ * (interface and call of handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome,
+ * close code for an error).
  *
- * A handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up to 64 KiB; then
- * reading stops. Reading stops as well if the peer does not read what it is sent.
+ * A handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up
+ * to 64 KiB; then reading stops. Reading stops as well if the peer does not read what it is sent.
  */
 import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -106,7 +109,7 @@ export class WebSocketConnection
   #state: State = 'open';
   #end: Ending | undefined;
   #holds = 0;
-  /** Which handler is running: that of a message, or another one. */
+  /** Which handler is running: that of a message, another one, or none. */
   #running: 'nothing' | 'message' | 'other' = 'other';
   #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
@@ -126,7 +129,8 @@ export class WebSocketConnection
     this.#enter = enter;
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
     if (deflate !== undefined) this.#reader = inflatingReader(deflate, deps.maxMessageBytes, isSocket, this);
-    const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!); // negotiated, so it is defined
+    // negotiated, so it is defined
+    const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!);
     this.#sender = new FrameSender(stream, deps, this, deflater, isSocket);
   }
 
@@ -147,12 +151,11 @@ export class WebSocketConnection
       () => this.#enter(this.#deps.listener.onOpen, this),
       () => this.#proceed(),
     );
-    if (head.length > 0) this.receive(Buffer.from(head)); // a copy, because others use the chunk of the handshake
+    // a copy, because others use the chunk of the handshake
+    if (head.length > 0) this.receive(Buffer.from(head));
     if (isOver) this.onStreamEnd();
     else if (this.#holds === 0) stream.resume();
   }
-
-  // -- methods for handlers --
 
   /** Whether messages can be sent: neither side has closed, or handlers may still reply after the peer has closed. */
   get isOpen(): boolean {
@@ -247,8 +250,6 @@ export class WebSocketConnection
     if (this.#state === 'open') this.#sender.deliver(message);
   }
 
-  // -- events of the stream, the reader, the sender and the timer --
-
   /** @internal */
   receive(chunk: Buffer): void {
     this.#watch.onBytes();
@@ -334,7 +335,7 @@ export class WebSocketConnection
     });
     this.#deps.meter?.dropped.add(1);
     this.#sender.forget();
-    this.#sayClose(CLOSE.policyViolation, 'messages are not taken in time');
+    this.#sayClose(CLOSE.policyViolation, 'the client reads too slowly');
   }
 
   /** @internal */
@@ -345,7 +346,8 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // the end is handled after the inflated message
+    // the end is handled after the inflated message
+    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
 
   /** @internal */
@@ -356,21 +358,20 @@ export class WebSocketConnection
       this.#stream,
       (this.#holds & (HOLD.inbox | HOLD.inflating)) === 0,
     );
-    if (found === 'idle') this.close(CLOSE.normal, 'nothing was sent for too long');
+    if (found === 'idle') this.close(CLOSE.normal, 'no message was received within the idle timeout');
     else if (found === 'silent')
-      this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may respond only to the newest ping
+      // a peer may respond only to the newest ping
+      this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY);
     else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
       this.terminate();
     }
   }
 
-  // -- messages --
-
   #onMessage(data: string | Buffer): void {
     this.#watch.onMessage();
     this.#deps.meter?.messagesIn.add(1);
-    if (this.#state !== 'open') return; // messages after our close frame are ignored (§7.1.6)
+    if (this.#state !== 'open') return; // messages after our close frame are ignored (RFC 6455 §7.1.6)
     if (this.#running !== 'nothing' || this.#inbox?.isIterated === true) this.#keep(data);
     else this.#handle(data);
   }
@@ -483,8 +484,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Drops the reader if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory may receive a
-   * reply within flush(), and has another reader then.
+   * Drops the reader if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory may receive a reply
+   * within flush(), and has another reader then.
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -495,8 +496,6 @@ export class WebSocketConnection
     const { maxMessageBytes } = this.#deps;
     return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks: this.#sender.canReuse }, this);
   }
-
-  // -- the end of the socket --
 
   get #ending(): Ending {
     return (this.#end ??= new Ending());
@@ -516,7 +515,8 @@ export class WebSocketConnection
       inbox?.clear();
       return queueMicrotask(() => this.#answerClose()); // delayed, because a handler may be running
     }
-    this.#ending.close = { code, reason, wasClean: false }; // not clean until the peer has sent its close frame
+    // not clean until the peer has sent its close frame
+    this.#ending.close = { code, reason, wasClean: false };
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
     this.#holds &= HOLD.inflating;
@@ -529,7 +529,7 @@ export class WebSocketConnection
     }); // reads up to the close frame of the peer, but delayed, because a message may be in progress
   }
 
-  /** Responds to the close frame of the peer, with the same code and reason (§5.5.1). */
+  /** Responds to the close frame of the peer, with the same code and reason (RFC 6455 §5.5.1). */
   #answerClose(): void {
     if (this.#state === 'closed') return;
     const { code, reason } = this.#ending.close!; // code and reason of the peer
@@ -567,7 +567,7 @@ export class WebSocketConnection
     this.#rooms = undefined;
   }
 
-  /** Ends the connection, as the server must do first (§7.1.1). */
+  /** Ends the connection, as the server must do first (RFC 6455 §7.1.1). */
   #endStream(): void {
     this.#ending.stopTimer();
     const stream = this.#stream;

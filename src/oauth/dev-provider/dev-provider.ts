@@ -1,12 +1,12 @@
 /**
- * DevProvider: an OpenID provider for development and tests that accepts any user without a password.
- * Otherwise it follows the standards: code flow with PKCE S256, `iss` in responses, single-use codes,
- * id_token, user info, discovery, JWK set, logout.
+ * DevProvider: an OpenID provider for development and tests that accepts any user without a password. It
+ * refuses production. Otherwise it follows the standards: code flow with PKCE S256, `iss` in responses,
+ * single-use codes, id_token, user info, discovery, JWK set, logout.
  *
  *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo   GET|POST /logout
  *
- * It listens on 127.0.0.1 itself, is mounted on an application, or answers requests passed to `handle()`. Not
- * in production.
+ * It listens on 127.0.0.1 itself, is mounted on an application, or answers requests that are passed to
+ * `handle()`.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
@@ -68,7 +68,8 @@ export class DevProvider {
   }
 
   /**
-   * The issuer, and the prefix of each URL.
+   * Issuer, and prefix of each URL.
+   *
    * @throws SvcError `E_DEV_PROVIDER` before start() without the option `issuer`
    */
   get url(): string {
@@ -102,7 +103,8 @@ export class DevProvider {
   }
 
   /**
-   * Returns the provider for `OAuthPlugin`. `options` override its own. `svc check` reports it in production.
+   * Returns a provider for `OAuthPlugin`. `options` override those of DevProvider. `svc check` reports the
+   * provider in production.
    */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
@@ -120,10 +122,9 @@ export class DevProvider {
   }
 
   /**
-   * Serves the provider below `path` of an application, and returns it as provider() does. Browsers reach it
-   * at the origin of the application, on any port and by any name. The application calls it without a
-   * connection. `redirectUris` may be paths. Without the option `issuer` the issuer is `http://localhost` and
-   * the path.
+   * Serves the provider below `path` of an application, and returns it like provider(). Browsers reach it at
+   * the origin of the application, on any port and by any name. The application calls it within the process.
+   * `redirectUris` may be paths. Without the option `issuer`, the issuer is `http://localhost` and the path.
    *
    * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
@@ -131,7 +132,7 @@ export class DevProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
-    // the host is replaced: a browser is sent to the origin of the application
+    // browsers are sent to the origin of the application, so this host is replaced
     const here = `http://localhost${path}`;
     return markForDevelopment(
       this.provider({
@@ -144,9 +145,9 @@ export class DevProvider {
   }
 
   /**
-   * Acts as a browser, for tests: opens an authorization URL of this provider, and picks the user `sub`, or
-   * cancels. Returns the address of the application's callback. @throws Error when the provider responds with
-   * an error page
+   * Acts as a browser in tests: opens an authorization URL of this provider, and picks the user `sub`;
+   * undefined cancels the login. Returns the address of the application's callback. @throws Error when the
+   * provider responds with an error page
    */
   async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
     const body = new URLSearchParams(new URL(authorizationUrl).search);
@@ -169,7 +170,7 @@ export class DevProvider {
     return location;
   }
 
-  /** Answers a request. Needs an issuer: the option, or start(). */
+  /** Answers a request. The provider needs an issuer: the option `issuer`, or start(). */
   async handle(request: DevRequest): Promise<DevResponse> {
     const isForm =
       request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===
@@ -208,9 +209,9 @@ export class DevProvider {
   }
 
   /**
-   * Handles an authorization request. A wrong client or redirect URI gets an error page here; every other
-   * error goes to the application (RFC 6749 §4.1.1). Only a form selects a user, so that a link cannot log
-   * one in.
+   * Handles an authorization request. A wrong client or redirect URI is shown on an error page. Every other
+   * error is sent to the application (RFC 6749 §4.1.1). Only a posted form selects a user, so that a link
+   * cannot log one in.
    */
   #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
     const one = (name: string): string | undefined =>
@@ -228,7 +229,7 @@ export class DevProvider {
     if (isForm && given.has('deny')) return back({ error: 'access_denied' });
     const user = isForm ? this.#options.users.find(({ sub }) => sub === one('user')) : undefined;
     if (user !== undefined) return back({ code: this.#grant(user, redirectUri, one) });
-    // `none` always fails: this provider keeps no sessions
+    // prompt=none always fails, because this provider keeps no sessions
     if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' });
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
     const users = this.#options.users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
@@ -250,7 +251,7 @@ export class DevProvider {
   }
 
   #redirect(redirectUri: string, answer: Readonly<Record<string, string>>): DevResponse {
-    const query = new URLSearchParams({ ...answer, iss: this.url }); // the parameter `iss` of RFC 9207
+    const query = new URLSearchParams({ ...answer, iss: this.url });
     return {
       status: 303,
       headers: {
@@ -278,7 +279,7 @@ export class DevProvider {
     return code;
   }
 
-  /** Handles a token request (RFC 6749 §4.1.3, §5). */
+  /** Handles a token request (RFC 6749 §4.1.3, RFC 6749 §5). */
   async #token(form: URLSearchParams, authorization: string | undefined): Promise<DevResponse> {
     if (new Set(form.keys()).size < form.size) return tokenError('invalid_request');
     const client = this.#client(form, authorization);
@@ -291,7 +292,7 @@ export class DevProvider {
     if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs())
       return tokenError('invalid_grant');
     const verifier = form.get('code_verifier') ?? '';
-    // mark the code as used, even if the checks below fail
+    // the code counts as used even if a check below fails
     grant.accessToken = randomBytes(32).toString('base64url');
     const isProven =
       /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // PKCE, RFC 7636 §4.6
@@ -316,7 +317,10 @@ export class DevProvider {
     );
   }
 
-  /** Authenticates the client, exactly once (§2.3.1). Returns the error response, undefined on success. */
+  /**
+   * Authenticates the client by exactly one method (RFC 6749 §2.3.1). Returns the error response; undefined
+   * on success.
+   */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
     const basic = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authorization ?? '')?.[1];
     if (authorization !== undefined && form.has('client_secret')) return tokenError('invalid_request');
@@ -373,7 +377,7 @@ export class DevProvider {
   }
 }
 
-/** Returns whether a URL is in a list. A list entry that is a path belongs to the origin of the request. */
+/** Returns whether a URL is in a list. A path in the list belongs to the origin of the request. */
 function isRegistered(entries: readonly string[], url: string, origin: string | undefined): boolean {
   return entries.some((entry) =>
     entry.startsWith('/') ? origin !== undefined && url === origin + entry : url === entry,

@@ -17,7 +17,7 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-/** Key pairs, with their JWK set. */
+/** Key pairs of DevProvider. */
 export class DevKeys {
   readonly #keys: Readonly<Record<DevAlgorithm, SigningKey>>;
 
@@ -25,7 +25,7 @@ export class DevKeys {
     this.#keys = keys;
   }
 
-  /** Generates both pairs, off the event loop. */
+  /** Generates both pairs in the thread pool. */
   static async make(): Promise<DevKeys> {
     const [rsa, ec] = await Promise.all([
       generate('rsa', { modulusLength: 2_048 }),
@@ -53,7 +53,8 @@ export class DevKeys {
   }
 
   /**
-   * Returns the claims of a compact JWS that these keys have signed, else undefined. Times are not checked.
+   * Returns the claims of a compact JWS; undefined unless one of these keys has signed it. Times are not
+   * checked.
    */
   verify(token: string): Readonly<Record<string, unknown>> | undefined {
     const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];

@@ -12,32 +12,32 @@ import type { DevUser } from './protocol.ts';
 
 /** Options of a `DevProvider`. `undefined` means not given. */
 export interface DevProviderOptions {
-  /** Default: Ada Lovelace and Alan Turing. */
+  /** Users to choose from. Default: Ada Lovelace and Alan Turing. */
   readonly users?: readonly DevUser[] | undefined;
-  /** Default `dev-client`. */
+  /** Id of the client. Default `dev-client`. */
   readonly clientId?: string | undefined;
-  /** Default `dev-secret`. */
+  /** Secret of the client. Default `dev-secret`. */
   readonly clientSecret?: string | undefined;
   /**
-   * Allowed redirect URIs, compared byte for byte. A path belongs to the application that serves the
-   * provider.
+   * Allowed redirect URIs, compared byte for byte. A path belongs to the origin of the application that
+   * serves the provider.
    */
   readonly redirectUris: readonly string[];
-  /** Allowed addresses after a logout, compared byte for byte; paths as above. Default none. */
-  readonly postLogoutRedirectUris?: readonly string[] | undefined;
-  /** Name of its provider(), for applications that have several. Default `dev`. */
-  readonly name?: string | undefined;
-  /** Port that start() listens on. Default 0: a free one. */
-  readonly port?: number | undefined;
   /**
-   * Issuer URL without a trailing slash, if an application serves the provider. Default: the address of
-   * start().
+   * Allowed addresses after a logout, compared byte for byte. A path belongs to the origin of the
+   * application. Default none.
    */
+  readonly postLogoutRedirectUris?: readonly string[] | undefined;
+  /** Name of the provider that provider() returns, for applications with several. Default `dev`. */
+  readonly name?: string | undefined;
+  /** Port that start() listens on. Default 0: any free port. */
+  readonly port?: number | undefined;
+  /** Issuer: a URL without a slash at its end. Default: the address of start() or mount(). */
   readonly issuer?: string | undefined;
-  /** Default `RS256`. */
+  /** Signature algorithm of id_tokens. Default `RS256`. */
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
   /**
-   * The environment; `production` is refused. Default: the variable SVC_ENV, else `production`, as for
+   * The environment. `production` is refused. Default: the variable SVC_ENV; without it `production`, as for
    * applications.
    */
   readonly env?: Env | undefined;

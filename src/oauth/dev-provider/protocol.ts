@@ -1,11 +1,6 @@
 /**
- * Stateless part of DevProvider: responses, metadata, request checks, pages, granted logins by code or by
- * access token.
- *
- * Logout at DevProvider (OpenID Connect RP-Initiated Logout 1.0). It keeps no sessions: the endpoint asks,
- * and sends the browser back.
- *
- *   id_token_hint, client_id, post_logout_redirect_uri checked -> page with a button, unless there is a hint -> back, with state
+ * Functions of DevProvider without state: metadata, checks of requests, responses, pages, logout (OpenID
+ * Connect RP-Initiated Logout 1.0).
  */
 import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
@@ -17,7 +12,7 @@ export interface DevUser {
   readonly sub: string;
   readonly name?: string | undefined;
   readonly email?: string | undefined;
-  /** Default true. */
+  /** Whether `email` is verified. Default true. */
   readonly emailVerified?: boolean | undefined;
   readonly picture?: string | undefined;
   /** Additional claims of user info and id_token. */
@@ -34,9 +29,7 @@ export interface DevRequest {
   /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly body: string;
-  /**
-   * Origin of the request, for example `http://localhost:8000`. `redirectUris` that are paths belong to it.
-   */
+  /** Origin of the request, for example `http://localhost:8000`. Paths in `redirectUris` belong to it. */
   readonly origin?: string | undefined;
 }
 
@@ -83,8 +76,8 @@ export function metadataOf(
 }
 
 /**
- * Returns the error to send back to the application; undefined for a valid request (RFC 6749 §4.1.2.1, RFC
- * 7636 §4.4.1).
+ * Returns the error code of an authorization request, to send back to the application; undefined for a valid
+ * request (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1).
  */
 export function authorizationError(
   given: URLSearchParams,
@@ -122,7 +115,7 @@ export function claimsOf(
   };
 }
 
-/** Returns a page for an error that must not be sent to the redirect URI. */
+/** Returns a page with an error that must not be sent to the redirect URI. */
 export function badPage(problem: string, title = 'This login cannot go on'): DevResponse {
   return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
@@ -149,9 +142,11 @@ export function json(
   };
 }
 
-/* Pages of DevProvider: plain HTML without scripts and external resources. */
+/*
+ * Pages of DevProvider, without scripts and external resources.
+ */
 
-/** A user on the page. */
+/** A user on the page that lists the users. */
 interface PickableUser {
   readonly sub: string;
   readonly name: string;
@@ -167,8 +162,8 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Returns the headers of a page. `formOrigins`: origins to which its form may lead; browsers apply
- * form-action of the Content Security Policy to redirects, too.
+ * Returns the headers of a page. `formOrigins`: origins to which its form may lead. Browsers apply
+ * form-action of the Content Security Policy to redirects after the form as well.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');
@@ -183,8 +178,7 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
 }
 
 /**
- * Returns the page with the users to choose from. `parameters`: the authorization request, which the form
- * sends again.
+ * Returns the page that lists the users. `parameters`: the authorization request, which the form sends again.
  */
 export function pickerPage(
   action: string,
@@ -220,7 +214,6 @@ ${hiddenFields(parameters)}
   );
 }
 
-/** Returns the page after a logout that names no address to return to. */
 function loggedOutPage(): string {
   return page('You are logged out at the provider', '<p>You may close this page.</p>');
 }
@@ -235,7 +228,7 @@ function page(title: string, body: string): string {
   return pageOf(title, `<style>${STYLE}</style>`, body);
 }
 
-/** A login that was granted to a user, found by its code or access token. */
+/** A login that a user has chosen. It is stored by its code, and later by its access token. */
 export interface Grant {
   readonly user: DevUser;
   readonly redirectUri: string;
@@ -244,24 +237,24 @@ export interface Grant {
   readonly scopes: readonly string[];
   readonly authTime: number;
   readonly expiresMs: number;
-  /** Set when the code is exchanged. A second exchange revokes this token (RFC 6749 §4.1.2). */
+  /** Access token, once the code was exchanged. A second exchange deletes it (RFC 6749 §4.1.2). */
   accessToken: string | undefined;
 }
 
 const MAX_GRANTS = 1_000;
 
-/** Adds a grant. Beyond MAX_GRANTS, the oldest one is deleted. */
+/** Adds a grant. If there are more than MAX_GRANTS, the oldest one is deleted. */
 export function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
   grants.set(key, grant);
   const [oldest] = grants.keys();
-  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // not empty, because a grant was just added
+  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // the map has the grant that was just added
 }
 
 /** Dependencies of a logout request. */
 interface LogoutDeps {
   readonly clientId: string;
   readonly issuer: string;
-  /** Returns the claims of an id_token of this provider, or undefined. */
+  /** Returns the claims of an id_token; undefined if this provider has not signed it. */
   readonly claimsOf: (token: string) => Readonly<Record<string, unknown>> | undefined;
   readonly mayReturnTo: (url: string) => boolean;
 }
@@ -276,8 +269,8 @@ const PARAMETERS = [
 ];
 
 /**
- * Handles a logout request (§2). A mistake is shown on a page, and never sent to the address that the request
- * names.
+ * Handles a logout request (RP-Initiated Logout 1.0 §2). An invalid request is answered by a page, and never
+ * sent to the address in it.
  */
 export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: LogoutDeps): DevResponse {
   if (new Set(given.keys()).size < given.size) return refused('A parameter occurs more than once.');

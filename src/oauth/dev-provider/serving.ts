@@ -1,6 +1,6 @@
 /**
- * Two ways to serve DevProvider: on a server of its own, or by routes of an application, which calls it
- * within the process.
+ * Serves DevProvider: on a server of its own, or by routes of an application. The application calls its own
+ * DevProvider within the process.
  */
 import { HttpResponse } from '../../http/response.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -12,10 +12,7 @@ import type { DevRequest, DevResponse } from './protocol.ts';
 export type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;
-/**
- * Declaration of its routes. They are public, because users have no token yet, and its pages set their own
- * security policy.
- */
+/** Declaration of the routes. They are public, because users have no token yet. */
 const SPEC = {
   public: 'Development stand-in for an identity provider',
   mcp: false,
@@ -39,7 +36,7 @@ export async function serve(
       chunks.push(chunk);
     }
     const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
-    // node:http gives none of the headers read here as a list
+    // node:http gives lists only for headers that are not read here
     const headers = request.headers as Readonly<Record<string, string | undefined>>;
     const answer = await handle({
       method: request.method ?? '',
@@ -56,7 +53,6 @@ export async function serve(
   }
 }
 
-/** Serves the provider below a path of an application. */
 export function serveOn(router: Router, path: string, handle: Handle): void {
   router.route(`${path}/{rest:path}`, ['GET', 'POST'], SPEC, async ({ req }) => {
     const [, query = ''] = req.target.split('?', 2);
@@ -73,7 +69,7 @@ export function serveOn(router: Router, path: string, handle: Handle): void {
   });
 }
 
-/** Returns a transport that calls the provider at `issuer` within the process. */
+/** Returns a transport that answers calls to the provider at `issuer` within the process. */
 export function inProcess(issuer: string, handle: Handle): InProcess {
   return {
     async call({ method, url, headers = {}, body = '' }) {
@@ -87,12 +83,14 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
       };
     },
     close() {
-      /* nothing to close: there is no connection */
+      /*
+       * there is no connection to close
+       */
     },
   };
 }
 
-/** Returns endpoints as options. Discovery would require that the application already listens. */
+/** Returns the endpoints as options, because discovery would call the application before it listens. */
 export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
   return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
 }

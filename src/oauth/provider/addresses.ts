@@ -1,6 +1,7 @@
 /**
- * Allowed targets of provider calls: https; http only to this machine and only if allowed. An address that
- * the provider itself named must be public (server-side request forgery).
+ * Decides which addresses of a provider may be called. They must be https; http is allowed only to this
+ * machine, and only by option. An address that the provider itself has named must be public (server-side
+ * request forgery).
  */
 import { BlockList, isIP } from 'node:net';
 
@@ -41,8 +42,8 @@ for (const [network, prefix] of PRIVATE)
   privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
 
 /**
- * Whether an IP address is not public. IPv4 inside IPv6 (`::ffff:127.0.0.1`, and NAT64, RFC 6052) counts as
- * the IPv4 address. Any text that is not an address counts as private.
+ * Returns whether an IP address is not public. An IPv4 address inside an IPv6 address counts as the IPv4
+ * address (`::ffff:127.0.0.1`, and NAT64, RFC 6052). Text that is not an address counts as not public.
  */
 export function isPrivateAddress(address: string): boolean {
   const bare = address.replace(/^\[|\]$|%.*$/g, '');
@@ -63,7 +64,7 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
   if (/[\s\\]|[^\x21-\x7e]/.test(text))
     return 'has spaces, backslashes or characters that a URL has to escape';
   if (/^https?:(?!\/\/)/i.test(text)) return 'has no "//" behind its scheme';
-  if (url.username !== '' || url.password !== '') return 'has user information';
+  if (url.username !== '' || url.password !== '') return 'has a user name or a password';
   if (text.includes('#')) return 'has a fragment';
   if (url.protocol === 'https:') return undefined;
   if (url.protocol !== 'http:') return 'is not https';
@@ -71,17 +72,17 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
   if (!isLoopback(url.hostname)) return 'is not https, and leads to another machine';
   return allowsInsecure !== false
     ? undefined
-    : 'is not https: allowInsecure lets http through to the loopback interface';
+    : 'is not https: set allowInsecure to allow http to the loopback interface';
 }
 
-/** Whether a host is this machine, as `URL.hostname` writes it. */
+/** Returns whether a host is this machine. `hostname`: as in `URL.hostname`. */
 export function isLoopback(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))
   );
 }
 
-/** Whether a host is `site` or a subdomain of it. */
+/** Returns whether a host is `site` or a subdomain of it. */
 export function isWithinSite(host: string, site: string): boolean {
   return host === site || host.endsWith(`.${site}`);
 }

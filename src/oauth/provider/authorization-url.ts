@@ -10,24 +10,24 @@ export interface AuthorizationRequest {
   readonly state: string;
   /** PKCE challenge, method S256 (RFC 7636 §4.2). */
   readonly challenge: string;
-  /** Required if the provider's scopes include `openid`. */
+  /** Required if the scopes of the provider include `openid`. */
   readonly nonce: string | undefined;
-  /** Replaces the provider's scopes. `openid` stays if the provider has it. */
+  /** Scopes to request instead of the provider's own. `openid` is kept if the provider has it. */
   readonly scopes?: readonly string[] | undefined;
   /**
-   * Parameters of {@link EXTRA_PARAMETERS}; others are ignored. Parameters in the provider's own URL take
-   * precedence.
+   * Parameters of the client's request. Only those of {@link EXTRA_PARAMETERS} are used, and the provider's
+   * own URL takes precedence.
    */
   readonly extra?: Readonly<Record<string, string>> | undefined;
-  /** The application's parameters for this login; they override `authorizeParams`. */
+  /** Parameters of the application for this login. They override `authorizeParams`. */
   readonly params?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Parameters that a login passes on to the provider (OpenID Connect Core §3.1.2.1). */
+/** Parameters that a client's request may pass on to the provider (OpenID Connect Core §3.1.2.1). */
 const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
 
 /**
- * Builds the URL that starts a login. The endpoint's own query stays unchanged, and no parameter appears
+ * Builds the URL that starts a login. The query of the provider's own URL is kept, and no parameter appears
  * twice. `isServedHere`: this application serves the provider, so browsers reach it at the origin of the
  * callback.
  */
@@ -39,7 +39,7 @@ export function authorizationUrlOf(
 ): string {
   const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = options;
   if (usesOpenId && usesNonce && nonce === undefined)
-    // a bug of this package: without a nonce, a replayed id_token would not be detected
+    // this is a bug of this package; without a nonce, a replayed id_token would not be detected
     throw new TypeError('A login by OpenID Connect needs a nonce');
   const asked = (scopes ?? options.scopes).filter((scope) => scope !== 'openid');
   const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
@@ -66,11 +66,10 @@ export function authorizationUrlOf(
       ),
     ),
   });
-  // %20 instead of +, which some providers read as a plus sign
+  // spaces are %20, because some providers read + as a plus sign
   return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`;
 }
 
-/** Returns the name in a `name=value` pair of a query. */
 function nameOf(pair: string): string {
   return new URLSearchParams(pair).keys().next().value ?? '';
 }

@@ -6,11 +6,14 @@ import { createPrivateKey, randomBytes, sign } from 'node:crypto';
 import { segmentOf } from '../../crypto/jwt-json.ts';
 import type { KeyObject } from 'node:crypto';
 
-/** Private key of a client. */
+/** Private key with which a client authenticates. */
 export interface ClientKey {
-  /** PKCS #8 in PEM: RSA of 2,048 bits or more, P-256, or Ed25519. Read it from the environment or a file. */
+  /**
+   * Key as PKCS #8 in PEM: RSA of 2,048 bits or more, P-256, or Ed25519. Read it from the environment or a
+   * file.
+   */
   readonly privateKey: string;
-  /** Key id of the public key at the provider. */
+  /** Id of the public key at the provider. */
   readonly keyId?: string | undefined;
 }
 
@@ -20,7 +23,7 @@ const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 const VALID_SECONDS = 60;
 const MIN_RSA_BITS = 2_048;
 
-/** Signs assertions. The key does not appear when it is printed. */
+/** Signs assertions. Printing the object does not show the key. */
 export class ClientAssertions {
   readonly #key: KeyObject;
   readonly #algorithm: Algorithm;
@@ -32,13 +35,13 @@ export class ClientAssertions {
     this.#keyId = keyId;
   }
 
-  /** Returns a signer, or why the key cannot sign. */
+  /** Creates a signer. Returns a text if the key cannot sign. */
   static of({ privateKey, keyId }: ClientKey): ClientAssertions | string {
     let key: KeyObject;
     try {
       key = createPrivateKey(privateKey);
     } catch {
-      // without the cause, whose message may contain the key
+      // the cause is dropped, because its message may contain the key
       return 'the clientKey is not a private key in PEM';
     }
     const algorithm = algorithmOf(key);
@@ -48,8 +51,8 @@ export class ClientAssertions {
   }
 
   /**
-   * Returns the parameters of a token request. The assertion is valid for one minute and one use. `audience`:
-   * URL of the token endpoint.
+   * Returns the parameters that authenticate a token request. The assertion is valid for one minute and one
+   * use. `audience`: URL of the token endpoint.
    */
   parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
     const claims = {

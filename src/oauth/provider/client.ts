@@ -1,9 +1,9 @@
 /**
- * Client of one provider: the authorization URL, then code -> tokens -> id_token -> user info -> e-mail.
+ * Client of one provider. It builds the authorization URL, exchanges the code for tokens, verifies the
+ * id_token, and reads user info and e-mail addresses.
  *
- * Every failure is a ProviderFailure; outbound.ts limits every call. Discovery, if needed, runs in the
- * background at start-up, and again with the first login if the provider was unreachable: an application
- * starts without its provider.
+ * Every failure is a ProviderFault. An application starts without its provider: discovery runs in the
+ * background at start-up, and again with the first login if the provider was unreachable.
  */
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
@@ -38,13 +38,13 @@ interface Identification {
   readonly verifier: string;
   readonly nonce: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Form field `user` of the callback. Only used if the provider has `acceptsPostedName`. */
+  /** Form field `user` of the callback. It is only used if the provider has `acceptsPostedName`. */
   readonly postedUser?: string | undefined;
-  /** The `max_age` of the authorization request, unless `authorizeParams` of the provider set it. */
+  /** `max_age` of the authorization request. That in `authorizeParams` of the provider takes precedence. */
   readonly maxAgeSeconds?: number | undefined;
 }
 
-/** The identified user, with the provider's tokens. */
+/** Identified user, with the tokens of the provider. */
 interface Identified {
   readonly info: UserInfo;
   readonly tokens: TokenAnswer;
@@ -58,20 +58,17 @@ interface ProviderClientDeps {
   readonly log: Logger;
   /** Receives the histogram `svc_oauth_provider_seconds{provider,call}`. */
   readonly metrics?: Metrics | undefined;
-  /** For tests. Default: the system's resolver. */
+  /** Resolves host names, in tests. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
 
 /** Maximum length of the session id `sid` in an id_token. */
 const MAX_SID = 255;
 
-/** Calls one provider. */
 export class ProviderClient {
   readonly #options: ResolvedProviderOptions;
   readonly #deps: ProviderClientDeps;
-  /**
-   * Whether this application serves the provider, so that browsers reach it at the origin of the callback.
-   */
+  /** True when this application serves the provider. Browsers then reach it at the origin of the callback. */
   readonly #isServedHere: boolean;
   readonly #outbound: InProcess;
   readonly #discovery: Discovery;
@@ -94,7 +91,10 @@ export class ProviderClient {
     this.#keys = new KeySource(measured, deps.clock, jwks?.keys);
   }
 
-  /** Maximum duration of a call, in milliseconds: queue, connect, TLS, first byte, body. */
+  /**
+   * Maximum duration of a call in milliseconds: the time limit for each of queue, connect, TLS, first byte
+   * and body.
+   */
   get longestCallMs(): number {
     return 5 * this.#options.timeoutMs;
   }
@@ -117,10 +117,9 @@ export class ProviderClient {
   }
 
   /**
-   * Returns the URL that starts a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1). The
-   * endpoint's own query stays unchanged, and no parameter appears twice.
+   * Returns the URL that starts a login.
    *
-   * @throws ProviderFailure when discovery of the endpoint fails
+   * @throws ProviderFault when discovery fails
    */
   authorizationUrl(input: AuthorizationRequest): Awaitable<string> {
     const endpoints = this.#discovery.endpoints();
@@ -132,8 +131,8 @@ export class ProviderClient {
   }
 
   /**
-   * Checks by the parameter `iss` that an authorization response comes from this provider (RFC 9207 §2.4).
-   * Without a configured issuer every response passes: each provider has its own callback.
+   * Checks the parameter `iss` of an authorization response: it must name this provider (RFC 9207 §2.4).
+   * Without a configured issuer every response passes, because each provider has its own callback.
    *
    * @throws ProviderFault `issuer_mismatch`
    */
@@ -151,8 +150,8 @@ export class ProviderClient {
   }
 
   /**
-   * Exchanges the code, verifies the id_token, reads the user info. Rejects with the signal's reason when it
-   * aborts.
+   * Exchanges the code, verifies the id_token, and reads the user info. Rejects with the reason of `signal`
+   * when it aborts.
    *
    * @throws ProviderFault
    */
@@ -177,8 +176,8 @@ export class ProviderClient {
   }
 
   /**
-   * Returns the address that ends the user's session at the provider; undefined if it has none (RP-Initiated
-   * Logout 1.0 §2).
+   * Returns the address that ends the user's session at the provider; undefined if the provider has none
+   * (OpenID Connect RP-Initiated Logout 1.0 §2). `origin`: that of this application.
    */
   async logoutUrl(
     origin: string,
@@ -207,7 +206,7 @@ export class ProviderClient {
 
   /**
    * Exchanges a refresh token for new tokens (RFC 6749 §6).
-   * @throws ProviderFailure, with the provider's error code in `providerCode`
+   * @throws ProviderFault, with the provider's error code in `providerCode`
    */
   async refresh(refreshToken: string): Promise<TokenAnswer> {
     const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken });
@@ -232,8 +231,8 @@ export class ProviderClient {
   }
 
   /**
-   * Sends a token request with the authentication of the client, exactly once (RFC 6749 §2.3.1). HTTP Basic
-   * encodes both parts as form values first.
+   * Sends a token request with exactly one authentication of the client (RFC 6749 §2.3.1). HTTP Basic encodes
+   * id and secret as form values first.
    */
   #askToken(
     { token, clientAuth }: Endpoints,
@@ -281,7 +280,7 @@ export class ProviderClient {
     return verifyIdToken(idToken, rules, this.#keysOf(keys));
   }
 
-  /** Returns what every token that the provider signs must have. */
+  /** Returns the requirements for all tokens that the provider signs. */
   #tokenRules(): LogoutRules {
     const { issuer, tenants, clientId, idTokenAlgorithms, clientSecret, leewaySeconds } = this.#options;
     return {
@@ -289,7 +288,7 @@ export class ProviderClient {
       tenants,
       clientId,
       algorithms: idTokenAlgorithms,
-      // with HS256, the constructor of OAuthProvider requires a text
+      // a provider with HS256 has a text, as the constructor of OAuthProvider checks
       secret: typeof clientSecret === 'string' ? clientSecret : undefined,
       leewaySeconds,
       nowSeconds: this.#nowSeconds(),
@@ -301,7 +300,7 @@ export class ProviderClient {
   }
 
   /**
-   * Reads the user info and merges it into the claims. Both must have the same subject (OpenID Connect Core
+   * Reads the user info, and merges it into the claims. Both must have the same subject (OpenID Connect Core
    * §5.3.2).
    */
   async #read(
@@ -333,8 +332,8 @@ export class ProviderClient {
   }
 
   /**
-   * Adds the primary verified address of the e-mail endpoint. If the token may not read it (403, 404), the
-   * user stays unchanged.
+   * Sets the primary verified address from the e-mail endpoint as the user's e-mail. If there is none, or the
+   * token may not read the list (403, 404), the e-mail counts as not verified.
    */
   async #withEmail(
     user: MappedUser | undefined,
@@ -386,9 +385,9 @@ function bearer(accessToken: string): Readonly<Record<string, string>> {
   return { authorization: `Bearer ${accessToken}` };
 }
 
-/** A provider in a running application, and its client. */
+/** A provider of a running application, and its client. */
 export interface ConnectedProvider {
   readonly provider: OAuthProvider;
-  /** Replaced each time the application starts. */
+  /** It is replaced each time the application starts. */
   client: ProviderClient;
 }

@@ -1,13 +1,12 @@
 /**
- * Endpoints of a provider: options of the application first, then the provider's discovery document.
+ * Finds the endpoints of a provider: in the options of the application first, then in the provider's
+ * discovery document (OpenID Connect Discovery §3, RFC 8414 §2).
  *
- * The document is fetched on first use, by one fetch for all waiting logins. When it is an hour old, it is
- * fetched again in the background; until that succeeds, the old one is used. If the first fetch fails, the
- * next login tries again. With all endpoints given, or with `metadata`, nothing is fetched. Endpoints that a
- * provider on a public address names must be public, too (server-side request forgery).
+ * The document is fetched on first use, once for all waiting logins. If that fails, the next login tries
+ * again. When the document is an hour old, it is fetched again in the background; until that succeeds, the
+ * old one is used. Nothing is fetched if all endpoints are given, or `metadata` is.
  *
- * The discovery document of a provider (OpenID Connect Discovery §3, RFC 8414 §2) is reduced to the members a
- * client needs.
+ * Endpoints that a provider on a public address names must be public, too (server-side request forgery).
  */
 import { ProviderFault } from './failure.ts';
 import { jsonObject, withoutNulls } from './outbound.ts';
@@ -19,21 +18,21 @@ import type { ResolvedProviderOptions } from './option-types.ts';
 /** A URL of the provider for calls by the server. */
 export interface Target {
   readonly url: string;
-  /** Whether the host must be public: true for a URL that a provider on a public address named. */
+  /** True when the host must be public: a provider on a public address has named the URL. */
   readonly isGuarded: boolean;
 }
 
 /** Endpoints of a provider. */
 export interface Endpoints {
-  /** Only browsers open this page. */
+  /** Page that only browsers open. */
   readonly authorizeUrl: string;
   readonly token: Target;
   readonly userinfo: Target | undefined;
   readonly keys: Target | undefined;
-  /** Only browsers open this page. */
+  /** Page that only browsers open. */
   readonly endSessionUrl: string | undefined;
   readonly clientAuth: 'post' | 'basic' | 'private_key_jwt' | 'none';
-  /** Whether every response must have `iss` (RFC 9207 §2.4). */
+  /** True when every authorization response must have the parameter `iss` (RFC 9207 §2.4). */
   readonly sendsIssuer: boolean;
 }
 
@@ -47,7 +46,7 @@ export class Discovery {
   readonly #clock: Clock;
   #endpoints: Endpoints | undefined;
   #flight: Promise<Endpoints> | undefined;
-  /** Time of the next fetch. */
+  /** Monotonic time of the next fetch in milliseconds. */
   #refreshMs = Infinity;
 
   constructor(options: ResolvedProviderOptions, outbound: Pick<Outbound, 'call'>, clock: Clock) {
@@ -58,8 +57,9 @@ export class Discovery {
   }
 
   /**
-   * Returns the endpoints, fetched if necessary.
-   * @throws ProviderFailure as Outbound.call(), and `provider_error` for an invalid document
+   * Returns the endpoints. Fetches the document if necessary.
+   *
+   * @throws ProviderFault as Outbound.call(), and `provider_error` for an invalid document
    */
   endpoints(): Endpoints | Promise<Endpoints> {
     if (this.#endpoints !== undefined) {
@@ -73,8 +73,8 @@ export class Discovery {
   }
 
   /**
-   * Fetches the document in the background. After a failure the old document stays, and the next attempt is a
-   * minute later.
+   * Fetches the document again in the background. After a failure the old document stays in use, and the next
+   * attempt is a minute later.
    */
   #refresh(): void {
     this.#refreshMs = this.#clock.monotonicMs() + RETRY_MS;
@@ -82,7 +82,6 @@ export class Discovery {
   }
 
   async #discover(): Promise<Endpoints> {
-    // needsDiscovery() requires a discoveryUrl
     const answer = await this.#outbound.call({ method: 'GET', url: this.#options.discoveryUrl! });
     const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), this.#options);
     if (typeof metadata === 'string')
@@ -93,7 +92,7 @@ export class Discovery {
   }
 }
 
-/** Whether an endpoint is missing that the document could name. */
+/** Returns whether the document is needed to find an endpoint. */
 function needsDiscovery(options: ResolvedProviderOptions): boolean {
   const { metadata, discoveryUrl } = options;
   return metadata === undefined && discoveryUrl !== undefined && missingEndpoint(options, {}) !== undefined;
@@ -106,18 +105,21 @@ export function missingEndpoint(
 ): string | undefined {
   const has = (name: keyof typeof ENDPOINTS): boolean => (options[name] ?? named[name]) !== undefined;
   if (!has('authorizeUrl') || !has('tokenUrl'))
-    return 'the provider has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+    return 'the endpoints are missing: give an issuer, or both authorizeUrl and tokenUrl';
   if (!options.usesOpenId)
     return has('userinfoUrl')
       ? undefined
-      : 'it has neither an id_token (scope "openid") nor a userinfoUrl: nothing identifies the user';
+      : 'nothing identifies the user: give the scope "openid" for an id_token, or a userinfoUrl';
   // with HS256, the client secret is the key
   return options.idTokenAlgorithms.includes('HS256') || options.jwks !== undefined || has('jwksUrl')
     ? undefined
-    : 'the keys are neither given by jwks or jwksUrl nor named by the metadata';
+    : 'the keys of the provider are missing: give jwks, jwksUrl, or metadata with a jwks_uri';
 }
 
-/** Returns the endpoints from options. They may be private addresses, because the application named them. */
+/**
+ * Returns the endpoints that the options name. They may be private addresses, because the application has
+ * named them.
+ */
 function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
     options.metadata === undefined ? { sendsIssuer: false } : readMetadata(options.metadata, options);
@@ -145,13 +147,13 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
 
 /** Metadata of a provider. */
 interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
-  /** Client authentication at the token endpoint: the first supported of `post` and `basic`. */
+  /** Client authentication at the token endpoint, if the provider supports `post` or `basic`. */
   readonly clientAuth?: 'post' | 'basic' | undefined;
-  /** Whether every authorization response has `iss` (RFC 9207 §3). */
+  /** True when every authorization response has the parameter `iss` (RFC 9207 §3). */
   readonly sendsIssuer: boolean;
 }
 
-/** Options that a document is checked against. */
+/** Options that a document must agree with. */
 type MetadataRules = Pick<ResolvedProviderOptions, 'issuer' | 'allowInsecure' | 'requireSameSite'>;
 
 const ENDPOINTS = {
@@ -162,7 +164,10 @@ const ENDPOINTS = {
   endSessionUrl: 'end_session_endpoint',
 } as const;
 
-/** Returns the metadata, or why they are invalid. The issuer is compared byte for byte (RFC 8414 §3.3). */
+/**
+ * Returns the metadata of a document; a text if it is invalid. The issuer is compared byte for byte (RFC 8414
+ * §3.3).
+ */
 export function readMetadata(
   document: Readonly<Record<string, unknown>>,
   { issuer, allowInsecure, requireSameSite }: MetadataRules,
@@ -172,7 +177,7 @@ export function readMetadata(
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];
     if (url === undefined) continue;
-    // issueOfUrl() refuses a value that is not a string
+    // the value may be of any type: issueOfUrl() refuses all but strings
     const problem = issueOfUrl(url as string, allowInsecure);
     if (problem !== undefined) return `${member} ${problem}`;
     if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(String(issuer)).hostname))
@@ -187,8 +192,8 @@ export function readMetadata(
 }
 
 /**
- * Returns the authentication method. Without a list it is HTTP Basic (OpenID Connect Discovery §3); a list
- * without `post` and `basic` gives undefined.
+ * Returns the first of `post` and `basic` in a list of authentication methods. Without a list it is `basic`
+ * (OpenID Connect Discovery §3).
  */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';

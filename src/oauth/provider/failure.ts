@@ -1,23 +1,21 @@
-/**
- * Failures of an identity provider: a code for the client, and a reason for the log.
- */
+/** Failures of an identity provider, with a code for the client and a reason for the log. */
 
-/** Error codes that clients get, with the status 502, 504, 503 or 400. */
+/** Error codes that clients get. Their statuses are 502, 504, 503 and 400. */
 type ProviderFailureCode =
   'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
 
 const MAX_REASON_CHARACTERS = 120;
 
 /**
- * Error for a provider that refused a call, sent an invalid response, or did not respond.
+ * Error for a provider that has refused a call, sent an invalid response, or not responded.
  *
- * `reason` is for the log: fixed words such as `token_status_500`, at most 120 visible ASCII characters,
- * never a token, a code, a secret or a body.
+ * `reason` is for the log. It has fixed words such as `token_status_500`, at most 120 visible ASCII
+ * characters, and never a token, a code, a secret or a body.
  */
 export class ProviderFault extends Error {
   readonly code: ProviderFailureCode;
   readonly reason: string;
-  /** Error code of the token endpoint (RFC 6749 §5.2). */
+  /** Error code that the token endpoint has sent (RFC 6749 §5.2). */
   readonly providerCode: string | undefined;
 
   constructor(
@@ -38,7 +36,7 @@ export class ProviderFault extends Error {
 }
 
 /**
- * Makes external text safe for a log reason: replaces all but visible ASCII by `?`, and shortens it to `most`
+ * Makes foreign text safe for a reason: replaces all but visible ASCII by `?`, and cuts the text to `most`
  * characters.
  */
 export function word(text: string, most: number = 40): string {

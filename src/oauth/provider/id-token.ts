@@ -1,12 +1,13 @@
 /**
- * id_token: a compact JWS with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC 8725).
+ * Verifies an id_token: a compact JWS with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC
+ * 8725).
  *
- *   form -> header -> key -> signature -> issuer, audience, nonce, times -> at_hash -> auth_time
+ * The signature is verified first, then issuer, audience, nonce, times, `at_hash` and `auth_time` are
+ * checked. A token cannot bring its own key: `jwk`, `jku`, `x5u` and `x5c`, which some providers always send,
+ * are ignored (RFC 8725 §3.10). `crit` and fields that change the encoding are refused.
  *
- * No claim is used before the signature is verified. The token cannot bring its own key: `jwk`, `jku`, `x5u`
- * and `x5c`, which some providers always send, are ignored (RFC 8725 §3.10). `crit` and fields that change
- * the encoding are refused. Every refusal is a ProviderFailure `provider_error` whose reason names the check.
- * The client does not learn it.
+ * Every refusal is a ProviderFault `provider_error` whose reason names the check. The client does not learn
+ * the reason.
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
@@ -18,37 +19,37 @@ import { GUID, TENANT } from './option-types.ts';
 import type { KeySet, VerificationKey } from './jwks.ts';
 import type { IdTokenAlgorithm } from './options.ts';
 
-/** Values that an id_token must have. */
+/** Requirements for an id_token. */
 export interface IdTokenRules {
-  /** Issuer, compared byte for byte. `{tenantid}` in it matches the GUID of the claim `tid`. */
+  /** Issuer, compared byte for byte. `{tenantid}` in it stands for the GUID in the claim `tid`. */
   readonly issuer: string;
   readonly tenants: readonly string[] | undefined;
   readonly clientId: string;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Nonce of the login. Null for providers that omit the claim. */
+  /** Nonce of the login. Null: the provider sends none. Undefined: every token is refused. */
   readonly nonce: string | undefined | null;
-  /** The client secret, if `algorithms` is HS256. */
+  /** Client secret, which is the key of HS256. */
   readonly secret?: string | undefined;
-  /** The access token of the same response; `at_hash` must match it. */
+  /** Access token of the same response. The claim `at_hash` must match it. */
   readonly accessToken: string;
-  /** Maximum age of the login, if it was requested. */
+  /** Maximum age of the login in seconds; undefined if none was requested. */
   readonly maxAgeSeconds: number | undefined;
   readonly leewaySeconds: number;
   readonly nowSeconds: number;
 }
 
-/** Source of keys: the cached ones, and new ones if a fetch is due. */
+/** Source of keys. `again()` fetches them again for an unknown key; undefined if no fetch is due. */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
   again(): Promise<KeySet> | undefined;
-  /** Called after a wrong signature: fetches keys that may have replaced the cached ones. */
+  /** Called after a wrong signature. Fetches the keys again, because another key may have the same id now. */
   renewed?(): Promise<KeySet> | undefined;
 }
 
 /** The claims of a verified id_token. */
 export type IdTokenClaims = Readonly<Record<string, unknown>> & { readonly sub: string };
 
-/** Parameters of a signature algorithm. */
+/** Input for the verification of a signature. */
 export interface SignatureInput {
   readonly algorithm: IdTokenAlgorithm;
   readonly signed: Buffer;
@@ -63,11 +64,16 @@ interface DecodedIdToken extends SignatureInput {
 
 const MAX_CHARACTERS = 32_768;
 const MAX_SUBJECT_CHARACTERS = 255;
-/** Limit of keys tried for a token without a key id, so that a large key set cannot cost much time. */
+/**
+ * Maximum number of keys that are tried for a token without a key id, so that a large set does not cost much
+ * time.
+ */
 const MAX_TRIED = 8;
-const BASE64URL = /^[\w-]+$/;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
-/** Hashes by algorithm (RFC 7518 §3.3 to §3.5). Ed25519 hashes by itself (RFC 8037 §3.1). */
+/**
+ * Hash function of each algorithm (RFC 7518 §3.3, RFC 7518 §3.4, RFC 7518 §3.5). Ed25519 needs none for its
+ * signature (RFC 8037 §3.1).
+ */
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
   HS256: 'sha256',
   RS256: 'sha256',
@@ -87,11 +93,10 @@ const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
   ES512: 132,
   EdDSA: 64,
 };
-const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /**
  * Verifies an id_token, and returns its claims.
- * @throws ProviderFailure `provider_error`, or a failure of fetching keys
+ * @throws ProviderFault `provider_error`, or a failure of fetching keys
  */
 export async function verifyIdToken(
   token: string,
@@ -102,9 +107,9 @@ export async function verifyIdToken(
 }
 
 /**
- * Verifies form and signature of a token. `types`: allowed values of the header `typ`, which may also be
- * absent.
- * @throws as verifyIdToken()
+ * Verifies form and signature of a token. `types`: allowed values of the header `typ`, which may be absent.
+ *
+ * @throws ProviderFault as verifyIdToken()
  */
 export async function verifiedToken(
   token: string,
@@ -125,7 +130,7 @@ export async function verifiedToken(
   return decoded;
 }
 
-/** Whether a token was signed with the shared client secret (RFC 7518 §3.2). */
+/** Returns whether the client secret has signed a token by HS256 (RFC 7518 §3.2). */
 function isSignedWith(secret: string, { signed, signature }: DecodedIdToken): boolean {
   const expected = createHmac('sha256', secret).update(signed).digest();
   return signature.length === expected.length && timingSafeEqual(signature, expected);
@@ -136,7 +141,7 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   if (token.length > MAX_CHARACTERS) throw refused('too_long');
   const segments = token.split('.');
   if (segments.length !== 3) throw refused('segments');
-  const [header, payload, signature] = segments.map(bytesOf) as [Buffer, Buffer, Buffer];
+  const [header, payload, signature] = segments.map(segmentBytes) as [Buffer, Buffer, Buffer];
   const { alg, kid, typ, ...others } = objectOf(header);
   const algorithm = algorithms.find((each) => each === alg);
   if (algorithm === undefined) throw refused('alg');
@@ -152,29 +157,26 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   };
 }
 
-/**
- * Decodes base64url strictly: no padding, no other alphabet, no unused bits that are set (RFC 7515 §2, RFC
- * 4648 §3.5).
- */
-function bytesOf(segment: string): Buffer {
+/** Decodes a segment. It must be canonical base64url, and not empty (RFC 7515 §2, RFC 4648 §3.5). */
+function segmentBytes(segment: string): Buffer {
   const bytes = Buffer.from(segment, 'base64url');
-  if (!BASE64URL.test(segment) || bytes.toString('base64url') !== segment) throw refused('base64url');
+  if (segment === '' || bytes.toString('base64url') !== segment) throw refused('base64url');
   return bytes;
 }
 
 /**
- * Parses a JSON object. Refuses duplicate names at any depth (RFC 7515 §4, RFC 7519 §4), because parsers
- * differ in which one they use.
+ * Parses a JSON object. A duplicate name at any depth is refused, because parsers differ in which one they
+ * use (RFC 7515 §4, RFC 7519 §4).
  */
 function objectOf(bytes: Buffer): Record<string, unknown> {
-  const object = isUtf8(bytes) ? parseObject(utf8.decode(bytes)) : undefined;
+  const object = isUtf8(bytes) ? parseObject(bytes.toString()) : undefined;
   if (object === undefined) throw refused('json');
   return object;
 }
 
 /**
- * Returns `signed` if one of the keys has signed the token. Otherwise `other` if there is a key with its
- * `kid`, or `unknown`.
+ * Returns `signed` if one of the keys has signed the token. Otherwise returns `other` if a key has the
+ * token's `kid`, and `unknown` if none has.
  */
 async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
   const keys = chooseKeys(set, decoded.keyId, decoded.algorithm);
@@ -190,16 +192,16 @@ async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signe
 }
 
 /**
- * Whether a key may sign tokens of this issuer. A key of one tenant may only sign for that tenant; a template
- * matches all.
+ * Returns whether a key may sign tokens of this issuer. In a set for many tenants a key may name its tenant's
+ * issuer, or a template that matches all tenants.
  */
 function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
 }
 
 /**
- * Whether a key has signed a text. Runs in the thread pool. ECDSA signatures are r and s side by side (RFC
- * 7518 §3.4), not DER; neither may be zero.
+ * Returns whether a key has signed a text. The thread pool verifies it. An ECDSA signature is the numbers r
+ * and s side by side (RFC 7518 §3.4), not DER. Neither number may be zero.
  */
 export function isSignedBy(
   { algorithm, signed, signature }: SignatureInput,
@@ -227,7 +229,7 @@ export function isSignedBy(
   });
 }
 
-/** Checks the claims in the order of §3.1.3.7. */
+/** Checks the claims in the order of OpenID Connect Core §3.1.3.7. */
 function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTokenClaims {
   const { sub } = claims;
   if (!isExpectedIssuer(claims['iss'], claims['tid'], rules)) throw refused('iss');
@@ -242,8 +244,8 @@ function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTo
 }
 
 /**
- * Whether the claim `iss` is the issuer of the provider. For a template it must be the issuer of an allowed
- * tenant.
+ * Returns whether the claim `iss` is the issuer of the provider. For a template it must be the issuer of an
+ * allowed tenant.
  */
 export function isExpectedIssuer(
   iss: unknown,
@@ -255,7 +257,7 @@ export function isExpectedIssuer(
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
 }
 
-/** @throws ProviderFault unless the token is for this client */
+/** Checks that a token is for this client. @throws ProviderFault `provider_error` */
 export function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))
@@ -281,14 +283,14 @@ function checkTimes(
     throw refused('auth_time');
 }
 
-/** Whether a value is a NumericDate (RFC 7519 §2). */
+/** Returns whether a value is a NumericDate (RFC 7519 §2). */
 export function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= LATEST_SECONDS;
 }
 
 /**
- * Returns the claim `at_hash`: the left half of the hash of the access token (§3.1.3.6), by the hash of the
- * signature algorithm.
+ * Returns the claim `at_hash` of an access token: the left half of its hash (OpenID Connect Core §3.1.3.6).
+ * The hash function is that of the signature.
  */
 export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): string {
   const digest = hash(HASHES[algorithm], accessToken, 'buffer');

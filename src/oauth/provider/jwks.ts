@@ -1,8 +1,9 @@
 /**
- * Keys of a provider (RFC 7517): selects those that may verify an id_token, and fetches them.
+ * Fetches the keys of a provider (RFC 7517), and selects those that may verify an id_token.
  *
- *   cached 10 minutes; a token that fits no key causes a fetch, at most once a minute; waiting logins share one fetch
- *   if a fetch fails, the cached keys stay valid for a day, and the next fetch is a minute later
+ * The keys are cached for ten minutes. A token that fits no key causes a fetch, at most once a minute.
+ * Waiting logins share one fetch. If a fetch fails, the cached keys remain in use for a day, and the next
+ * fetch is a minute later.
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -17,16 +18,16 @@ import type { IdTokenAlgorithm } from './options.ts';
 const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
 /**
- * Milliseconds for which keys stay valid while the provider is unreachable. Limited, so that a withdrawn key
- * does not stay valid for ever.
+ * Time in milliseconds for which cached keys remain in use while the provider is unreachable. It is limited,
+ * so that a withdrawn key does not remain valid for ever.
  */
 const STALE_MS = 86_400_000;
-/** Pause in milliseconds after a failed fetch. Without it, each login would wait for the next failure. */
+/** Pause in milliseconds after a failed fetch, so that not every login waits for the next failure. */
 const RETRY_MS = 60_000;
-/** Limit of keys in a set; providers have fewer. Each is parsed once for each fetch. */
+/** Maximum number of keys that are read from a set. Providers have fewer. */
 const MAX_KEYS = 64;
 const MIN_RSA_BITS = 2_048;
-/** Limit of RSA keys: above it one verification takes milliseconds. */
+/** Maximum size of an RSA key in bits. The verification with a larger one takes milliseconds. */
 const MAX_RSA_BITS = 8_192;
 
 /** A key for verification. */
@@ -34,18 +35,18 @@ export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Issuer whose tokens the key may sign, in a set of keys for many tenants (member `issuer`). */
+  /** Issuer whose tokens the key may sign. Sets of keys for many tenants name it in the member `issuer`. */
   readonly issuer: string | undefined;
 }
 
 /** A parsed JWK set. */
 export interface KeySet {
   readonly keys: readonly VerificationKey[];
-  /** Key ids that several entries have, usable or not. */
+  /** Key ids that occur more than once in the set. */
   readonly repeated: ReadonlySet<string>;
 }
 
-/** Parses `{ keys: [ ... ] }`. Entries that cannot verify signatures are skipped (RFC 7517 §5). */
+/** Parses the keys of a JWK set. Entries that cannot verify signatures are skipped (RFC 7517 §5). */
 export function readKeySet(entries: readonly unknown[]): KeySet {
   const seen = new Set<string>();
   const repeated = new Set<string>();
@@ -61,8 +62,8 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
 }
 
 /**
- * Returns the keys for a token with this `kid` and `alg`. Without `kid`, all keys that fit. A `kid` of
- * several entries is ambiguous.
+ * Returns the keys that may have signed a token with this key id and algorithm. Without a key id these are
+ * all keys for the algorithm. A key id of several entries is ambiguous.
  */
 export function chooseKeys(
   set: KeySet,
@@ -86,7 +87,7 @@ export class KeySource {
   #failedMs = -Infinity;
   #flight: Promise<KeySet> | undefined;
 
-  /** `pinned`: fixed keys, so nothing is fetched. */
+  /** `pinned`: keys of the options, in place of fetched ones. */
   constructor(outbound: Pick<Outbound, 'call'>, clock: Clock, pinned: readonly unknown[] | undefined) {
     this.#outbound = outbound;
     this.#clock = clock;
@@ -94,9 +95,10 @@ export class KeySource {
   }
 
   /**
-   * Returns the keys, fetched if they are older than ten minutes. If the fetch fails, returns cached keys of
-   * up to a day.
-   * @throws ProviderFailure
+   * Returns the keys. Fetches them if they are older than ten minutes. If the fetch fails, returns cached
+   * keys that are at most a day old.
+   *
+   * @throws ProviderFault if there are no such keys
    */
   current(target: Target | undefined): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
@@ -112,8 +114,10 @@ export class KeySource {
   }
 
   /**
-   * Fetches keys again for a token that fits no key. Undefined within a minute of the last fetch.
-   * @throws ProviderFailure
+   * Fetches the keys again for a token that fits none of them. Returns undefined within a minute of the last
+   * such fetch.
+   *
+   * @throws ProviderFault
    */
   again(target: Target | undefined): Promise<KeySet> | undefined {
     if (this.#pinned !== undefined) return undefined;
@@ -125,8 +129,8 @@ export class KeySource {
   }
 
   /**
-   * Fetches keys again after a wrong signature: another key may have taken over the `kid`. Undefined within a
-   * minute of the last fetch.
+   * Fetches the keys again after a wrong signature, because another key may have the same id now. Returns
+   * undefined within a minute of the last fetch.
    */
   renewed(target: Target | undefined): Promise<KeySet> | undefined {
     return this.#clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again(target);
@@ -149,7 +153,9 @@ export class KeySource {
   }
 }
 
-/** Converts a JWK. Undefined if it is not for signatures, too weak, of an unknown kind, or invalid. */
+/**
+ * Converts a JWK. Returns undefined if it is invalid, not for signatures, of an unknown kind, or too weak.
+ */
 function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | undefined {
   if (jwk['use'] !== undefined && jwk['use'] !== 'sig') return undefined;
   if (jwk['key_ops'] !== undefined && !(Array.isArray(jwk['key_ops']) && jwk['key_ops'].includes('verify')))
@@ -193,8 +199,8 @@ function kindOf(
 }
 
 /**
- * Returns the public key of a JWK. Ignores private members, in case a set leaks them. Throws for a point off
- * the curve.
+ * Returns the public key of a JWK; undefined if it is invalid, for example a point off the curve. Private
+ * members, which a set may leak, are ignored.
  */
 function publicKey(
   jwk: Readonly<Record<string, unknown>>,

@@ -1,10 +1,9 @@
 /**
- * Logout tokens of a provider (OpenID Connect Back-Channel Logout 1.0 §2.4, §2.6).
+ * Verifies logout tokens of a provider (OpenID Connect Back-Channel Logout 1.0 §2.4 and §2.6).
  *
- *   form, signature as an id_token -> iss, aud -> iat, exp -> events -> sub or sid -> no nonce
- *
- * A token with a nonce is refused, so that an id_token cannot be used as a logout token. A token without the
- * logout event is refused, too.
+ * Form and signature are verified like those of an id_token. Then issuer, audience, times and the logout
+ * event are checked, and that the token names a user or a session. A token with a nonce is refused, so that
+ * an id_token cannot be used as a logout token.
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault } from './failure.ts';
@@ -13,26 +12,29 @@ import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
 /** Claims of a logout token. */
 export interface LogoutClaims {
-  /** User id at the provider; undefined: every user of the session. */
+  /** Id of the user at the provider. Undefined: every user of the session. */
   readonly subject: string | undefined;
-  /** Session id at the provider; undefined: every session of the user. */
+  /** Id of the session at the provider. Undefined: every session of the user. */
   readonly providerSid: string | undefined;
   readonly jti: string;
-  /** Remaining lifetime in milliseconds, during which the token must not be accepted again. */
+  /**
+   * Remaining lifetime of the token in milliseconds. Its id must be remembered that long, so that the token
+   * counts once.
+   */
   readonly validMs: number;
 }
 
-/** Values that a logout token must have. */
+/** Requirements for a logout token. */
 export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
-/** Maximum age and lifetime in seconds: an older logout token has lost its meaning. */
+/** Maximum age of a logout token, and maximum lifetime, in seconds. */
 const MAX_AGE_SECONDS = 86_400;
 const MAX_CHARACTERS = 255;
 
 /**
  * Verifies a logout token, and returns its claims.
- * @throws ProviderFailure `provider_error`, or a failure of fetching keys
+ * @throws ProviderFault `provider_error`, or a failure of fetching keys
  */
 export async function verifyLogoutToken(
   token: string,

@@ -1,17 +1,15 @@
-/**
- * Types of a provider's options, as given and with defaults, and constants of the protocol with a provider.
- */
+/** Types of a provider's options, and constants of the protocol with a provider. */
 import type { ClientAssertions, ClientKey } from './client-assertion.ts';
 import type { MappedUser } from './user-info.ts';
 
 /**
- * Signature algorithms accepted for id_tokens; never `none` (RFC 8725 §3.1). `HS256` uses the client secret,
- * and must be the only one.
+ * Signature algorithms of id_tokens; never `none` (RFC 8725 §3.1). `HS256` is keyed by the client secret, and
+ * must be the only one in a list.
  */
 export type IdTokenAlgorithm =
   'HS256' | 'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
 
-/** Creates a client secret. The argument is the time in seconds since the epoch. */
+/** Function that creates a client secret. The argument is the time in seconds since the epoch. */
 export type ClientSecretMaker = (nowSeconds: number) => string;
 
 /** Options of {@link OAuthProvider}. `undefined` means not given. */
@@ -20,14 +18,14 @@ export interface OAuthProviderOptions {
   readonly name: string;
   readonly clientId: string;
   /**
-   * The client secret, from the environment. Required unless `clientAuth` is `none`. A function makes one for
-   * each call, as Sign in with Apple needs.
+   * Client secret, from the environment. Required unless `clientAuth` is `none` or `private_key_jwt`. A
+   * function makes one for each call, as Sign in with Apple needs.
    */
   readonly clientSecret?: string | ClientSecretMaker | undefined;
   /**
    * Client authentication at the token endpoint: in the form, by HTTP Basic, by a signed assertion (RFC
-   * 7523), or `none` (a public client, PKCE only). Default: the method of the provider's metadata, `post`
-   * before `basic`; without metadata `post`.
+   * 7523), or `none` for a public client with PKCE only. Default: the first of `post` and `basic` that the
+   * provider's metadata list; without metadata `post`.
    */
   readonly clientAuth?: 'post' | 'basic' | 'private_key_jwt' | 'none' | undefined;
   /** The key for `clientAuth: 'private_key_jwt'`, instead of a clientSecret. */
@@ -35,16 +33,16 @@ export interface OAuthProviderOptions {
   /** The provider's issuer, compared byte for byte. `{tenantid}` in it matches any GUID (see `tenants`). */
   readonly issuer?: string | undefined;
   /**
-   * Discovery document. Default: `issuer` + `/.well-known/openid-configuration`. Read if an endpoint below is
-   * missing.
+   * URL of the discovery document. It is read if an endpoint below is missing. Default: `issuer` +
+   * `/.well-known/openid-configuration`.
    */
   readonly discoveryUrl?: string | undefined;
   /**
-   * The content of the discovery document (OpenID Connect Discovery §3, RFC 8414 §2): nothing is fetched at
-   * start-up.
+   * Content of the discovery document (OpenID Connect Discovery §3, RFC 8414 §2). With it nothing is fetched
+   * at start-up.
    */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** Endpoints. Each overrides the discovery document. */
+  /** Endpoints of the provider. Each takes precedence over the discovery document. */
   readonly authorizeUrl?: string | undefined;
   readonly tokenUrl?: string | undefined;
   readonly userinfoUrl?: string | undefined;
@@ -53,11 +51,14 @@ export interface OAuthProviderOptions {
   readonly endSessionUrl?: string | undefined;
   /** Endpoint with the user's e-mail addresses in GitHub's form, `[{ email, primary, verified }]`. */
   readonly emailsUrl?: string | undefined;
-  /** The provider's keys, `{ keys: [ ... ] }` (RFC 7517 §5): nothing is fetched to verify an id_token. */
+  /**
+   * Keys of the provider, `{ keys: [ ... ] }` (RFC 7517 §5). With them nothing is fetched to verify an
+   * id_token.
+   */
   readonly jwks?: { readonly keys: readonly unknown[] } | undefined;
   /**
-   * Requested scopes. Default `['openid', 'email', 'profile']` with an issuer or discovery, else none.
-   * `openid` adds nonce and id_token.
+   * Scopes to request. `openid` makes the login use a nonce and an id_token. Default `['openid', 'email',
+   * 'profile']` with an issuer or discovery URL; otherwise none.
    */
   readonly scopes?: readonly string[] | undefined;
   /** Accepted signature algorithms of id_tokens. Default `['RS256']`. */
@@ -68,54 +69,52 @@ export interface OAuthProviderOptions {
   readonly tokenTypes?: readonly string[] | undefined;
   /** Format of token responses. Default `json`; `form` is for providers older than RFC 6749. */
   readonly tokenAnswer?: 'json' | 'form' | undefined;
-  /** Accepts the text "true" for `email_verified`. Default false. */
+  /** Accepts the text "true" for the claim `email_verified`. Default false. */
   readonly acceptsTextVerified?: boolean | undefined;
   /**
-   * Accepts a name from the form field `user`, which Sign in with Apple posts only with a user's first login,
-   * if no other source has a name. The browser sends it, so users can choose any name. Default false.
+   * Accepts a name from the form field `user` if nothing else names the user. Sign in with Apple posts it,
+   * only with a user's first login. The browser sends it, so users can choose any name. Default false.
    */
   readonly acceptsPostedName?: boolean | undefined;
-  /** Maps the provider's data to a user. Default: the standard claims. */
+  /** Maps the data of the provider to a user. Default: by the standard claims. */
   readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
   /**
-   * Added to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in whole seconds,
-   * is enforced: the id_token needs an `auth_time` that is not older.
+   * Parameters that are added to every authorization URL, for example `{ access_type: 'online' }`. `max_age`,
+   * in whole seconds, is enforced: the id_token needs an `auth_time` that is not older.
    */
   readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
   /**
-   * Whether the id_token has the login's nonce. `false` for providers that omit it: then only the code
-   * distinguishes a stolen id_token from a new one. Default true.
+   * True when id_tokens contain the nonce of the login. `false` is for providers that omit it: a stolen
+   * id_token cannot be distinguished from a new one then. Default true.
    */
   readonly usesNonce?: boolean | undefined;
   /**
-   * Whether PKCE binds the login to its code (RFC 7636). `false` for providers that refuse it. Default true.
+   * True when PKCE binds the login to its code (RFC 7636). `false` is for providers that refuse PKCE. Default
+   * true.
    */
   readonly usesPkce?: boolean | undefined;
-  /** Name of the parameter `client_id` at this provider. Default `client_id`. */
+  /** Name of the parameter `client_id` at a provider that calls it otherwise. Default `client_id`. */
   readonly clientIdName?: string | undefined;
-  /** Requires discovered endpoints to be at the issuer's host or below it. Default false. */
+  /** True when discovered endpoints must be at the issuer's host or below it. Default false. */
   readonly requireSameSite?: boolean | undefined;
-  /**
-   * PEM file of the authorities for the provider's certificate. It replaces the default authorities of
-   * Node.js.
-   */
+  /** PEM file with the certificate authorities of the provider. They replace those of Node.js. */
   readonly caFile?: string | undefined;
   /**
-   * `true` allows `http://` to the loopback interface. A list of hosts allows these as well, for example
-   * `['keycloak']` in a network of containers. In production only the loopback interface is allowed.
-   * Default false.
+   * `true` allows `http://` to the loopback interface. A list of hosts allows `http://` to them as well, for
+   * example `['keycloak']` in a network of containers. Production allows only the loopback interface. Default
+   * false.
    */
   readonly allowInsecure?: boolean | readonly string[] | undefined;
   /**
-   * Time limit in milliseconds for each of connect, TLS, first byte and whole body, 100 ... 60_000.
-   * Default 10_000.
+   * Time limit in milliseconds, 100 ... 60_000, for each stage of a call: connect, TLS, first byte, whole
+   * body. Default 10_000.
    */
   readonly timeoutMs?: number | undefined;
-  /** Tolerated clock difference for id_tokens, 0 ... 300. Default 60. */
+  /** Tolerated difference of the clocks for id_tokens in seconds, 0 ... 300. Default 60. */
   readonly leewaySeconds?: number | undefined;
 }
 
-/** Options that have a default. */
+/** Names of options with a default. */
 type Defaulted =
   | 'scopes'
   | 'idTokenAlgorithms'
@@ -140,13 +139,13 @@ export type ResolvedProviderOptions = {
 } & {
   readonly assertions: ClientAssertions | undefined;
   readonly usesOpenId: boolean;
-  /** Maximum age of the authentication: `max_age` of `authorizeParams`. */
+  /** Maximum age of the user's authentication in seconds: `max_age` of `authorizeParams`. */
   readonly maxAgeSeconds: number | undefined;
   /** Content of `caFile`. */
   readonly ca: string | undefined;
 };
 
-/** Parameters of an authorization URL that only the client sets. */
+/** Parameters of an authorization URL that only the plugin sets. */
 export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
   'response_type',
   'response_mode',
@@ -162,7 +161,7 @@ export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
   'request',
   'request_uri',
 ]);
-/** Placeholder for a tenant's id in an issuer. */
+/** Placeholder for the id of a tenant in an issuer. */
 export const TENANT = '{tenantid}';
 export const GUID: RegExp = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
 

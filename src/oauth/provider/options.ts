@@ -43,7 +43,7 @@ const ID_TOKEN_ALGORITHMS: readonly string[] = [
   'ES512',
   'EdDSA',
 ] satisfies readonly IdTokenAlgorithm[];
-/** Pattern of a host without port, as in `URL.hostname`. */
+/** Pattern of a host in the form of `URL.hostname`. */
 const HOST = /^(?:[a-z\d_-]+(?:\.[a-z\d_-]+)*|\[[\da-f:]+\])$/;
 
 let settings: (provider: OAuthProvider) => ResolvedProviderOptions;
@@ -74,7 +74,7 @@ export class OAuthProvider {
   }
 }
 
-/** All options of a provider, with its client secret: only for client.ts. */
+/** Returns all options of a provider. They contain the client secret: only client.ts may use them. */
 export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
   return settings(provider);
 }
@@ -82,23 +82,24 @@ export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
 /** Transport that answers calls to a provider within this process. */
 export type InProcess = Pick<Outbound, 'call' | 'close'>;
 
-/** Development providers, with the in-process transport of those that the application serves itself. */
+/** Development providers. The value is the transport of a provider that the application serves itself. */
 const forDevelopment = new WeakMap<OAuthProvider, InProcess | undefined>();
 
-/** Marks a provider as unfit for production. Only oauth/dev-provider/dev-provider.ts calls this. */
+/** Marks a provider as one for development. Only dev-provider.ts calls this function. */
 export function markForDevelopment(provider: OAuthProvider, inProcess?: InProcess): OAuthProvider {
   forDevelopment.set(provider, inProcess);
   return provider;
 }
 
 /**
- * Returns the in-process transport of a provider that the application serves itself; undefined for others.
+ * Returns the transport within the process for a provider that the application serves itself; undefined for
+ * other providers.
  */
 export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
   return forDevelopment.get(provider);
 }
 
-/** Returns why a provider must not be used in production; undefined if it may. Needs no discovery. */
+/** Returns why a provider must not be used in production; undefined if it may. */
 export function issueInProduction(provider: OAuthProvider): string | undefined {
   if (forDevelopment.has(provider)) return 'is DevProvider, which accepts any user without a password';
   const { allowInsecure, issuer, ...urls } = settingsOf(provider);
@@ -106,7 +107,7 @@ export function issueInProduction(provider: OAuthProvider): string | undefined {
     (url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname),
   );
   return allowInsecure !== false && isElsewhere
-    ? 'is on another machine, and has allowInsecure: what it names may lead to this machine without TLS'
+    ? 'is on another machine, and has allowInsecure: the addresses that it names may lead to this machine without TLS'
     : undefined;
 }
 
@@ -117,7 +118,7 @@ const ALLOW_INSECURE: OptionKind<boolean | readonly string[]> = {
     typeof value === 'boolean' || (isTextList(value) && value.every((host) => HOST.test(host))),
 };
 
-/** Returns the deviations of a provider from the standard that weaken logins, for `svc check`. */
+/** Returns how a provider deviates from the standard in ways that weaken logins, for `svc check`. */
 export function weaknessesOf(provider: OAuthProvider): string[] {
   const { usesNonce, usesPkce, usesOpenId, idTokenAlgorithms, clientIdName } = settingsOf(provider);
   return [
@@ -126,7 +127,7 @@ export function weaknessesOf(provider: OAuthProvider): string[] {
       : []),
     ...(usesPkce ? [] : ['has no PKCE: a code that was stolen can be used with the client secret']),
     ...(idTokenAlgorithms.includes('HS256')
-      ? ['signs id_tokens with the client secret: a copy of it logs in as any user']
+      ? ['signs id_tokens with the client secret: a copy of it is enough to log in as any user']
       : []),
     ...(clientIdName === 'client_id' ? [] : [`calls client_id "${clientIdName}", which is not OAuth 2.0`]),
   ];
@@ -235,7 +236,7 @@ function issuerOf(discoveryUrl: string | undefined): string | undefined {
 function certificates(name: string, file: string): string {
   try {
     const pem = readFileSync(file, 'utf8');
-    // throws if the file has no certificate, which TLS would ignore until every call fails
+    // this throws if the file has no certificate, which TLS would ignore until every call fails
     new X509Certificate(pem);
     return pem;
   } catch (error) {

@@ -1,14 +1,12 @@
 /**
- * Calls to a provider, limited in number, time, size and targets.
+ * Calls a provider, with limits for number, time, size and targets.
  *
- *   queue -> connect (and DNS) -> TLS -> first byte -> whole body      10 s for each; then the socket is destroyed
- *
- * Redirects are not followed, proxies not used, encodings not decoded: a compressed response is refused. TLS
- * is always verified, whatever the environment says. Nothing blocks the event loop, and only a running call
+ * A call passes these stages: queue, connect (with DNS), TLS, first byte, whole body. Each may take 10
+ * seconds by default; then the socket is destroyed. Redirects are not followed, proxies are not used, and a
+ * compressed response is refused. TLS is always verified, whatever the environment says. Only a running call
  * keeps the process alive.
  *
- * Calls are measured by one histogram, and JSON responses are read strictly: status 200, a JSON media type,
- * valid UTF-8, the expected form.
+ * JSON responses are read strictly: status 200, a JSON media type, valid UTF-8.
  */
 import { lookup as systemLookup } from 'node:dns';
 import https from 'node:https';
@@ -24,7 +22,9 @@ import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 
-/** Maximum size of a response. Responses are not decoded, so this is the size that a parser sees. */
+/**
+ * Maximum size of a response in bytes. Responses are not compressed, so this is the size that a parser sees.
+ */
 const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
@@ -35,7 +35,7 @@ export interface OutboundCall {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: string | undefined;
-  /** Whether connections to private addresses are refused. */
+  /** True when connections to private addresses are refused. */
   readonly isGuarded?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -46,7 +46,7 @@ export interface OutboundAnswer {
   /** Lower-case media type without parameters; empty if absent. */
   readonly mediaType: string;
   readonly body: Buffer;
-  /** Whether the response came from a private address. */
+  /** True when the response came from a private address. */
   readonly isPrivate: boolean;
 }
 
@@ -56,13 +56,13 @@ export type Resolve = (
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
-/** Settings of the client that sends requests to identity providers. */
+/** Dependencies of {@link Outbound}. */
 interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
-  /** PEM with the only trusted authorities. Default: those of Node.js. */
+  /** Trusted certificate authorities in PEM. Default: those of Node.js. */
   readonly ca?: string | undefined;
-  /** For tests. Default: the system's resolver. */
+  /** Resolves host names, in tests. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
 
@@ -81,9 +81,9 @@ export class Outbound {
 
   constructor(deps: OutboundDeps) {
     this.#deps = deps;
-    // Each call has its own connection: the peer may close a kept one while a code is being sent, and a code
-    // cannot be sent twice.
-    // TLS sessions are resumed. The agent's settings override NODE_TLS_REJECT_UNAUTHORIZED.
+    // Each call has its own connection: the provider may close an idle one while a code is sent, and a code
+    // cannot be sent twice. TLS sessions are resumed. The settings of the agent take precedence over
+    // NODE_TLS_REJECT_UNAUTHORIZED.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
       tls: new https.Agent({
@@ -101,7 +101,7 @@ export class Outbound {
   }
 
   /**
-   * Sends a request and reads the response. Rejects with the signal's reason when it aborts.
+   * Sends a request, and reads the whole response. Rejects with the reason of `signal` when it aborts.
    *
    * @throws ProviderFault `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or
    * closed)
@@ -126,7 +126,7 @@ export class Outbound {
     this.#agents.tls.destroy();
   }
 
-  /** Waits until the call may run, and counts it as running. Undefined if it may run at once. */
+  /** Waits until a call may run, and counts it as running. Returns undefined if it may run at once. */
   #turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -171,7 +171,7 @@ export class Outbound {
       isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 &&
       isPrivateAddress(url.hostname)
     ) {
-      // check here: lookupOf() is not called for an IP address
+      // an IP address is checked here, because lookupOf() is not called for it
       return Promise.reject(new ProviderFault('provider_error', 'private_address'));
     }
     return new Promise((resolve, reject) => {
@@ -193,7 +193,7 @@ export class Outbound {
   }
 }
 
-/** One request and its progress through the stages. */
+/** One request, from stage to stage. */
 class Exchange {
   readonly #request: ClientRequest;
   readonly #isTls: boolean;
@@ -235,7 +235,7 @@ class Exchange {
 
   readonly #onAbort = (): void => this.#fail(this.#signals.find((signal) => signal.aborted)!.reason);
 
-  /** Starts the next stage, with its own time limit. */
+  /** Starts a stage with its own time limit. */
   #enter(stage: string): void {
     this.#timer?.[Symbol.dispose]();
     this.#stage = stage;
@@ -275,10 +275,7 @@ class Exchange {
     });
   }
 
-  /**
-   * Handles an error of the request. A ProviderFault of the look-up is kept; any other error becomes a
-   * ProviderFault.
-   */
+  /** Fails with an error of the request. It becomes a ProviderFault, unless the look-up has thrown one. */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
       error instanceof ProviderFault
@@ -289,7 +286,7 @@ class Exchange {
     );
   }
 
-  /** Fails with a reason, and destroys the socket. Only the first call has an effect. */
+  /** Rejects the call with a reason, and destroys the socket. Only the first call has an effect. */
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;
@@ -308,8 +305,8 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
 }
 
 /**
- * Returns the DNS look-up of a connection. It checks the same addresses to which the socket connects, so that
- * a later change of the DNS has no effect.
+ * Returns the DNS look-up of a connection. It checks the addresses that the socket connects to, so that a
+ * later change of the DNS has no effect.
  */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
@@ -325,7 +322,7 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   };
 }
 
-/** The histogram of each application, because a metric can be declared only once. */
+/** Histograms by application, because a metric can be declared only once. */
 const histograms = new WeakMap<Metrics, Histogram>();
 
 /** Returns the histogram of an application. */
@@ -347,8 +344,9 @@ const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Parses the JSON value of a response. `what` starts the reason of a failure.
- * @throws ProviderFailure `provider_error`
+ * Parses the JSON value of a response. `what`: the call, as the start of the reason of a failure.
+ *
+ * @throws ProviderFault `provider_error`
  */
 export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
@@ -358,28 +356,28 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
     text = utf8.decode(answer.body);
     JSON.parse(text);
   } catch {
-    // without the cause, whose message contains the text
+    // the cause is dropped, because its message contains the text
     throw new ProviderFault('provider_error', `${what}_not_json`);
   }
   const value = parseValue(text);
-  // a member appears twice, and readers differ in which one they use
+  // a member occurs twice, and parsers differ in which one they use
   if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`);
   return value;
 }
 
-/** Parses a JSON object. @throws ProviderFailure `provider_error` */
+/** Parses the JSON object of a response. @throws ProviderFault `provider_error` */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
   if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);
   return value;
 }
 
-/** Whether a media type is `application/json`, or has the suffix `+json` (RFC 6839 §3.1). */
+/** Returns whether a media type is `application/json` or has the suffix `+json` (RFC 6839 §3.1). */
 export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
 }
 
-/** Removes members that are null. Some providers write every member they know, with null for no value. */
+/** Returns the members that are not null. Some providers write null for members without a value. */
 export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }

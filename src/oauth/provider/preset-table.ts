@@ -1,5 +1,5 @@
 /**
- * Addresses and peculiarities of known identity providers, as data. Tested against recorded responses, not
+ * Addresses and peculiarities of known identity providers. They are tested against recorded responses, not
  * against the services.
  */
 import { textOr } from './user-info.ts';
@@ -11,20 +11,20 @@ export type Preset = Omit<OAuthProviderOptions, 'name' | 'clientId' | 'clientSec
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Returns a member of an object, else undefined. */
+/** Returns a member of an object; undefined for other values. */
 function inside(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Raw)[name] : undefined;
 }
 
 /**
- * Returns an id as text, from a number or a string. Ids never change, whereas another user may take over a
- * login name.
+ * Returns an id as text, from a number or a string. An id never changes, whereas a login name may go to
+ * another user.
  */
 function idOf(value: unknown): string | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
 }
 
-/** A name of {@link PRESETS}. */
+/** Name of a provider in {@link PRESETS}. */
 export type PresetName =
   | 'apple'
   | 'discord'
@@ -40,7 +40,9 @@ export type PresetName =
 
 /** Providers with fixed addresses. */
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
-  /** E-mail addresses have their own endpoint; errors have status 200; no id_token. */
+  /**
+   * GitHub has an endpoint for e-mail addresses, sends errors with the status 200, and issues no id_token.
+   */
   github: {
     issuer: 'https://github.com/login/oauth', // GitHub's `iss` in authorization responses (RFC 9207)
     authorizeUrl: 'https://github.com/login/oauth/authorize',
@@ -51,13 +53,13 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
     mapUser: (raw): MappedUser => ({
       subject: Number.isSafeInteger(raw['id']) ? idOf(raw['id']) : undefined,
-      // the public address, not verified by GitHub; the e-mail endpoint replaces it
+      // GitHub does not verify the public address; that of the e-mail endpoint replaces it
       email: textOr(raw['email'], null),
       name: textOr(raw['name'], textOr(raw['login'], null)),
       picture: textOr(raw['avatar_url'], null),
     }),
   },
-  /** `access_type=online`: no refresh token. */
+  /** `access_type=online` asks Google for no refresh token. */
   google: {
     issuer: 'https://accounts.google.com',
     authorizeUrl: 'https://accounts.google.com/o/oauth2/v2/auth',
@@ -69,8 +71,8 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     authorizeParams: { access_type: 'online' },
   },
   /**
-   * Responds with a form; `email_verified` is text; the browser sends the name with a user's first login
-   * only.
+   * Apple responds with a form, and writes `email_verified` as text. The browser sends the name, only with a
+   * user's first login.
    */
   apple: {
     issuer: 'https://appleid.apple.com',
@@ -88,7 +90,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     scopes: ['openid', 'email', 'profile'],
     clientAuth: 'post',
   },
-  /** No OpenID Connect; `verified` refers to the e-mail; the picture is a hash. */
+  /** Discord has no OpenID Connect. `verified` refers to the e-mail. The picture is a hash. */
   discord: {
     authorizeUrl: 'https://discord.com/oauth2/authorize',
     tokenUrl: 'https://discord.com/api/oauth2/token',
@@ -109,7 +111,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       };
     },
   },
-  /** No OpenID Connect for servers; does not say whether the e-mail is verified; the picture is nested. */
+  /** Facebook has no OpenID Connect for servers, and does not say whether the e-mail is verified. */
   facebook: {
     authorizeUrl: 'https://www.facebook.com/v23.0/dialog/oauth',
     tokenUrl: 'https://graph.facebook.com/v23.0/oauth/access_token',
@@ -124,7 +126,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       picture: textOr(inside(inside(raw['picture'], 'data'), 'url'), null),
     }),
   },
-  /** No nonce, and no PKCE for clients with a secret; `email_verified` may be text. */
+  /** LinkedIn supports neither nonce nor PKCE for clients with a secret. `email_verified` may be text. */
   linkedin: {
     issuer: 'https://www.linkedin.com/oauth',
     authorizeUrl: 'https://www.linkedin.com/oauth/v2/authorization',
@@ -137,7 +139,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     usesPkce: false,
     acceptsTextVerified: true,
   },
-  /** No OpenID Connect; the user is in `data`; the e-mail needs the scope `users.email` and is confirmed. */
+  /** X has no OpenID Connect. It needs the scope `users.email` for the e-mail, which is verified. */
   x: {
     authorizeUrl: 'https://x.com/i/oauth2/authorize',
     tokenUrl: 'https://api.x.com/2/oauth2/token',
@@ -164,7 +166,10 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     scopes: ['openid', 'profile', 'email'],
     clientAuth: 'post',
   },
-  /** Claims only on request; the name is `preferred_username`; scopes are a list. */
+  /**
+   * Twitch sends further claims only if they are requested, the name as `preferred_username`, and scopes as a
+   * list.
+   */
   twitch: {
     issuer: 'https://id.twitch.tv/oauth2',
     authorizeUrl: 'https://id.twitch.tv/oauth2/authorize',
@@ -185,7 +190,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       picture: textOr(raw['picture'], null),
     }),
   },
-  /** No OpenID Connect; Spotify does not verify the e-mail. */
+  /** Spotify has no OpenID Connect, and does not verify the e-mail. */
   spotify: {
     authorizeUrl: 'https://accounts.spotify.com/authorize',
     tokenUrl: 'https://accounts.spotify.com/api/token',

@@ -1,6 +1,6 @@
 /**
- * Functions that create providers: one for each entry of preset-table.ts, and one for each product with
- * installations at own addresses.
+ * Functions that create providers. There is one for each entry of preset-table.ts, and one for each product
+ * that companies install or rent at their own address.
  */
 import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -23,11 +23,12 @@ export {
 export type { ClientKey } from './client-assertion.ts';
 export { type MappedUser, type UserInfo } from './user-info.ts';
 
-/** Options that override a preset's own. */
+/** Options of a preset. Each replaces the preset's own value. */
 export type PresetOptions = Omit<Partial<OAuthProviderOptions>, 'clientId' | 'clientSecret'>;
 
 /**
- * Creates a provider from client id, client secret and options that override the preset's own.
+ * Creates a provider from client id, client secret and options, which replace the preset's own values.
+ *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
 export type ProviderPreset = (
@@ -43,7 +44,7 @@ function made(
   clientSecret: string | ClientSecretMaker,
   options: PresetOptions = {},
 ): OAuthProvider {
-  // an option that is undefined counts as not given
+  // an option that is undefined does not replace the preset's value
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   return new OAuthProvider({ name, ...preset, ...given, clientId, clientSecret });
 }
@@ -53,33 +54,37 @@ function presetOf(name: PresetName): ProviderPreset {
 }
 
 /**
- * GitHub, as `github`. Subject: the numeric id as text, because login names can change owners. E-mail: the
- * primary address if GitHub has verified it. Server installations: give `issuer`, `authorizeUrl`, `tokenUrl`,
- * `userinfoUrl`, `emailsUrl`.
+ * GitHub, named `github`. The subject is the numeric id as text, because login names can change owners. The
+ * e-mail is the primary address if GitHub has verified it. A GitHub server of your own needs the options
+ * `issuer`, `authorizeUrl`, `tokenUrl`, `userinfoUrl`, `emailsUrl`.
  */
 export const githubProvider: ProviderPreset = presetOf('github');
-/** Google, as `google`. Subject: `sub`. Only the keys are fetched besides the login itself. */
+/**
+ * Google, named `google`. The subject is the claim `sub`. Match accounts by e-mail only if `emailVerified` is
+ * true.
+ */
 export const googleProvider: ProviderPreset = presetOf('google');
-/** GitLab, as `gitlab`. For your own installation give `issuer`. */
+/** GitLab, named `gitlab`. A GitLab server of your own needs the option `issuer`. */
 export const gitlabProvider: ProviderPreset = presetOf('gitlab');
-/** Discord, as `discord`. `emailVerified` as Discord says. */
+/** Discord, named `discord`. Discord says whether the e-mail is verified. */
 export const discordProvider: ProviderPreset = presetOf('discord');
-/** Facebook, as `facebook`. E-mails are never verified, and users may have none. */
+/** Facebook, named `facebook`. E-mails count as not verified, and users may have none. */
 export const facebookProvider: ProviderPreset = presetOf('facebook');
-/** LinkedIn, as `linkedin`. It supports neither nonce nor PKCE, which is a finding. */
+/** LinkedIn, named `linkedin`. It supports neither nonce nor PKCE, which `svc check` reports. */
 export const linkedinProvider: ProviderPreset = presetOf('linkedin');
-/** X, formerly Twitter, as `x`. Without the scope `users.email` there is no e-mail. */
+/** X, formerly Twitter, named `x`. There is no e-mail without the scope `users.email`. */
 export const xProvider: ProviderPreset = presetOf('x');
-/** Slack, as `slack` (Sign in with Slack). */
+/** Sign in with Slack, named `slack`. */
 export const slackProvider: ProviderPreset = presetOf('slack');
-/** Twitch, as `twitch`. */
+/** Twitch, named `twitch`. */
 export const twitchProvider: ProviderPreset = presetOf('twitch');
-/** Spotify, as `spotify`. E-mails are never verified. */
+/** Spotify, named `spotify`. E-mails count as not verified. */
 export const spotifyProvider: ProviderPreset = presetOf('spotify');
 
 /**
- * Any OpenID Connect provider, by its issuer; the endpoints are discovered. `options.name` is its name, by
+ * Any OpenID Connect provider, by its issuer. The endpoints are discovered. Its name is `options.name`, by
  * default `oidc`.
+ *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
 export function oidcProvider(
@@ -92,7 +97,8 @@ export function oidcProvider(
 }
 
 /**
- * Auth0, as `auth0`. `domain`: `tenant.eu.auth0.com`, or your own domain. The issuer ends in a slash.
+ * Auth0, named `auth0`. `domain`: `tenant.eu.auth0.com`, or a domain of your own.
+ *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
 export function auth0Provider(
@@ -105,7 +111,8 @@ export function auth0Provider(
 }
 
 /**
- * Keycloak, as `keycloak`. `baseUrl`: `https://id.example`; for old versions with `/auth`.
+ * Keycloak, named `keycloak`. `baseUrl`: `https://id.example`; before Keycloak 17 with `/auth` at its end.
+ *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
 export function keycloakProvider(
@@ -120,8 +127,9 @@ export function keycloakProvider(
 }
 
 /**
- * Okta, as `okta`. `server`: id of the authorization server, by default `default`; empty for the
- * organization's own.
+ * Okta, named `okta`. `server`: id of the authorization server, by default `default`. An empty text is the
+ * server of the organization.
+ *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
 export function oktaProvider(
@@ -141,8 +149,9 @@ export function oktaProvider(
 }
 
 /**
- * Amazon Cognito, as `cognito`. `poolId`: `eu-central-1_AbCdEfGhI`, which starts with the region.
- * `email_verified` is text.
+ * Amazon Cognito, named `cognito`. `poolId`: id of the user pool, such as `eu-central-1_AbCdEfGhI`, which
+ * starts with its region.
+ *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
 export function cognitoProvider(
@@ -161,16 +170,18 @@ export function cognitoProvider(
   return made('cognito', { issuer, acceptsTextVerified: true }, clientId, clientSecret, options);
 }
 
-/** Account types: work and school, personal, or both. */
+/** Values of `tenant` for several tenants: all accounts, accounts of work and school, personal accounts. */
 const AUDIENCES: ReadonlySet<string> = new Set(['common', 'organizations', 'consumers']);
-/** Tenant of all personal accounts. */
+/** Tenant id of all personal accounts. */
 const PERSONAL = '9188040d-6c67-4c5b-b112-36a304b66dad';
 
 /**
- * Microsoft Entra, as `microsoft`. `tenant`: the GUID of one tenant; or `organizations`, `consumers` or
- * `common` for many, which `tenants` may restrict. Subject: `sub`, which is specific to this client;
- * `raw.tid` and `raw.oid` identify the user elsewhere. An e-mail is verified only if the claim `xms_edov`
- * says so: an administrator of any tenant can write any address.
+ * Microsoft Entra, named `microsoft`. `tenant`: the GUID of one tenant; or `organizations`, `consumers` or
+ * `common` for many, which the option `tenants` may restrict.
+ *
+ * The subject is the claim `sub`, which is another one for each client; `raw.tid` and `raw.oid` identify the
+ * user at all clients. An e-mail counts as verified only by the claim `xms_edov`, because an administrator of
+ * any tenant can write any address.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -200,7 +211,7 @@ export function microsoftProvider(
   return made('microsoft', preset, clientId, clientSecret, options);
 }
 
-/** The picture needs an access token, so it is omitted. */
+/** Maps the claims of Microsoft Entra. The picture is left out, because reading it needs an access token. */
 function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
   const verified = raw['xms_edov'];
   return {
@@ -211,7 +222,7 @@ function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
   };
 }
 
-/** Key of Sign in with Apple. */
+/** Key for Sign in with Apple. */
 export interface AppleKey {
   readonly teamId: string;
   readonly keyId: string;
@@ -219,13 +230,14 @@ export interface AppleKey {
   readonly privateKey: string;
 }
 
-/** Lifetime of a client secret for Apple. Each call makes a new one. */
+/** Lifetime in seconds of a client secret for Apple. Each call makes a new one. */
 const APPLE_SECRET_SECONDS = 300;
 
 /**
- * Sign in with Apple, as `apple`. Each call makes its client secret from the key, so no secret has to be
- * renewed. `clientId`: the Services ID. The name comes only with a user's first login: store it in `onUser`,
- * and do not match users by it.
+ * Sign in with Apple, named `apple`. Each call makes its client secret from the key, so no secret has to be
+ * renewed. `clientId`: the Services ID.
+ *
+ * The name comes only with a user's first login: store it in `onUser`, and do not match users by it.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -253,7 +265,9 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   try {
     key = createPrivateKey(privateKey);
   } catch {
-    /* without the cause, whose message may contain the key */
+    /*
+     * the cause is dropped, because its message may contain the key
+     */
   }
   if (key?.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
     throw new SvcError('E_OAUTH_PROVIDER', [

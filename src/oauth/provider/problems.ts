@@ -1,6 +1,4 @@
-/**
- * Checks of a provider's options. The first problem is reported.
- */
+/** Checks the options of a provider. The first problem is reported. */
 import { issueOfUrl } from './addresses.ts';
 import { missingEndpoint, readMetadata } from './discovery.ts';
 import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
@@ -16,7 +14,7 @@ export function issueOf(given: ResolvedProviderOptions): string | undefined {
   return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given) ?? issueOfEndpoints(given);
 }
 
-/** Returns the problem of the client's authentication: each method requires other options. */
+/** Checks that the options fit the client's way to authenticate. */
 function issueOfClient({
   clientAuth,
   clientSecret,
@@ -30,7 +28,9 @@ function issueOfClient({
   return undefined;
 }
 
-/** Whether there is a secret. A secret that a function creates is checked later. */
+/**
+ * Returns whether a secret is given. A function may return an invalid one, which is noticed only at its call.
+ */
 function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
   return typeof secret === 'function' || isVisible(secret ?? '');
 }
@@ -57,7 +57,7 @@ function issueOfIssuer(given: ResolvedProviderOptions): string | undefined {
   if (problem !== undefined) return `the issuer ${problem}`;
   if (issuer.includes('?')) return 'the issuer has a query'; // an issuer must not have a query (RFC 8414 §2)
   return given.tenants !== undefined && !issuer.includes(TENANT)
-    ? `it has tenants, and an issuer without ${TENANT}`
+    ? `the option tenants is set, but the issuer does not contain ${TENANT}`
     : undefined;
 }
 

@@ -8,7 +8,7 @@ import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 import type { OutboundAnswer } from './outbound.ts';
 
-/** Tokens from the provider. They are secrets: never logged, never sent on. */
+/** Tokens of the provider. They are secrets, which must not be logged or sent on. */
 export interface TokenAnswer {
   readonly accessToken: string;
   readonly refreshToken?: string;
@@ -20,8 +20,10 @@ export interface TokenAnswer {
 const MAX_TOKEN_CHARACTERS = 16_384;
 
 /**
- * Parses the response. An error is recognized with any status: GitHub sends it with 200.
- * @throws ProviderFailure `provider_error`
+ * Parses a token response. A response with `error` is refused with any status, because GitHub sends errors
+ * with the status 200.
+ *
+ * @throws ProviderFault `provider_error`
  */
 export function readTokenAnswer(
   answer: OutboundAnswer,
@@ -47,7 +49,7 @@ export function readTokenAnswer(
     scope,
     id_token: idToken,
   } = members;
-  // Visible ASCII only (RFC 6750 §2.1): the token goes into a header.
+  // an access token is visible ASCII (RFC 6750 §2.1), because it is sent in a header
   if (
     typeof accessToken !== 'string' ||
     accessToken.length > MAX_TOKEN_CHARACTERS ||
@@ -59,7 +61,7 @@ export function readTokenAnswer(
   if (idToken !== undefined && typeof idToken !== 'string')
     throw new ProviderFault('provider_error', 'token_id_token');
   const expiresInSeconds =
-    // should be a number (§5.1), but some providers send text
+    // RFC 6749 §5.1 says a number, but some providers send text
     typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires;
   return {
     accessToken,
@@ -72,7 +74,7 @@ export function readTokenAnswer(
   };
 }
 
-/** Returns scopes as text (§3.3). Twitch sends a list. */
+/** Returns scopes as text with spaces (RFC 6749 §3.3). Twitch sends a list. */
 function scopeOf(scope: unknown): string {
   return Array.isArray(scope) && scope.every((each) => typeof each === 'string')
     ? scope.join(' ')
@@ -80,8 +82,8 @@ function scopeOf(scope: unknown): string {
 }
 
 /**
- * Returns the JSON object of a successful response. An error response (§5.2) throws, with its code for the
- * log.
+ * Returns the JSON object of a successful response. An error response (RFC 6749 §5.2) throws, with its code
+ * for the log.
  */
 function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
@@ -90,7 +92,9 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
     const value: unknown = JSON.parse(answer.body.toString());
     error = isRecord(value) ? value['error'] : undefined;
   } catch {
-    /* without JSON, only the status is logged */
+    /*
+     * without JSON, the reason has only the status
+     */
   }
   const providerCode = typeof error === 'string' ? error : undefined;
   throw new ProviderFault(
@@ -110,7 +114,7 @@ function formOf(answer: OutboundAnswer): Record<string, unknown> {
   return members;
 }
 
-/** Encodes text as `application/x-www-form-urlencoded`, which RFC 6749 §2.3.1 requires within HTTP Basic. */
+/** Encodes text as a form value, which RFC 6749 §2.3.1 requires for HTTP Basic. */
 export function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1);
 }

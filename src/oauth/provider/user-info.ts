@@ -1,27 +1,28 @@
-/**
- * The user of a provider, in the same form for all providers.
- */
+/** Converts the data of providers to users of one form. */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { ProviderFault } from './failure.ts';
 
-/** Identity that `onUser(provider, info)` gets. */
+/** Identity of a user at a provider, for `onUser(provider, info)`. */
 export interface UserInfo {
   /**
-   * User id at this provider, 1 ... 255 characters. It never changes, and means nothing at another provider.
+   * Id of the user at this provider, 1 ... 255 characters. It never changes, and means nothing at another
+   * provider.
    */
   readonly subject: string;
   readonly email: string | null;
-  /** Whether the provider verified `email`. Never match accounts by an e-mail for which this is false. */
+  /**
+   * True when the provider has verified `email`. Never match accounts by an e-mail for which this is false.
+   */
   readonly emailVerified: boolean;
   readonly name: string | null;
-  /** Address of a picture. It is neither fetched nor checked. */
+  /** Address of a picture. The plugin neither fetches nor checks it. */
   readonly picture: string | null;
-  /** Claims of the verified id_token, overridden by the members of the user info. */
+  /** Claims of the verified id_token. Members of the user info replace claims of the same name. */
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
-/** Result of `mapUser(raw)`. Absent members become null, `emailVerified` false. */
+/** Result of `mapUser(raw)`. Absent members become null, and `emailVerified` false. */
 export interface MappedUser {
   readonly subject: string | undefined;
   readonly email?: string | null | undefined;
@@ -35,8 +36,8 @@ const MAX_POSTED_CHARACTERS = 4_096;
 const MAX_POSTED_NAME_CHARACTERS = 255;
 
 /**
- * Maps the standard claims (OpenID Connect Core §5.1). `email_verified` must be `true`; `acceptsText` allows
- * the text "true".
+ * Maps the standard claims (OpenID Connect Core §5.1). The claim `email_verified` must be `true`; with
+ * `acceptsText` the text "true" counts as well.
  */
 export function standardUser(
   raw: Readonly<Record<string, unknown>>,
@@ -52,8 +53,8 @@ export function standardUser(
 }
 
 /**
- * Merges claims and user info. `email` and `email_verified` are taken from the same source, so that one
- * source cannot verify the other's address.
+ * Merges claims and user info. `email` and `email_verified` come from the same source, so that one source
+ * cannot verify the address of the other.
  */
 export function joinClaims(
   claims: Readonly<Record<string, unknown>>,
@@ -68,8 +69,9 @@ export function joinClaims(
 }
 
 /**
- * Checks a mapped user member by member.
- * @throws ProviderFailure `provider_error` without a usable subject
+ * Checks each member of a mapped user.
+ *
+ * @throws ProviderFault `provider_error` without a valid subject
  */
 export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<string, unknown>>): UserInfo {
   const subject: unknown = mapped?.subject;
@@ -93,9 +95,9 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
 }
 
 /**
- * Returns the name in the form field `user`; null for anything else. Sign in with Apple makes browsers post
- * it with a first login, as `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`. The name is
- * unverified. The e-mail is ignored, because the id_token has one.
+ * Returns the name in the form field `user`; null if it has none. Browsers post it with a user's first login
+ * by Sign in with Apple, as `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`. The name is
+ * not verified. The e-mail is ignored, because the id_token has one.
  */
 export function postedName(text: string | undefined): string | null {
   const name =

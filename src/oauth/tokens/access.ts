@@ -1,16 +1,15 @@
 /**
- * Creates access tokens, and checks the results of the application's hooks. The checks happen before anything
- * is stored or rotated, so that a mistake in a hook ends no login.
+ * Creates access tokens, and checks the results of the application's hooks. A result is checked before
+ * anything is stored or rotated, so that a mistake in a hook ends no login.
  *
- * With the option `enforceValidAfter`, ValidAfterGate refuses access tokens issued before a `revokeAll()`
- * (ASVS 7.4.1). The time of each subject is cached for a few seconds.
+ * With the option `enforceValidAfter`, ValidAfterGate refuses access tokens that were issued before a
+ * `revokeAll()` (OWASP ASVS 7.4.1). The time of the revocation is cached for a few seconds.
  */
 import { ACCESS_TOKEN_TYPE } from '../../auth/auth.ts';
 import { createToken } from '../../crypto/jwt.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { OAuthError } from '../errors.ts';
 import { isScopes } from '../plugin-options.ts';
-import { LruIndex } from '../../cache/lru.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Secrets } from '../../crypto/keys.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -20,7 +19,7 @@ import type { Awaitable } from '../../http/contracts.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { TokenStore } from './store.ts';
 
-/** A user, as in the tokens. */
+/** Content of an access token that comes from the application. */
 export interface TokenUser {
   readonly sub: string;
   readonly scopes: readonly string[];
@@ -36,11 +35,14 @@ interface AccessTokensDeps {
 }
 
 const MAX_SUB = 255;
-/** Browsers keep at most 4,096 bytes of a cookie, without its name and attributes. */
+/**
+ * Maximum length of an access token in a cookie, in characters. Browsers keep 4,096 bytes of a cookie, with
+ * its name.
+ */
 const MAX_COOKIE_TOKEN = 4_000;
 /** Default `maxLength` of BearerAuth(), in characters. */
 const USUAL_TOKEN = 8_192;
-/** A text as long as the id of a login, to compute the length of a token. */
+/** Placeholder with the length of a login's id, to compute the length of a token. */
 const ANY_ID = 'x'.repeat(22);
 
 /** Issues access tokens. */
@@ -53,9 +55,9 @@ export class AccessTokens {
   }
 
   /**
-   * Returns an access token of a login, whose id is the claim `sid`. If the login has a key, the token is
-   * bound to it (RFC 9449 §6.1). `issuedAt`, in microseconds, must be earlier than the time at which the
-   * login was last read as valid.
+   * Returns an access token of a login, whose id becomes the claim `sid`. If the login has a key, the token
+   * is bound to it (RFC 9449 §6.1). `issuedAt`: time in microseconds since the epoch. It must be earlier than
+   * the time at which the login was last read as valid.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
@@ -73,7 +75,10 @@ export class AccessTokens {
     });
   }
 
-  /** Checks the result of `onUser` for a user who may log in. @throws SvcError `E_OAUTH_USER` */
+  /**
+   * Checks a result of `onUser` that does not refuse the login, and returns the user. @throws SvcError
+   * `E_OAUTH_USER`
+   */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
       sub,
@@ -90,7 +95,7 @@ export class AccessTokens {
     return { sub, scopes, claims };
   }
 
-  /** Wraps `onRefresh` so that its results are checked. */
+  /** Returns a function that calls `onRefresh` and checks its result. */
   checked<T>(
     onRefresh: ((login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>) | undefined,
   ): ((login: T) => Promise<RefreshVerdict>) | undefined {
@@ -122,7 +127,7 @@ export class AccessTokens {
     if (options.mode === 'cookie' && length > MAX_COOKIE_TOKEN)
       throw new SvcError('E_OAUTH_USER', [
         hook,
-        `the claims make a token of ${length} characters, and a cookie holds ${MAX_COOKIE_TOKEN}`,
+        `the claims make a token of ${length} characters, but a cookie holds only ${MAX_COOKIE_TOKEN}`,
       ]);
     if (length <= USUAL_TOKEN || this.#hasWarned) return;
     this.#hasWarned = true;
@@ -135,8 +140,8 @@ export class AccessTokens {
 }
 
 /**
- * Calls a hook. A 4xx exception refuses this refresh, but does not end the login; its message is not sent to
- * the client.
+ * Calls `onRefresh`. An exception with a 4xx status refuses this refresh, but does not end the login. Its
+ * message is not sent to the client.
  */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,
@@ -153,35 +158,37 @@ async function answerOf<T>(
 
 const TTL_MS = 5_000;
 const MAX_SUBJECTS = 10_000;
-/** Largest difference between the clocks of two processes on one machine, in microseconds: 5 ms each. */
+/** Largest difference between the clocks of two processes on one machine, in microseconds. */
 const DRIFT = 10_000;
 
-/** Claim with the issue time in microseconds; `iat` has whole seconds. */
+/** Claim with the issue time in microseconds; the claim `iat` has only whole seconds. */
 const EXACT_TIME = 'iat_us';
 
 /**
- * Returns by how many microseconds a token must be later than a revocation to be valid. Contains `clockSkew`.
+ * Returns by how many microseconds a token must be later than a revocation to be valid. Both times may come
+ * from different clocks.
  */
 export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
 }
 
+/** Last revocation of a subject. */
+interface Revocation {
+  /** Time of the revocation in microseconds since the epoch; 0 for none. */
+  readonly moment: number;
+  /** Monotonic time in milliseconds until which the entry is used. */
+  readonly deadlineMs: number;
+}
+
 /**
- * Checks whether access tokens are newer than the last revocation of their subject. Reads the store at most
+ * Refuses access tokens that are older than the last revocation of their subject. Reads the store at most
  * every five seconds for each subject.
  */
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
-  readonly #index = new LruIndex(MAX_SUBJECTS);
-  /**
-   * Cached by slot of the index: the time of the revocation in microseconds, and the expiry of the cache
-   * entry in milliseconds.
-   */
-  readonly #moments: number[] = [0];
-  readonly #deadlines: number[] = [0];
-
-  /** Result of {@link marginOf}, in microseconds. */
+  /** Last revocations by subject, the one that was read first at the front. */
+  readonly #revocations = new Map<string, Revocation>();
   readonly #margin: number;
 
   /** `clockSkew`: maximum difference between the clocks of several hosts, in microseconds. */
@@ -192,34 +199,29 @@ export class ValidAfterGate {
   }
 
   /**
-   * Whether a token is still valid. Tokens of this plugin are compared to the microsecond. Tokens with `iat`
-   * only, such as the application's own, are refused for the whole second of a revocation.
+   * Returns whether a token is later than the last revocation. Tokens of this plugin are compared to the
+   * microsecond. Other tokens have only whole seconds, and are refused for the whole second of a revocation.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
     const made = this.#madeAt(claims);
-    const slot = this.#index.find(sub);
-    if (slot !== 0 && this.#deadlines[slot]! > this.#clock.monotonicMs()) {
-      this.#index.use(slot);
-      return made > this.#moments[slot]!;
-    }
-    return this.#store.validAfter(sub).then((moment) => {
-      this.remember(sub, moment);
-      return made > this.#moments[this.#index.find(sub)]!;
-    });
+    const known = this.#revocations.get(sub);
+    if (known !== undefined && known.deadlineMs > this.#clock.monotonicMs()) return made > known.moment;
+    return this.#store.validAfter(sub).then((moment) => made > this.remember(sub, moment));
   }
 
-  /** Records the time of a revocation in the cache. */
-  remember(sub: string, moment: number): void {
-    const known = this.#index.find(sub);
-    const slot =
-      known !== 0 ? known : this.#index.isFull ? this.#index.replaceOldest(sub) : this.#index.add(sub);
-    // keep the later time: an older look-up may finish last
-    this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!);
-    this.#deadlines[slot] = this.#clock.monotonicMs() + TTL_MS;
+  /** Caches the time of a revocation. Returns the latest time that is known. */
+  remember(sub: string, given: number): number {
+    // an older look-up may finish after a newer one
+    const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
+    this.#revocations.delete(sub);
+    this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + TTL_MS });
+    const [oldest] = this.#revocations.keys();
+    if (this.#revocations.size > MAX_SUBJECTS) this.#revocations.delete(oldest!);
+    return moment;
   }
 
-  /** Returns the earliest possible issue time of a token, in microseconds. */
+  /** Returns the earliest possible issue time of a token, in microseconds since the epoch. */
   #madeAt(claims: Claims): number {
     const exact = (claims as Readonly<Record<string, unknown>>)[EXACT_TIME];
     const { iat } = claims;

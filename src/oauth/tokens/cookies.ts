@@ -1,7 +1,7 @@
 /**
- * Cookie mode: tokens in cookies that scripts cannot read. Browsers send the access token also when a link of
- * another site is followed (SameSite=Lax), and the refresh token only with requests of our own pages
- * (SameSite=Strict).
+ * Cookie mode: tokens in cookies that scripts cannot read. Browsers send the access token also when the user
+ * follows a link from another site (SameSite=Lax). They send the refresh token only with requests of pages of
+ * this site (SameSite=Strict).
  */
 import { hostCookie } from '../../http/cookies.ts';
 import type { Env } from '../../base/config.ts';
@@ -13,7 +13,6 @@ const ACCESS = 'svc_access';
 const REFRESH = 'svc_refresh';
 const SAME_SITE = { [ACCESS]: 'lax', [REFRESH]: 'strict' } as const;
 
-/** Content of the cookies. */
 interface IssuedTokens {
   readonly accessToken: string;
   readonly refreshToken: string;
@@ -46,7 +45,7 @@ export class TokenCookies {
     );
   }
 
-  /** Deletes both cookies. Their attributes must equal those of the original cookies. */
+  /** Deletes both cookies, with the attributes that they were set with. */
   clear(req: HttpRequest, response: HttpResponse): void {
     for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }

@@ -1,19 +1,19 @@
 /**
- * DPoP (RFC 9449): proof that the sender of a token holds the key that the token is bound to. Option `dpop`
+ * DPoP (RFC 9449): a proof that the sender of a token holds the key that the token is bound to. Option `dpop`
  * of the plugin.
  *
  *   DPoP: { typ: 'dpop+jwt', alg, jwk } . { jti, htm, htu, iat, ath } . signature by the private key of jwk
  *
- * A login is bound from its start if it names the key (`dpop_jkt`, §10), since the callback, a redirect,
- * cannot have a proof. Other logins are bound by the first refresh with a proof, in the statement that
- * rotates the token. From then on only that key refreshes the login. Its access tokens have `cnf: { jkt }`
- * (§6.1), and need the scheme `DPoP` with a proof of that key. A proof may name its key only by `jwk`, with
- * ES256, EdDSA or RS256 (§11.6).
+ * The callback is a redirect, and cannot have a proof. So a login is bound from its start only if it names
+ * the key (`dpop_jkt`, RFC 9449 §10). Other logins are bound by the first refresh with a proof, in the
+ * statement that rotates the token. From then on only that key refreshes the login.
  *
- * Server nonces for DPoP proofs (RFC 9449 §8). They show that a proof is new, whatever the client's clock
- * says.
+ * Access tokens of a bound login have the claim `cnf: { jkt }` (RFC 9449 §6.1). They need the scheme `DPoP`
+ * with a proof of that key. A proof may name its key only by `jwk`, and must be signed by ES256, EdDSA or
+ * RS256 (RFC 9449 §11.6).
  *
- *   nonce = window of five minutes "." HMAC(key, window)        nothing is stored; a nonce is valid in its window and the next
+ * Nonces of the server (RFC 9449 §8) show that a proof is new, whatever the client's clock says. A nonce is a
+ * window of five minutes and its HMAC, so nothing is stored. It is valid in its window and in the next one.
  */
 import { hash, createHmac, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -32,7 +32,7 @@ import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 import type { Keyring } from '../../crypto/keys.ts';
 
-/** The check that a proof failed. */
+/** Check that a proof has failed. */
 type ProofIssue =
   | 'absent'
   | 'malformed'
@@ -50,9 +50,9 @@ type ProofIssue =
   | 'other_key'
   | 'replayed';
 
-/** Values that a proof must have, besides those of its request. */
+/** Requirements for a proof, besides those of its request. */
 interface Expected {
-  /** Access token whose hash must be the claim `ath`. Only given where an access token is used. */
+  /** Access token of the request, whose hash must be the claim `ath`. Undefined at the token endpoint. */
   readonly accessToken?: string | undefined;
   /** Thumbprint of the expected key. */
   readonly thumbprint?: string | undefined;
@@ -65,16 +65,16 @@ interface Opened extends SignatureInput {
 
 const ALGORITHMS = ['ES256', 'EdDSA', 'RS256'] as const;
 const ALGS = `algs="${ALGORITHMS.join(' ')}"`;
-/** Maximum length of a proof. An RSA key of 8,192 bits and its signature take 3,000. */
+/** Maximum length of a proof in characters. A proof with an RSA key of 8,192 bits has 3,000. */
 const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
 /**
- * Milliseconds for which a used proof is remembered: it may be dated 60 seconds ahead, and is valid for
- * another 60.
+ * Time in milliseconds for which a used proof is remembered. A proof may be dated 60 seconds ahead, and is
+ * valid for 60 seconds after its date.
  */
 const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1_000 + 1_000;
-/** Pattern of a compact JWS. It refuses the commas of repeated headers. */
+/** Pattern of a compact JWS. Repeated header fields are joined by commas, so they do not match. */
 const COMPACT = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
@@ -82,9 +82,9 @@ const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
 /** Dependencies of {@link DPoP}. */
 interface DPoPDeps {
-  /** Every refresh needs a proof. */
+  /** True when every refresh needs a proof. */
   readonly isRequired: boolean;
-  /** Every proof needs a nonce of this server. */
+  /** True when every proof needs a nonce of this server. */
   readonly requiresNonce: boolean;
   readonly nonces: DpopNonces;
   readonly used: SingleUse;
@@ -96,23 +96,25 @@ interface DPoPDeps {
 export class DPoP {
   readonly #deps: DPoPDeps;
   /**
-   * Results by request: several dependencies may check the same request, whose proof can be used only once.
+   * Results by request, because several dependencies may check a request, and its proof can be used only
+   * once.
    */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
-  /** Requests with a refused proof, with the error for the challenge. */
+  /** Errors for the challenge, by request with a refused proof. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
   constructor(deps: DPoPDeps) {
     this.#deps = deps;
   }
 
-  /** Returns the nonce for the client's next proof (§8.2). */
+  /** Returns the nonce for the client's next proof (RFC 9449 §8.2). */
   get nonce(): string {
     return this.#deps.nonces.current();
   }
 
   /**
-   * Returns the thumbprint of the key that a refresh request proves; null without a proof.
+   * Returns the thumbprint of the key that the proof of a request proves; null without a proof.
+   *
    * @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce`
    */
   async keyOf(req: HttpRequest, loginId: string): Promise<string | null> {
@@ -126,14 +128,14 @@ export class DPoP {
     });
   }
 
-  /** Returns the access token of `Authorization: DPoP ...` (§7.1). */
+  /** Returns the access token of `Authorization: DPoP ...` (RFC 9449 §7.1). */
   tokenOf(req: HttpRequest): string | undefined {
     return CREDENTIALS.exec(req.headers['authorization'] ?? '')?.[1];
   }
 
   /**
-   * Returns the challenge of a protected route (§7.1). Its error belongs to the scheme that was used; an
-   * invalid proof has an error of its own.
+   * Returns the challenge of a protected route (RFC 9449 §7.1). It contains the error only if the request has
+   * used the scheme `DPoP`. A refused proof has error codes of its own.
    */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
@@ -141,7 +143,8 @@ export class DPoP {
   }
 
   /**
-   * Whether an access token is accepted: a bound token with a proof of its key, an unbound token as `Bearer`.
+   * Returns whether an access token is accepted. A bound token needs a proof of its key. An unbound token
+   * must be sent as `Bearer`.
    */
   accepts(claims: Claims, asking: HttpRequest): Promise<boolean> {
     const req = carrierOf(asking);
@@ -166,7 +169,7 @@ export class DPoP {
     return false;
   }
 
-  /** Checks the proof of a request (§4.3). All other checks come before the proof is marked as used. */
+  /** Checks the proof of a request (RFC 9449 §4.3). The proof is marked as used after all other checks. */
   async #prove(req: HttpRequest, expected: Expected): Promise<{ readonly thumbprint: string } | ProofIssue> {
     const text = req.headers['dpop'];
     if (text === undefined) return 'absent';
@@ -185,18 +188,18 @@ export class DPoP {
 }
 
 /**
- * Returns the request with the proof. A tool call creates its own request from it within the process, with
- * the same credentials but no proof.
+ * Returns the request that carries the proof. The call of an MCP tool makes a request of its own within the
+ * process, with the same credentials but without the proof.
  */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
 }
 
-/** Returns the thumbprint of a public key (RFC 7638): SHA-256 over the required members, in order. */
+/** Returns the thumbprint of a public key (RFC 7638): SHA-256 over its required members in a fixed order. */
 export function thumbprintOf(key: KeyObject): string {
   const jwk: JsonWebKey = key.export({ format: 'jwk' });
   const { crv, e, kty, n, x, y } = jwk;
-  // JSON.stringify() omits members that are undefined
+  // JSON.stringify() leaves out members that are undefined
   return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url');
 }
 
@@ -235,8 +238,8 @@ function issueOf(
 }
 
 /**
- * Whether the claim `htu` has scheme, host and path of the request, compared as URLs. Query and fragment are
- * ignored (§4.3).
+ * Returns whether the claim `htu` has scheme, host and path of the request. Both are compared as URLs,
+ * without query and fragment (RFC 9449 §4.3).
  */
 function isTarget(htu: string, req: HttpRequest): boolean {
   const given = URL.parse(htu);
@@ -249,7 +252,7 @@ const WINDOW_MS = 300_000;
 const MAC_BYTES = 16;
 const NONCE = /^([0-9a-z]{1,10})\.([\w-]{22})$/;
 
-/** Creates and checks nonces. */
+/** Creates and checks nonces of the server. */
 export class DpopNonces {
   readonly #keys: Keyring;
   readonly #clock: Clock;
@@ -266,8 +269,8 @@ export class DpopNonces {
   }
 
   /**
-   * Returns whether a nonce is of this window, the previous one, or the next one, which another host may have
-   * reached.
+   * Returns whether a nonce belongs to the current window, to the previous one, or to the next one, which
+   * another host may have reached.
    */
   accepts(nonce: unknown): boolean {
     const parts = typeof nonce === 'string' ? NONCE.exec(nonce) : null;

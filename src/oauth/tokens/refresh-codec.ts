@@ -1,15 +1,18 @@
 /**
- * The text of a refresh token, and values derived from it. No store, no time.
+ * Creates and parses the text of refresh tokens. It uses neither the store nor the time.
  *
  *   svcrt_1<kid>.<fid>.<gen>.<secret>.<tag>
  *
- *   kid     key of the ring that made the tag
- *   fid     the login, 16 random bytes; the id of its row
- *   gen     number of rotations
- *   secret  32 bytes: random at login, then HMAC(chain key, fid, gen + 1, secret), so that racing requests get the same
- *   tag     16 bytes: HMAC(tag key, fid, gen, secret). An invented token costs no query, and cannot end a login
+ * - kid: id of the key that has made the tag.
+ * - fid: id of the login, 16 random bytes.
+ * - gen: number of rotations.
+ * - secret: 32 bytes. The first one is random. The next is HMAC(chain key, fid, gen + 1, secret), so that
+ * requests that overlap derive the same one.
+ * - tag: 16 bytes of HMAC(tag key, fid, gen, secret). So an invented token costs no query, and cannot end a
+ * login.
  *
- * Opaque to clients, about 120 characters. Scanners for leaked secrets find it by the prefix.
+ * A token has about 120 characters, and is opaque to clients. Scanners for leaked secrets find it by the
+ * prefix.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
@@ -50,7 +53,8 @@ export class RefreshTokenCodec {
   }
 
   /**
-   * Returns the next token if it has the given hash, whichever key of the ring created it; else undefined.
+   * Returns the next token of a login if it has the given hash; else undefined. Any key of the ring may have
+   * created it.
    */
   nextThatHas(storedHash: string, token: RefreshToken): RefreshToken | undefined {
     return this.#chain.keys
@@ -64,7 +68,10 @@ export class RefreshTokenCodec {
     return `${PREFIX}${id}.${token.id}.${token.generation}.${token.secret.toString('base64url')}.${tagOf(token, key).toString('base64url')}`;
   }
 
-  /** Parses a text; undefined if it is malformed, forged, or of a key that was removed from the ring. */
+  /**
+   * Parses a text. Returns undefined if it is malformed, forged, or tagged with a key that was removed from
+   * the ring.
+   */
   parse(text: string): RefreshToken | undefined {
     if (text.length > MAX_LENGTH) return undefined;
     const parts = PATTERN.exec(text);
@@ -89,7 +96,7 @@ export class RefreshTokenCodec {
     )
       return undefined;
     const token = { id, generation, secret };
-    // accept only the canonical text, so that each token has one spelling
+    // base64url has several texts for the same bytes; only the canonical one is valid
     return timingSafeEqual(tagOf(token, key), tag) &&
       secret.toString('base64url') === secretText &&
       tag.toString('base64url') === tagText
@@ -104,7 +111,8 @@ export class RefreshTokenCodec {
 }
 
 /**
- * Returns the stored form of a token: SHA-256 of its secret in hex. A salt is not needed for 256 random bits.
+ * Returns the stored form of a token: SHA-256 of its secret in hexadecimal. The secret has 256 random bits,
+ * so no salt is needed.
  */
 export function hashOf(token: RefreshToken): string {
   return hash('sha256', token.secret, 'hex');
@@ -114,7 +122,10 @@ function tagOf(token: RefreshToken, key: KeyObject): Buffer {
   return mac(key, 'svc-rt-tag', token.id, token.generation, token.secret).subarray(0, TAG_BYTES);
 }
 
-/** Prefixes each field with its length, so that two lists of fields cannot give the same bytes. */
+/**
+ * Returns the HMAC of some fields. Each is prefixed with its length, so that different fields never give the
+ * same bytes.
+ */
 function mac(key: KeyObject, purpose: string, id: string, generation: number, secret: Buffer): Buffer {
   const head = `${purpose.length}:${purpose}${id.length}:${id}${String(generation).length}:${generation}${secret.length}:`;
   return createHmac('sha256', key).update(head).update(secret).digest();

@@ -1,16 +1,16 @@
 /**
- * The life of a refresh token: issued, rotated on every use, replayed for requests that overlap, revoked on
- * theft.
+ * The life of a refresh token: it is issued, rotated on every use, replayed for requests that overlap, and
+ * revoked on theft.
  *
- * An UPDATE in the database decides which of several requests with one token is the winner:
- *
- *   winner: one UPDATE decides -> waits 25 ms for overlapping requests -> response to the socket -> delivery mark
- *   loser:  waits for the mark -> request before the mark: the same successor, derived again
- *                                 request after the mark: a stolen token, the login ends
+ * An UPDATE in the database decides which of several requests with one token wins. The winner waits 25 ms for
+ * requests that overlap, passes its response to the socket, and writes the delivery mark. The others wait for
+ * the mark. A request that arrived before the mark gets the same successor, derived again. For a request that
+ * arrived later the token counts as stolen, and the login ends.
  *
  * A rotation is complete when its response was passed to the socket. Until then the old token still leads to
  * its successor (`deliveredAt` is null), so a crash before that moment loses nothing. A login is one row, so
- * a revocation ends every rotation. The successor is derived from the token, so there is never a second one.
+ * a revocation ends all its rotations. The successor is derived from the token, so there is never a second
+ * one.
  */
 import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
@@ -22,22 +22,26 @@ import type { Audit } from '../audit.ts';
 import type { RefreshToken, RefreshTokenCodec } from './refresh-codec.ts';
 import type { LoginRow, RevokeReason, TokenStore } from './store.ts';
 
-/** Policy for refresh tokens. Times are in microseconds, except `holdMs`. */
+/** Settings of refresh tokens. Times are in microseconds, except `holdMs`. */
 interface RefreshPolicy {
   readonly idleTtl: number;
   readonly absoluteTtl: number;
-  /** Time after its response in which a rotated token still leads to its successor, for lost responses. */
+  /**
+   * Time after the response during which a rotated token still leads to its successor, because responses get
+   * lost.
+   */
   readonly grace: number;
   /** Maximum difference between the clocks of several hosts. */
   readonly clockSkew: number;
   /**
-   * `coalesce`: requests that overlap get the same successor. `strict`: one gets it, the others are refused.
+   * `coalesce`: requests that overlap get the same successor. `strict`: one of them gets it, and the others
+   * are refused.
    */
   readonly concurrency: 'coalesce' | 'strict';
-  /** Time for which a response waits for overlapping requests, in milliseconds. */
+  /** Time in milliseconds for which the response waits for requests that overlap. */
   readonly holdMs: number;
   /**
-   * Microseconds by which access tokens must be later than a `revokeAll()` to be valid; 0 if they are not
+   * Time by which access tokens must be later than a `revokeAll()` to be valid; 0 if access tokens are not
    * compared.
    */
   readonly apart: number;
@@ -52,7 +56,7 @@ interface NewLogin {
   readonly providerSid?: string | null | undefined;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
-  /** When the login began. A later revocation ends it. */
+  /** Start of the login in microseconds since the epoch. A later revocation ends it. */
   readonly startedAt: number;
   readonly userAgent: string | null;
   readonly ip: string | null;
@@ -65,65 +69,67 @@ export type RefreshVerdict =
   | { readonly scopes?: readonly string[]; readonly claims?: Readonly<Record<string, unknown>> }
   | undefined;
 
-/** The login being refreshed, for the application's hook. */
+/** Login that is refreshed, for the hook `onRefresh`. */
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
 
 /** Parameters of a refresh. */
 interface RefreshRequest {
   /** Time at which the request head was read, in microseconds. */
   readonly arrivedAt: number;
-  /** Scopes of the access token; undefined: all granted ones. */
+  /** Requested scopes of the access token; undefined for all granted ones. */
   readonly scopes: readonly string[] | undefined;
   /** Thumbprint of the key that the request proved. */
   readonly keyThumbprint: string | null;
-  /** Request for the audit trail. */
+  /** The HTTP request, for the audit trail. */
   readonly req: HttpRequest | undefined;
 }
 
-/** A login that was stored. */
+/** A new login. */
 interface Issued {
   readonly refreshToken: string;
   readonly login: LoginRow;
-  /** Issue time of its first access token, in microseconds. */
+  /** Issue time of its first access token, in microseconds since the epoch. */
   readonly issuedAt: number;
 }
 
 /**
- * Result of a refresh. When its response was sent, {@link RefreshTokens.markDelivered} completes the
- * rotation.
+ * Result of a refresh. {@link RefreshTokens.markDelivered} completes the rotation when the response was sent.
  */
 export interface Refreshed {
   readonly refreshToken: string;
   /** Generation of this refresh token. */
   readonly generation: number;
-  /** Time at which the response was ready, in microseconds. A request that arrives later does not overlap. */
+  /**
+   * Time at which the response was ready, in microseconds since the epoch. A request that arrives later does
+   * not overlap.
+   */
   readonly readyAt: number;
   readonly login: LoginRow;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
   /**
-   * Issue time in microseconds. It is earlier than the time at which the login was read as valid, so every
-   * later revocation is later than it.
+   * Issue time of the access token in microseconds since the epoch. It is earlier than the time at which the
+   * login was read as valid, so every later revocation is later than it.
    */
   readonly issuedAt: number;
 }
 
 interface RefreshContext {
   readonly request: RefreshRequest;
-  /** Same time as {@link Refreshed.issuedAt}. */
+  /** Equals {@link Refreshed.issuedAt}. */
   readonly issuedAt: number;
-  /** Monotonic time at which the UPDATE had decided which request wins. */
+  /** Monotonic time in milliseconds at which the UPDATE had decided. */
   readonly knownAtMs: number;
 }
 
 /**
- * Microseconds after which, in strict mode, an undelivered successor may be issued again: the process of its
- * request has probably ended.
+ * Time in microseconds after which an undelivered successor may be issued again in strict mode: the process
+ * of its request has probably ended.
  */
 const ABANDONED_AFTER = 5_000_000;
 /**
- * Milliseconds for which a request waits until the rotation of its token is marked as delivered. Without a
- * mark, the process that rotated it has probably ended.
+ * Time in milliseconds for which a request waits for the delivery mark of its token's rotation. After that
+ * the process that has rotated the token has probably ended.
  */
 const DELIVERY_WAIT_MS = 1_000;
 const DELIVERY_POLL_MS = 10;
@@ -135,7 +141,7 @@ interface RefreshTokensDeps {
   readonly clock: Clock;
   readonly audit: Audit;
   readonly policy: RefreshPolicy;
-  /** Waits for some milliseconds. Tests replace it. */
+  /** Waits for some milliseconds. Default: by the clock. Tests replace it. */
   readonly pause?: ((ms: number) => Promise<void>) | undefined;
   readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 }
@@ -151,7 +157,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Stores a login, and returns its first token.
+   * Stores a login, and returns its first refresh token.
+   *
    * @throws OAuthError `access_denied` when the subject was revoked in the meantime
    */
   async issue(login: NewLogin): Promise<Issued> {
@@ -177,7 +184,8 @@ export class RefreshTokens {
       revokeReason: null,
     };
     await this.#deps.store.addLogin(row);
-    // this method and revokeAll() both write before they read, so at least one of them sees the other
+    // this method and revokeAll() both write first and then read, so at least one of them sees the write of
+    // the other
     const revokedAt = await this.#revokedBefore(row, startedAt);
     return {
       refreshToken: this.#deps.codec.format(token),
@@ -188,6 +196,7 @@ export class RefreshTokens {
 
   /**
    * Returns the time of the subject's last `revokeAll()`.
+   *
    * @throws OAuthError `access_denied` if that was after the start of the login
    */
   async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
@@ -198,13 +207,13 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until an access token issued now is certainly later than a revocation. Returns its issue time in
-   * microseconds.
+   * Waits until an access token that is issued now is later than a revocation, whatever the clocks. Returns
+   * its issue time in microseconds since the epoch.
    */
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#deps.policy;
     const short = revokedAt + apart - row.createdAt;
-    // a larger gap means that a clock was set back: do not wait for it
+    // a longer wait would be the effect of a clock that was set back
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt;
     await this.#pause(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
     const issuedAt = this.#deps.clock.nowMicros();
@@ -214,7 +223,7 @@ export class RefreshTokens {
     return issuedAt;
   }
 
-  /** Returns the next token of a login. @throws OAuthError `invalid_grant`, `invalid_scope` */
+  /** Rotates a refresh token. @throws OAuthError `invalid_grant`, `invalid_scope` */
   async refresh(token: RefreshToken, request: RefreshRequest): Promise<Refreshed> {
     if (request.scopes !== undefined) await this.#examine(token, request);
     const next = this.#deps.codec.next(token);
@@ -228,21 +237,21 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
-    // read again: `now` is from before the commit, and a slow disk would use up the wait
+    // `now` is from before the commit, which a slow disk delays, so the wait starts at a later time
     const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
     return isWinner ? this.#answer(next, row, 'rotated', context) : this.#replay(token, row, context);
   }
 
-  /** Ends the login of a token of any generation (RFC 7009). Returns whether this call ended it. */
+  /** Ends the login of a token, also of a rotated one (RFC 7009). Returns whether this call has ended it. */
   async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
     const isEnded = await this.#deps.store.revoke(token.id, 'logout', this.#deps.clock.nowMicros());
     if (isEnded) this.#deps.audit.tokenRevoked(req, token.id, 'logout');
     return isEnded;
   }
 
-  /** Checks the login and the token before the rotation, so that no rotation has to be undone. */
+  /** Checks the requested scopes before the rotation, which cannot be undone. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#deps.store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
@@ -251,7 +260,8 @@ export class RefreshTokens {
       hashOf(token) === row.currentHash &&
       isLive(row, this.#deps.clock.nowMicros())
     )
-      // check scopes last, so that an attacker with a stolen token learns nothing about them
+      // scopes are checked only for the current token of a valid login, so that other tokens tell an attacker
+      // nothing about them
       this.#assertGranted(row, request);
   }
 
@@ -262,7 +272,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Completes a rotation whose response was sent. From now on presenting the previous token ends the login.
+   * Completes a rotation when its response was sent. From then on presenting the previous token ends the
+   * login.
    */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
     await this.#deps.store.markDelivered(login.id, generation, readyAt);
@@ -274,14 +285,14 @@ export class RefreshTokens {
     if (row !== undefined && (await this.#end(row, 'reuse'))) this.#deps.audit.reuseDetected(req, row);
   }
 
-  /** Handles a token that was rotated already, or does not belong to this login. */
+  /** Handles a token that has not won: it was rotated already, or does not belong to this login. */
   async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
     const { request } = context;
     const row = await this.#whenDelivered(token, found, request);
-    // the store is older than the token: a restored backup, or a lost commit
+    // the store was restored from a backup, or has lost a commit
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id);
     if (token.generation === row.generation) {
-      // a valid tag with another secret means that keys of the ring have leaked
+      // the tag is valid, so another secret means that keys of the ring have leaked
       throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
     }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
@@ -296,16 +307,16 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // check the key after the reuse: otherwise an attacker who has bound a stolen token would be safe from
-    // detection by its owner, who has another key
+    // reuse is checked before the key: otherwise an attacker who has bound a stolen token to his key would
+    // not be detected by the owner, who has another key
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', context);
   }
 
   /**
-   * Returns the login after waiting until its last rotation is marked as delivered, but at most a second:
-   * without a mark, the process that rotated it has probably ended.
+   * Waits for the delivery mark of the login's last rotation, at most a second. Returns the login as read
+   * last.
    */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
     const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
@@ -314,7 +325,7 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // the token was rotated again, so no mark follows; a request that arrived during the wait has certainly
+      // the next rotation has come, so no mark follows; a request that arrived during the wait has certainly
       // overlapped
       if (
         row.generation !== found.generation &&
@@ -325,7 +336,7 @@ export class RefreshTokens {
     return row;
   }
 
-  /** Returns the row of a login that is neither revoked nor expired. @throws OAuthError `invalid_grant` */
+  /** Returns a login that is neither revoked nor expired. @throws OAuthError `invalid_grant` */
   async #living(id: string, request: RefreshRequest): Promise<LoginRow> {
     const row = await this.#deps.store.findLogin(id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', id);
@@ -346,7 +357,7 @@ export class RefreshTokens {
     return this.#deps.store.revoke(row.id, reason, this.#deps.clock.nowMicros());
   }
 
-  /** Calls `onRefresh`, waits for overlapping requests, and returns the result of the refresh. */
+  /** Calls `onRefresh`, waits for requests that overlap, and returns the result of the refresh. */
   async #answer(
     next: RefreshToken,
     row: LoginRow,
@@ -383,8 +394,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until `holdMs` after `sinceMs`, in two steps. After a stalled event loop, timers run before sockets
-   * are read; during the second step, sockets are read.
+   * Waits until `holdMs` after `sinceMs`. If the event loop was blocked, timers run before sockets are read.
+   * So the wait has two steps: sockets are read during the second one.
    */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#deps.policy;

@@ -1,9 +1,11 @@
 /**
- * {@link TokenStore} in a database: single statements in autocommit, whose affected rows decide who wins.
- * Equal on SQLite, PostgreSQL, MySQL and MariaDB, except for the limit of a deletion.
+ * {@link TokenStore} in a database, by single statements without transactions. The number of affected rows
+ * decides which of several calls wins. The statements are the same for SQLite, PostgreSQL, MySQL and MariaDB,
+ * with two exceptions.
  *
- * Retryable errors are retried four times, after random pauses. A database that does not respond is
- * `temporarily_unavailable`, never `invalid_grant`: clients would log their users out.
+ * A statement that fails with a retryable error is tried four times, with random pauses. A database that does
+ * not respond is the error `temporarily_unavailable`, never `invalid_grant`: clients would log their users
+ * out.
  */
 import { randomInt } from 'node:crypto';
 import { pass } from '../../base/clock.ts';
@@ -16,7 +18,7 @@ import type { Parameter } from '../../db/values.ts';
 import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } from './store.ts';
 
 const ATTEMPTS = 4;
-/** Longest first pause in milliseconds. It doubles with each attempt. */
+/** Maximum length of the first pause in milliseconds. It doubles with each attempt. */
 const PAUSE_MS = 20;
 
 /** Columns of svc_oauth_login by the member of {@link LoginRow}. */
@@ -50,19 +52,19 @@ const INSERT = `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (${Object.
 /** Condition that a login is neither revoked nor expired. */
 const LIVE = 'revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?';
 
-// assign prev_hash before cur_hash: MySQL and MariaDB evaluate assignments from left to right
+// prev_hash is assigned before cur_hash, because MySQL and MariaDB evaluate assignments from left to right
 const ROTATE = `UPDATE svc_oauth_login
    SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ?, delivered_at = NULL, last_used_at = ?,
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
  WHERE id = ? AND gen = ? AND cur_hash = ? AND ${LIVE} AND cnf_jkt IS NULL`;
 
-/** Variant for a client that has proved a key: the request that wins binds the login to it. */
+/** Statement for a client that has proved a key. The rotation binds the login to the key. */
 const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
   'AND cnf_jkt IS NULL',
   'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
 );
 
-/** A row of svc_oauth_login, by the members of {@link LoginRow}. */
+/** A row of svc_oauth_login. */
 type LoginRecord = Omit<LoginRow, 'sub' | 'scopes' | 'claims'> & {
   /** MySQL and MariaDB return this column as bytes. */
   readonly sub: string | Uint8Array;
@@ -129,7 +131,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Ends each login with its own statement, whose affected rows show whether this call ended it. */
+  /** Ends each login by a statement of its own, whose affected rows show whether this call has ended it. */
   async revokeIdentity(
     { provider, subject, providerSid }: ProviderIdentity,
     now: number,
@@ -148,8 +150,8 @@ export class SqlTokenStore implements TokenStore {
   }
 
   /**
-   * Writes the time first, in its own transaction. A login that is starting writes its row and then reads the
-   * time, so at least one of both notices the other.
+   * Writes the time of the revocation first. A login that is starting writes its row and then reads the time,
+   * so at least one of both sees the other.
    */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))
@@ -178,7 +180,7 @@ export class SqlTokenStore implements TokenStore {
 
   cleanUp(now: number, batch: number): Promise<number> {
     const { dialect } = this.#database();
-    // MySQL and MariaDB have no LIMIT inside IN; other engines have none after DELETE
+    // MySQL and MariaDB have no LIMIT inside IN; SQLite and PostgreSQL have none after DELETE
     return this.#execute(
       dialect === 'sqlite' || dialect === 'postgres'
         ? 'DELETE FROM svc_oauth_login WHERE id IN (SELECT id FROM svc_oauth_login WHERE abs_expires_at <= ? LIMIT ?)'
@@ -242,10 +244,14 @@ function loginOf(found: Row): LoginRow {
 }
 
 /*
- * Tables of the plugin for each engine. `svc_oauth_state` held logins under way, which browsers keep now. It
- * stays, since an applied migration does not change, and processes of the previous version may still run.
- * Times are microseconds since the epoch, as integers: no time zones, no rounding. Subjects compare byte for
- * byte: otherwise "Alice" would end the logins of "alice".
+ * Tables of the plugin for each engine.
+ *
+ * No statement uses `svc_oauth_state` any more, which had the logins that were under way; browsers keep them
+ * now. The table remains, because an applied migration does not change, and processes of the previous version
+ * may still run.
+ *
+ * Times are microseconds since the epoch, as integers. Subjects are compared byte for byte: otherwise "Alice"
+ * would end the logins of "alice".
  */
 
 /** Statements by engine, for `host.migration()`. */
@@ -305,7 +311,7 @@ export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   mariadb: sessionsOfMySql(),
 };
 
-/** The indexes contain only a prefix, because MySQL 5.6 limits keys to 767 bytes. */
+/** The indexes contain only the start of each text, because MySQL 5.6 limits keys to 767 bytes. */
 function sessionsOfMySql(): readonly string[] {
   return [
     `ALTER TABLE svc_oauth_login ADD COLUMN provider_sid VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -316,7 +322,7 @@ function sessionsOfMySql(): readonly string[] {
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';
   const exact = 'CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
-  // bytes, because text collations ignore trailing spaces; MySQL 5.6 limits keys to 767 bytes
+  // compared as bytes, because text collations ignore trailing spaces; MySQL 5.6 limits keys to 767 bytes
   const subject = 'VARBINARY(767)';
   return [
     `CREATE TABLE svc_oauth_login (

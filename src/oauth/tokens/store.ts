@@ -1,6 +1,6 @@
 /**
- * Data of the plugin: logins, and the time of each subject's last `revokeAll()`. A contract, with its
- * implementation in memory for development; sql-store.ts implements it in a database.
+ * Data of the plugin: logins, and the time of each subject's last `revokeAll()`. This file has the interface,
+ * and its implementation in memory for development; sql-store.ts implements it in a database.
  *
  * Each method is atomic, so none needs a transaction. Times are microseconds since the epoch.
  */
@@ -10,22 +10,22 @@ export type RevokeReason = 'reuse' | 'logout' | 'all' | 'user' | 'disabled' | 'p
 
 /** One login: one row for all its rotations. */
 export interface LoginRow {
-  /** Random id: part of the refresh token, and shown by `listSessions`. */
+  /** Random id. It is part of the refresh token, and shown by `listSessions`. */
   readonly id: string;
   /** The application's subject. */
   readonly sub: string;
   readonly provider: string;
-  /** Subject of the user at the provider. */
+  /** Id of the user at the provider. */
   readonly subject: string;
   /** Session id at the provider (claim `sid` of the id_token), for back-channel logout. */
   readonly providerSid: string | null;
   /** Number of rotations. */
   readonly generation: number;
-  /** Hex SHA-256 of the current and of the previous refresh secret. */
+  /** SHA-256 in hexadecimal of the secrets in the current and the previous refresh token. */
   readonly currentHash: string;
   readonly previousHash: string | null;
   readonly scopes: readonly string[];
-  /** Further claims of its access tokens. */
+  /** Further claims of the access tokens. */
   readonly claims: Readonly<Record<string, unknown>>;
   readonly authenticatedAt: number;
   readonly createdAt: number;
@@ -43,23 +43,23 @@ export interface LoginRow {
   readonly keyThumbprint: string | null;
 }
 
-/** One rotation: the expected state of the login, and its new state. */
+/** A rotation: the expected state of the login, and its new state. */
 export interface Rotation {
   readonly id: string;
   readonly generation: number;
   readonly currentHash: string;
   readonly nextHash: string;
   /**
-   * Thumbprint of the proved key. The login is bound to it, unless it was bound to another key. Null: the
-   * login must be unbound.
+   * Thumbprint of the key that the request has proved. The login is bound to it; a login with another key
+   * does not match. Null: only an unbound login matches.
    */
   readonly keyThumbprint: string | null;
   readonly now: number;
-  /** Time at which the login expires if it is not used, unless its absolute end is earlier. */
+  /** New idle expiry of the login. It is limited by the absolute expiry. */
   readonly idleExpiresAt: number;
 }
 
-/** A user at a provider, a session there, or both. */
+/** A user at a provider, a session of the user there, or both. */
 export interface ProviderIdentity {
   readonly provider: string;
   readonly subject?: string | undefined;
@@ -71,22 +71,22 @@ export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
   /**
-   * Rotates a live login in the expected state, and binds it to the proved key. Of several calls, one returns
-   * true.
+   * Rotates a valid login in the expected state, and binds it to the proved key. Of several calls, one
+   * returns true.
    */
   rotate(rotation: Rotation): Promise<boolean>;
   /**
-   * Records that the response with the token of this generation was passed to the socket at `now`. The
-   * earliest time is kept.
+   * Stores the time `now` at which the response with the token of this generation was passed to the socket.
+   * Of several times the earliest one is kept.
    */
   markDelivered(id: string, generation: number, now: number): Promise<void>;
   /** Ends a login. Returns whether this call ended it. */
   revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
-  /** Like `revoke`, for a login of that subject. */
+  /** Ends a login if it belongs to this subject. Returns whether this call ended it. */
   revokeOf(sub: string, id: string, now: number): Promise<boolean>;
   /**
-   * Ends the logins of an identity at a provider, or of one session there. Returns the ended ones; none
-   * without user and session.
+   * Ends the logins of a user or session at a provider, and returns them. Without user and session it ends
+   * none.
    */
   revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
   /** Ends every login of a subject, including those that are starting. Returns their number. */
@@ -96,8 +96,8 @@ export interface TokenStore {
   /** Returns the valid logins of a subject, most recently used first. */
   listLogins(sub: string, now: number): Promise<readonly LoginRow[]>;
   /**
-   * Deletes at most `batch` logins that have ended. Returns their number. Revoked logins are kept until their
-   * absolute end.
+   * Deletes at most `batch` logins whose absolute expiry has passed. Returns their number. Revoked logins are
+   * kept until then, so that reuse is detected.
    */
   cleanUp(now: number, batch: number): Promise<number>;
 }
@@ -207,7 +207,7 @@ export class MemoryTokenStore implements TokenStore {
   }
 }
 
-/** Whether a login is neither revoked nor expired. */
+/** Returns whether a login is neither revoked nor expired. */
 export function isLive(row: LoginRow, now: number): boolean {
   return row.revokedAt === null && row.idleExpiresAt > now && row.absoluteExpiresAt > now;
 }

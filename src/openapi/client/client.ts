@@ -17,7 +17,7 @@ import { TypeWriter, comment, declared, key, union } from './types.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
-/** Places of parameters (`in`), and the member of the client's input for each. */
+/** Places of parameters in the document (`in`), and the members of the client's input that have them. */
 const PLACES = [
   ['path', 'params'],
   ['query', 'query'],
@@ -25,7 +25,7 @@ const PLACES = [
   ['cookie', 'cookies'],
 ] as const;
 /**
- * Names that schemas cannot have: TypeScript's own, and those of the surrounding text. The names in
+ * Names that the type of a schema cannot have: those of TypeScript, and those that the client uses. Names in
  * runtime.ts are read from its source.
  */
 const RESERVED = [
@@ -38,11 +38,10 @@ const RESERVED = [
   'TypeError Callbacks Client ClientErrorStatus ClientOptions ErrorStatus InputOf OPERATIONS RESPONSES ResultOf SCHEMES SERVERS',
   'ServerErrorStatus Webhooks createClient',
 ].flatMap((names) => names.split(' '));
-/** Exports of runtime.ts that only this generator uses. */
+/** Matches the word `export` before declarations of runtime.ts that users of a client do not need. */
 const PRIVATE =
   /^export (?=(?:function (?:functionsOf|isJson|isJsonLines|isText)|interface (?:Operation|Scheme))\b)/gm;
 
-/** An operation of the client. */
 interface Read extends ReadOperation {
   readonly id: string;
   readonly path: string;
@@ -127,7 +126,7 @@ class ClientWriter {
     return `/** A function for each operation. It rejects when no response arrives, and with {@link UnexpectedResponse}. */\nexport interface Client {\n${members.join('')}}\n`;
   }
 
-  /** Types for receivers of the requests that the application sends. */
+  /** Returns types for programs that receive the requests of the application. */
   #receiving(): string {
     const members = (requests: readonly Sent[], indent: string): string =>
       requests.map((request) => this.#received(request, indent)).join('');
@@ -168,7 +167,7 @@ class ClientWriter {
     return `${comment(text(operation['description']), indent)}${indent}${key(name)}: {\n${groups.join('')}${received}${indent}};\n`;
   }
 
-  /** Type of the first parameter of an operation's function. */
+  /** Returns the type of the first parameter of an operation's function. */
   #input({ parameters, body }: Read): string {
     const indent = '    ';
     const groups: string[] = [];
@@ -206,7 +205,7 @@ class ClientWriter {
     return this.#types.member(String(parameter['name']), { ...schema, ...about }, isRequired, place, indent);
   }
 
-  /** Type of a form's fields: a file is a `Blob`, or a `File` when it has a name. */
+  /** Returns the type of a form's fields. A file is a `Blob`, or a `File` if it has a name. */
   #form(media: JsonObject, indent: string): string {
     const schema = resolve(this.#root, media['schema']);
     const required = new Set(list(schema['required']));
@@ -222,7 +221,10 @@ class ClientWriter {
     return lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
   }
 
-  /** Result types: one for each success status, and one for all failures with the same body type. */
+  /**
+   * Returns the union of the results: one type for each success status, and one for all failures with the
+   * same body type.
+   */
   #result({ responses }: Read): string {
     const successes: string[] = [];
     const failures = new Map<string, string[]>();
@@ -268,7 +270,7 @@ ${auth}}
 
 /** A client of the application at \`baseUrl\`. */
 export function createClient(options: ClientOptions): Client {
-  return functionsOf(OPERATIONS, SCHEMES, options) as unknown as Client; // the table has every operation
+  return functionsOf(OPERATIONS, SCHEMES, options) as unknown as Client; // OPERATIONS has every member of Client
 }
 
 const SCHEMES: Readonly<Record<string, Scheme>> = {
@@ -276,7 +278,10 @@ ${entries.join('')}};
 `;
   }
 
-  /** Tables that the runtime reads. Operations with the same media types of responses share an entry. */
+  /**
+   * Returns the tables that the runtime reads. Operations whose responses have the same media types share an
+   * entry.
+   */
   #table(): string {
     const shared = new Map<string, number>();
     const rows = this.#operations.map(({ id, method, path, parameters, body, responses, security }) => {
@@ -344,13 +349,15 @@ function readOperations(root: JsonObject): Read[] {
   return found;
 }
 
-/** A request that the application sends. */
 interface Sent {
   readonly name: string;
   readonly read: ReadOperation;
 }
 
-/** Returns the requests of path items by name. Those with several methods are named by the method, too. */
+/**
+ * Returns the requests of path items by name. If an item has several methods, the method is added to the
+ * name.
+ */
 function readSent(root: JsonObject, items: JsonObject): Sent[] {
   return Object.entries(items).flatMap(([name, item]) => {
     const operations = operationsOf(root, item);
@@ -399,7 +406,7 @@ function schemeText(scheme: JsonObject): string {
   return `{ in: "${isBasic ? 'basic' : 'bearer'}" }`;
 }
 
-/** Returns a key of the table as a computed one: as a plain literal, `__proto__` would set the prototype. */
+/** Returns a key for the table. `__proto__` must be computed: as a plain key it would set the prototype. */
 function keyOfTable(name: string): string {
   return name === '__proto__' ? `['__proto__']` : key(name);
 }
@@ -411,8 +418,8 @@ function statusType(status: string, except: readonly string[]): string {
 }
 
 /**
- * Type of the statuses of failures with one body. A range such as 4XX excludes the statuses that have a body
- * of their own.
+ * Returns the type of the statuses of failures that have the same body. A range such as 4XX excludes statuses
+ * with another body.
  */
 function failureStatuses(statuses: readonly string[], known: readonly string[]): string {
   const ranges = statuses.filter((status) => /\D/.test(status));

@@ -3,13 +3,13 @@
  * media type.
  *
  * `svc openapi --client` copies this file into the client, so it imports nothing and runs in browsers, Node,
- * Deno and Bun. Values from a caller never change the path or origin of a request. Redirects are returned,
- * not followed: fetch would send API keys in header fields to the other site.
+ * Deno and Bun. Values from a caller never change the path or origin of a request. Redirects are not
+ * followed, because fetch would send API keys in header fields to another site.
  */
 
 /**
- * A credential, or a function that returns it for each call. Without a credential the request is sent
- * unauthenticated.
+ * A credential, or a function that returns it for each call. If it returns undefined, the request is sent
+ * without the credential.
  */
 export type Credential = string | (() => string | undefined | Promise<string | undefined>);
 
@@ -53,10 +53,10 @@ export interface Failure<Status extends number, Body> {
 
 /** An event of an event stream (`text/event-stream`). */
 export interface ServerSentEvent {
-  /** `message` when the server sends no event name. */
+  /** Name of the event; `message` if the server sends none. */
   readonly event: string;
   readonly data: string;
-  /** Last event id that the stream has sent; send it as `Last-Event-ID` to continue the stream. */
+  /** Last event id of the stream. Send it as `Last-Event-ID` to continue the stream. */
   readonly id: string;
 }
 
@@ -117,7 +117,7 @@ export async function* events(response: Response): AsyncGenerator<ServerSentEven
     if (field === 'data') data += `${value}\n`;
     else if (field === 'event') event = value;
     else if (field === 'id' && !value.includes('\0')) id = value;
-    if (data.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'an event without end');
+    if (data.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'an event of more than 16 MiB');
   }
 }
 
@@ -132,7 +132,7 @@ const MOST_CHARACTERS = 16 * 1024 * 1024;
 async function* linesOf(response: Response): AsyncGenerator<string, void, undefined> {
   if (response.body === null) return;
   const reader = response.body.getReader();
-  const decoder = new TextDecoder(); // not TextDecoderStream: it removes a byte order mark
+  const decoder = new TextDecoder(); // it also removes a byte order mark
   let rest = '';
   try {
     for (;;) {
@@ -143,14 +143,13 @@ async function* linesOf(response: Response): AsyncGenerator<string, void, undefi
       rest = lines.pop()! + (isOpen ? '\r' : ''); // split() returns at least one element
       yield* lines;
       if (done) return;
-      if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line without end');
+      if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line of more than 16 MiB');
     }
   } finally {
     await reader.cancel().catch(() => undefined); // cancel() rejects if the stream has failed already
   }
 }
 
-/** Description of an operation in the generated client. */
 export interface Operation {
   readonly method: string;
   readonly path: string;
@@ -158,7 +157,7 @@ export interface Operation {
   readonly body?: string;
   /** Names of list parameters that are sent as one comma-separated value. */
   readonly joined?: readonly string[];
-  /** Response media types by status; an empty list means no content. */
+  /** Media types of responses by status. An empty list means that the response has no content. */
   readonly responses: Readonly<Record<string, readonly string[]>>;
   /** Security alternatives. All schemes of one list are needed together; any one list is enough. */
   readonly security?: readonly (readonly string[])[];
@@ -180,7 +179,7 @@ interface Input {
   readonly form?: Readonly<Record<string, unknown>>;
 }
 
-/** Adds a function for each operation. */
+/** Returns an object with a function for each operation. */
 export function functionsOf(
   operations: Readonly<Record<string, Operation>>,
   schemes: Readonly<Record<string, Scheme>>,

@@ -9,7 +9,7 @@ import { impliedType, list, record, schemaName, text } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 
 /**
- * Use of a type: for requests or responses. A named schema that any response uses is written for responses.
+ * Use of a type. A named schema that any response uses is written for responses, also where requests use it.
  */
 type Place = 'request' | 'response';
 
@@ -20,7 +20,6 @@ const INDENT = '  ';
 export class TypeWriter {
   readonly #schemas: JsonObject;
   readonly #names: ReadonlyMap<string, string>;
-  /** Named schemas that responses use, directly or through other schemas. */
   readonly #answered: ReadonlySet<string>;
 
   constructor(root: JsonObject, reserved: ReadonlySet<string>, responses: readonly unknown[]) {
@@ -29,14 +28,13 @@ export class TypeWriter {
     this.#answered = new Set(this.#reached(responses));
   }
 
-  /** Returns a declaration for every named schema. */
   declarations(): string {
     return Object.entries(this.#schemas)
       .map(([name, schema]) => this.#declaration(name, record(schema)))
       .join('\n');
   }
 
-  /** Returns a type as text. `indent`: indentation of the line in which it stands. */
+  /** Returns a type as text. `indent` is the indentation of the line in which the type stands. */
   type(schema: unknown, place: Place, indent = ''): string {
     if (schema === undefined || schema === true) return 'unknown';
     if (schema === false) return 'never';
@@ -113,7 +111,7 @@ export class TypeWriter {
       this.member(name, member, required.has(name), place, indent),
     );
     const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
-    // an index signature must be compatible with every member, so it cannot be used here
+    // TypeScript requires that an index signature fits every member, so an intersection is used
     return others.length === 0 ? object : `${object} & Record<string, unknown>`;
   }
 
@@ -150,7 +148,7 @@ export function key(name: string): string {
   return IDENTIFIER.test(name) ? name : JSON.stringify(name);
 }
 
-/** Returns the declaration of a member. A loose one accepts undefined. */
+/** Returns the declaration of a member. With `isLoose`, the member also accepts undefined. */
 export function declared(
   name: string,
   type: string,
@@ -171,7 +169,7 @@ export function comment(about: string | undefined, indent = ''): string {
   return `${indent}/**\n${lines.map((line) => `${indent} * ${line}`.trimEnd()).join('\n')}\n${indent} */\n`;
 }
 
-/** The types of a union, without duplicates. */
+/** Returns a union as text, without duplicate types. */
 export function union(types: readonly string[]): string {
   const distinct = [...new Set(types)];
   if (distinct.includes('unknown')) return 'unknown';
@@ -181,8 +179,7 @@ export function union(types: readonly string[]): string {
 }
 
 /**
- * Returns an identifier for each schema: its own name, or the name with `Schema` and a number added if it is
- * taken.
+ * Returns an identifier for each schema: its name, followed by `Schema` and a number if the name is taken.
  */
 function namesOf(names: readonly string[], reserved: ReadonlySet<string>): ReadonlyMap<string, string> {
   const taken = new Set(reserved);

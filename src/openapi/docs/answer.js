@@ -1,6 +1,6 @@
 /**
- * Script of the docs page: sends a request, and shows the response while it comes: status, time, fields, and the body by its
- * type. JSON is laid out from its text, not parsed and written again, so that no digit of a number is lost.
+ * Script of the docs page: sends a request, and shows the response while it arrives: status, time, fields, and the body by its
+ * type. JSON is indented as text, not parsed and written again, so that no digit of a number is lost.
  */
 
 const MOST_BYTES = 4e6;
@@ -38,7 +38,7 @@ async function answer(out, request, signal) {
   }
 }
 
-/** The CSRF token of this session, which the page gets in the response to HEAD. */
+/** Returns the CSRF token of this session, which is a field of the response to HEAD. */
 async function csrfToken() {
   /** @type {RequestInit} */
   const given = { method: 'HEAD', credentials: 'same-origin', cache: 'no-store' };
@@ -157,7 +157,7 @@ function fileName(disposition) {
   return encoded === undefined ? (plain ?? 'response') : decoded(encoded);
 }
 
-/** Returns bytes in rows of 8: offset, hexadecimal, and ASCII. */
+/** Returns bytes in rows of 8, each with its offset, its bytes in hexadecimal, and in ASCII. */
 async function firstBytes(bytes) {
   const first = new Uint8Array(await bytes.slice(0, MOST_SHOWN).arrayBuffer());
   const rows = Array.from({ length: Math.ceil(first.length / 8) }, (_, row) => {
@@ -177,7 +177,7 @@ function sizeText(bytes) {
 
 const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])/g;
 
-/** Returns JSON as coloured, indented elements. Text that is not JSON is returned unchanged. */
+/** Returns JSON as coloured, indented elements. Other text is returned unchanged. */
 function jsonNodes(text) {
   if (jsonOf(text) === undefined) return [text];
   const nodes = [];

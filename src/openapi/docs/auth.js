@@ -1,14 +1,13 @@
 /**
- * Script of the docs page: credentials such as tokens, keys, names with passwords. They stay in memory, or on request until the
- * tab closes, and go to this site only.
+ * Script of the docs page: credentials such as tokens, keys, names and passwords. They stay in memory, or on request until the
+ * tab is closed, and are sent to this site only.
  */
 
 const KEPT = 'svc-docs-proofs';
 
-/** The credentials by the name of their scheme: a value, and with HTTP Basic a name. */
+/** Credentials by the name of their scheme: a value, and a name for HTTP Basic. */
 let proofs = {};
 
-/** The security schemes of the document, by name. */
 function schemes() {
   const found = Object.entries(openApi.components?.securitySchemes ?? {});
   return Object.fromEntries(found.map(([name, scheme]) => [name, resolved(scheme)]));
@@ -101,7 +100,7 @@ function schemeFields([name, scheme]) {
   );
 }
 
-/** Returns the addresses of an OAuth flow, and its scopes with their descriptions. */
+/** Returns elements with the addresses of an OAuth flow, and its scopes with their descriptions. */
 function flowFields([name, { authorizationUrl, tokenUrl, scopes }]) {
   const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   const addresses = [
@@ -135,7 +134,7 @@ function startAuth() {
   try {
     proofs = JSON.parse(stored('sessionStorage', KEPT) ?? '{}') ?? {};
   } catch {
-    /* another program has written the stored value */
+    /* the stored value is not JSON, because another script of this site has written it */
   }
   const dialog = byId(':auth');
   dialog.querySelector('form').addEventListener('submit', (event) => {
@@ -162,7 +161,10 @@ function alternativesOf(operation) {
   );
 }
 
-/** The first alternative with credentials for all of it, else the first that lacks cookies only: a browser may hide those. */
+/**
+ * Returns the first alternative whose credentials are all known. Otherwise returns the first that lacks cookies only, because
+ * the browser may have cookies that scripts cannot see.
+ */
 function chosenProofs(operation) {
   const alternatives = alternativesOf(operation).filter((one) => one.length > 0);
   const isThere = ([name, scheme]) => proofs[name] || isCsrf(scheme);
@@ -172,7 +174,7 @@ function chosenProofs(operation) {
   );
 }
 
-/** Returns the names of missing schemes by alternative; empty when the operation can be called. */
+/** Returns the names of the schemes that lack credentials, by alternative; empty if the operation can be called. */
 function missingProofs(operation) {
   const alternatives = alternativesOf(operation);
   if (alternatives.some((one) => one.length === 0) || chosenProofs(operation).length > 0) return [];

@@ -23,7 +23,7 @@ function startCode(part, request) {
   return show;
 }
 
-/** Returns a header field with the CSRF token, which only pages of the application get. */
+/** Returns the header fields of a request, with a placeholder for the CSRF token. */
 const headersOf = ({ headers, needsToken }) => [
   ...headers,
   ...(needsToken ? [['X-CSRF-Token', '<token of your session>']] : []),
@@ -32,7 +32,6 @@ const cookieOf = ({ cookies }) => cookies.map((pair) => pair.join('=')).join('; 
 
 // ── curl ──
 
-/** Returns a text quoted for a shell. */
 const quoted = (text) => `'${text.replace(/'/g, "'\\''")}'`;
 
 const METHOD_FLAGS = { GET: '', HEAD: ' -I' };
@@ -93,7 +92,6 @@ function bodyLiteral({ text, parts, type }) {
   return value === undefined ? textLiteral(text) : `JSON.stringify(${literalOf(value, '  ')})`;
 }
 
-/** Returns the lines of code that build a form. */
 function formCode(body) {
   if (!body?.parts) return '';
   const lines = body.parts.map(
@@ -104,7 +102,7 @@ function formCode(body) {
 
 // ── the generated client ──
 
-/** Members of the client's input, by place of the parameters. */
+/** Members of the client's input, by the place of a parameter. */
 const MEMBERS = { path: 'params', query: 'query', header: 'headers', cookie: 'cookies' };
 
 function clientCode({ operation, inputs, body }) {

@@ -1,15 +1,11 @@
 /**
  * Converts an OpenAPI 3.1 document into the model of the docs page: operations under their tags, with merged
  * parameters and resolved references.
- *
- * Accepts any document, also one made by another tool: missing members and members of another type are
- * ignored.
  */
 
 import { callbacksOf, list, operationsOf, record, resolve, text } from '../reader.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
-/** A parameter of an operation. */
 export interface Parameter {
   readonly name: string;
   readonly in: string;
@@ -20,7 +16,6 @@ export interface Parameter {
   readonly examples: readonly Example[];
 }
 
-/** An example, which may have a name. */
 export interface Example {
   readonly name: string | undefined;
   readonly value: unknown;
@@ -35,16 +30,14 @@ export interface MediaContent {
   readonly fieldTypes: ReadonlyMap<string, string>;
 }
 
-/** The body of a request. */
 export interface RequestBody {
   readonly isRequired: boolean;
   readonly description: string | undefined;
   readonly contents: readonly MediaContent[];
 }
 
-/** A response of an operation. */
 export interface DocumentedResponse {
-  /** Status code, range or key: `200`, `4XX` or `default`. */
+  /** Status code, range of statuses, or `default`: `200`, `4XX`. */
   readonly status: string;
   readonly description: string;
   readonly contents: readonly MediaContent[];
@@ -60,11 +53,9 @@ export interface Callback {
   readonly body: RequestBody | undefined;
 }
 
-/** One method of one path. */
 export interface Operation {
   /** Id that links use; unique in the page. */
   readonly id: string;
-  /** HTTP method in lower case. */
   readonly method: string;
   readonly path: string;
   readonly summary: string | undefined;
@@ -80,7 +71,6 @@ export interface Operation {
   readonly security: ReadOperation['security'];
 }
 
-/** Operations of one tag. */
 export interface Section {
   readonly id: string;
   readonly name: string;
@@ -88,14 +78,12 @@ export interface Section {
   readonly operations: readonly Operation[];
 }
 
-/** A named schema. */
 export interface NamedSchema {
   readonly id: string;
   readonly name: string;
   readonly schema: unknown;
 }
 
-/** The model of the whole page. */
 export interface ReadDocument {
   readonly root: JsonObject;
   readonly title: string;
@@ -103,7 +91,7 @@ export interface ReadDocument {
   readonly summary: string | undefined;
   readonly description: string | undefined;
   readonly servers: readonly { readonly url: string; readonly description: string | undefined }[];
-  /** Links from the document: licence, contact, external documentation. */
+  /** Links of the document: licence, contact, external documentation. */
   readonly links: readonly (readonly [text: string, url: string])[];
   readonly sections: readonly Section[];
   readonly schemas: ReadonlyMap<string, NamedSchema>;
@@ -137,7 +125,7 @@ export function readDocument(document: object): ReadDocument {
 }
 
 /**
- * Makes unique ids without spaces, which HTML forbids. None starts with a colon, because the script of the
+ * Returns unique ids without spaces, which HTML forbids. No id starts with a colon, because the script of the
  * page uses such ids.
  */
 class Ids {
@@ -281,8 +269,8 @@ function examplesOf(owner: JsonObject): readonly Example[] {
 }
 
 /**
- * Returns links of the document. Only URLs that lead to a page become links; others, such as `javascript:`
- * URLs in a foreign document, stay text.
+ * Returns links of the document. Only http and https URLs become links, because a document of another tool
+ * may have `javascript:` URLs.
  */
 function linksOf(root: JsonObject, info: JsonObject): [string, string][] {
   const [contact, license, external] = [

@@ -2,8 +2,8 @@
  * Converts descriptions from Markdown to HTML: paragraphs, headings, lists, tables, quotes, code, emphasis
  * and links. The dialect is CommonMark with GitHub's tables, without HTML. All other text stays text.
  *
- * Steps:
- *   lines -> blocks, nested to a depth of 6 -> inline text, where each search ends after 2,000 characters
+ * Lines become blocks, nested to a depth of 6, and blocks contain inline elements. The search for the end of
+ * an inline element stops after 2,000 characters, so hostile text costs linear time.
  *
  * HTML is escaped. Only `http`, `https`, `mailto` and relative addresses become links. Images become links to
  * the image.
@@ -24,7 +24,7 @@ const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(?=\S)/;
 const TABLE_RULE = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
-/** Returns a description as blocks, or an empty result for an empty text. */
+/** Returns a description as blocks; NOTHING for an empty text. */
 export function prose(text: string | undefined): Markup {
   if (text === undefined || text.trim() === '') return NOTHING;
   const read = text.slice(0, MOST_CHARACTERS).trim();
@@ -135,7 +135,7 @@ function isWithin(lines: readonly string[], at: number, line: string, indent: nu
   return indentOf(line) >= Math.min(indent, 2) || !startsBlock(lines, at, line);
 }
 
-/** Returns the content of a list item. A single paragraph needs no element of its own. */
+/** Returns the content of a list item. Its first paragraph gets no element of its own. */
 function itemOf(lines: readonly string[], depth: number): Markup {
   const end = endOf(lines, 0, (line, index) => index === 0 || !startsBlock(lines, index, line));
   return html`${flow(lines.slice(0, end))}${blocks(lines.slice(end), depth)}`;
@@ -179,7 +179,7 @@ function classOf(rule: string): Markup | undefined {
   return rule.startsWith(':') ? html` class="ac"` : html` class="ar"`;
 }
 
-/** Returns the cells of a row. A bar after a backslash is part of the text. */
+/** Returns the cells of a row. A bar after a backslash is part of a cell. */
 function cellsOf(line: string): string[] {
   const inner = line.trim().replace(/^\|/, '').replace(/\|$/, '');
   return inner.split(/(?<!\\)\|/, 50).map((cell) => cell.trim().replaceAll('\\|', '|'));
@@ -322,8 +322,8 @@ function anchor(url: string, label: Content): Markup {
 }
 
 /**
- * Returns an address that may become a link. Undefined for other schemes, and for characters that browsers
- * strip from URLs.
+ * Returns the address if it may become a link. Returns undefined for other schemes, and for addresses with
+ * characters that browsers remove from URLs.
  */
 function safeAddress(given: string): string | undefined {
   const url = given.replace(/\\([!-/:-@[-`{-~])/g, '$1');

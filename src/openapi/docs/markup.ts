@@ -1,14 +1,13 @@
 /**
- * HTML templates: every value in a template is escaped, unless it is the result of a template.
+ * HTML templates: every value in a template is escaped, unless it is the result of a template. Values are
+ * text, numbers, lists and markup; undefined and false give nothing.
  *
  * Example:
- *   html`<p title="${title}">${text}</p>`      accepts text, numbers, lists and markup; undefined and false give nothing
+ *   html`<p title="${title}">${text}</p>`
  *
- * Attribute values must be in double quotes: then escaping five characters is sufficient for texts and
- * attributes.
+ * Attribute values must be in double quotes. Then it is sufficient to escape five characters.
  */
 
-/** Values that a template accepts. */
 export type Content = string | number | Markup | false | undefined | readonly Content[];
 
 /** HTML in which all values are escaped already. */
@@ -20,7 +19,6 @@ export class Markup {
   }
 }
 
-/** Markup without content. */
 export const NOTHING: Markup = new Markup('');
 
 /** Returns HTML with its values escaped. */
@@ -30,7 +28,6 @@ export function html(parts: TemplateStringsArray, ...values: readonly Content[])
   return new Markup(text);
 }
 
-/** Joins several values with a separator. */
 export function joined(parts: readonly Content[], between: Content): Markup {
   return new Markup(parts.map(textOf).join(textOf(between)));
 }

@@ -1,6 +1,6 @@
 /**
- * Writes one operation as HTML: purpose, security, inputs and responses. Readable without JavaScript; the
- * script adds a form for calls.
+ * Writes one operation as HTML: purpose, security, inputs and responses. It is readable without JavaScript;
+ * the script of the page adds a form for calls.
  */
 import { http } from '../../base/node-http.ts';
 import { inline, prose } from './markdown.ts';
@@ -32,8 +32,7 @@ const MOST_CHARACTERS = 20_000;
 const MOST_EXAMPLES = 10;
 
 /**
- * Writes an operation as a closed `<details>`. Its content has the operation's id, so that browsers open it
- * for a link.
+ * Writes an operation as a closed `<details>`. The id is on its content, so that browsers open it for a link.
  */
 export function operationMarkup(operation: Operation, schemas: SchemaWriter): Markup {
   const { id, method, path, summary, description, isDeprecated, parameters, body, responses } = operation;
@@ -42,10 +41,8 @@ export function operationMarkup(operation: Operation, schemas: SchemaWriter): Ma
 `;
 }
 
-/** A padlock icon, with a label for screen readers. */
 const LOCK: Markup = html`<span class="l" title="Requires authorization"><span class="v">requires authorization</span></span>`;
 
-/** Writes a path with its parameters highlighted. */
 export function pathMarkup(path: string): Markup {
   return joined(
     path.split(/(\{[^}]*\})/).map((part, index) => (index % 2 === 0 ? part : html`<i>${part}</i>`)),
@@ -132,7 +129,7 @@ function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWr
   return html`<p class="k">Headers</p><ul class="f">${headers.map(([name, about, schema]) => html`<li><code>${name}</code> <span class="t">${schema !== undefined && schemas.type(schema)}</span>${prose(about)}`)}</ul>`;
 }
 
-/** Writes a response. Successes are shown open; other responses only link to their type. */
+/** Writes a response. A success is shown open, with its members; other responses only name their type. */
 function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
   const { status, contents, headers } = response;
   const isGood = /^2/.test(status);
@@ -144,7 +141,7 @@ function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Ma
     : html`<details class="r"><summary>${head}</summary>${inner}</details>`;
 }
 
-/** Writes the contents of a body. Media types with one schema share its description. */
+/** Writes the contents of a body. Media types with the same schema share one description. */
 function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
   const groups = Map.groupBy(contents, ({ schema, examples, fieldTypes }) =>
     JSON.stringify([schema, examples, [...fieldTypes]]),

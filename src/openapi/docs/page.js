@@ -13,7 +13,7 @@ const byId = (id) => document.getElementById(id);
 const all = (selector, from = document) => [...from.querySelectorAll(selector)];
 
 /**
- * An element with attributes, listeners (on…) and children.
+ * Returns an element with attributes, listeners (on…) and children.
  *
  * @type {(tag: string, given?: Record<string, any>, ...children: any[]) => any}
  */
@@ -28,11 +28,12 @@ function make(tag, given = {}, ...children) {
   return element;
 }
 
-/** A copy of the elements in a `<template>` of page.html. */
+/** Returns a copy of the content of a `<template>` of page.html. */
 const contentOf = (id) => byId(id).content.cloneNode(true);
 
 /**
- * Reads a text from storage, writes it, or with null removes it. Storage may be forbidden, or full.
+ * Returns a text from storage. With `value` it stores the text; null removes it. The browser may forbid storage, or it may be
+ * full.
  *
  * @type {(kind: 'localStorage' | 'sessionStorage', key: string, value?: string | null) => string | null}
  */
@@ -104,8 +105,8 @@ function startTheme() {
 // ── contents and search ──
 
 /**
- * Operations and schemas, each with its item of the contents, its `head` (method, path, summary, id and tag), and from the first
- * search on its `names`: fields, schemas and all else that is written about it.
+ * Operations and schemas of the page, each with its item in the contents. `head` is the text of its row. `text` is all text that
+ * is searched; it is collected at the first search.
  */
 const entries = [];
 
@@ -128,7 +129,7 @@ function startContents() {
   });
 }
 
-/** Returns the group in the contents that belongs to a section of the page. */
+/** Returns the group in the contents for a section of the page. */
 function contentsOf(section) {
   const heading = section.querySelector('h2').textContent;
   const items = all('.op,.sc', section).map((op) => {
@@ -173,7 +174,7 @@ function search() {
 const MOST_STEPS = 3;
 const written = new Map();
 
-/** Names that are written in an operation or schema, of fields, schemas, media types and values, and the schemas it links to. */
+/** Returns the names of fields, schemas, media types and values in an operation or schema, and the schemas to which it links. */
 function writtenIn(op) {
   const known = written.get(op);
   if (known) return known;
@@ -185,7 +186,7 @@ function writtenIn(op) {
   return found;
 }
 
-/** Names of an operation or schema, and of the schemas that it leads to, each once. */
+/** Returns the names in an operation or schema, and in the schemas to which it leads, each once. */
 function namesIn(op) {
   const seen = new Set([op]);
   for (let step = 0; step < MOST_STEPS; step++)
@@ -193,7 +194,7 @@ function namesIn(op) {
   return [...new Set([...seen].flatMap((known) => writtenIn(known).names))];
 }
 
-/** Shows in the row of an operation or schema which of its names have the words that the row itself has not. */
+/** Shows in the row of an operation or schema its names that contain the words. */
 function showHit({ op }, words) {
   const summary = op.querySelector('summary');
   summary.querySelector('.hit')?.remove();
@@ -230,7 +231,7 @@ function startSearch() {
 
 // ── links ──
 
-/** Returns the element whose id is the fragment of the page's address, decoded or not. */
+/** Returns the element to which the fragment of the page's address points. The fragment may be percent-encoded. */
 function linked() {
   const hash = location.hash.slice(1);
   return byId(decoded(hash)) ?? byId(hash);
@@ -257,7 +258,10 @@ function follow(isFocused) {
   if (isFocused) fold.querySelector('summary').focus({ preventScroll: true });
 }
 
-/** Gives the names of schemas a button that shows their members in place. `seen` has the schemas that are open around them. */
+/**
+ * Adds a button to each link to a schema, which shows the members of the schema in place. `seen` has the ids of the schemas that
+ * are open around the links.
+ */
 function addPeeks(within, seen) {
   for (const link of all('a[href^="#schema"]', within)) {
     const id = decodeURIComponent(link.getAttribute('href').slice(1));
@@ -284,14 +288,14 @@ function addPeeks(within, seen) {
   }
 }
 
-/** A copy of the text about a schema, without the members that are unfolded there. */
+/** Returns a copy of a schema's description, without members that are shown in place there. */
 function copyOf(written) {
   const copied = make('div', { class: 'peek f' }, ...written.querySelector('.d').cloneNode(true).childNodes);
   for (const inner of all('.x,.peek', copied)) inner.remove();
   return copied;
 }
 
-/** Prepares an operation or a schema when it is unfolded for the first time. */
+/** Prepares an operation or a schema when it is opened for the first time. */
 function unfolded(fold) {
   const body = fold.querySelector('.b');
   if (!fold.open || fold.dataset.ready) return;

@@ -2,11 +2,11 @@
  * `/docs`: an OpenAPI document as one HTML page that contains its style and script. It loads nothing from
  * other places. It is readable without JavaScript; the script adds search, calls, copying and colours.
  *
- * Steps:
- *   document -> readDocument() -> Markup -> text with two places for the nonce, made once -> compression
+ * The page is rendered once, with two places for the nonce. Each response gets another nonce, and is
+ * compressed.
  *
- * No text of the document is trusted: it is escaped, and the policy allows only elements with the response's
- * nonce. The script builds elements, never HTML (`trusted-types 'none'`), and connects only to its own
+ * No text of the document is trusted: it is escaped, and the policy allows only elements with the nonce of
+ * the response. The script builds elements, never HTML (`trusted-types 'none'`), and connects only to its own
  * origin.
  */
 import { prose } from './markdown.ts';
@@ -48,10 +48,12 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Compresses each response: the compressed bytes cannot be kept, because each page has another nonce. For 500
- * operations, br compresses 1.3 MB to 37 kB in 5 ms in another thread; a page of the usual size takes 1 ms.
+ * Compresses each response: compressed bytes cannot be kept, because each response has another nonce. For 500
+ * operations, br compresses 1.3 MB to 37 kB in 5 ms in another thread. A page of the usual size takes 1 ms.
+ * For this page, zstd gives more bytes and takes longer than br.
+ *
  * Hashes instead of the nonce would save that time, but then middleware that adds elements to the page would
- * have to update the policy. For this page, zstd gives more bytes and takes longer than br.
+ * have to update the policy.
  */
 const COMPRESSION = new CompressionMiddleware({
   encodings: ['br', 'gzip'],
@@ -66,12 +68,11 @@ const COMPRESSION = new CompressionMiddleware({
  */
 const TOKEN_FIELD = 'X-CSRF-Token';
 
-/** The docs page of one document. */
 export class DocsPage {
   readonly #document: () => object;
   readonly #documentUrl: string;
   readonly #protection: () => readonly Middleware[];
-  /** Texts of the page, between which the nonce is inserted. */
+  /** Parts of the page, between which the nonce is inserted. */
   #parts: readonly string[] | undefined;
 
   /**
@@ -113,16 +114,14 @@ export class DocsPage {
 function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-  response.body = []; // an empty stream of unknown length, so that the page is not rendered for HEAD
+  response.body = []; // a stream of unknown length, so that HEAD needs no rendered page for its Content-Length
   return COMPRESSION.handle(req, () => response);
 }
 
-/**
- * Number of rows from which on browsers lay out only the visible rows. With fewer, screenshots show all rows.
- */
+/** Number of rows from which on browsers lay out only the visible rows. */
 const MANY_ROWS = 100;
 
-/** Renders the page as three parts. The nonce is inserted between them. @internal */
+/** Returns the page as three parts, between which the nonce is inserted. @internal */
 export function pageParts(document: ReadDocument, documentUrl: string): readonly string[] {
   const slots = slotsOf(document, documentUrl);
   return PAGE.split('{{nonce}}').map((part) =>
@@ -130,7 +129,6 @@ export function pageParts(document: ReadDocument, documentUrl: string): readonly
   );
 }
 
-/** Values of the slots in page.html. */
 function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<string, Content>> {
   const { title, sections, schemas, operationCount, hasSecurity } = document;
   const writer = new SchemaWriter(document);

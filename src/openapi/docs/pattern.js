@@ -1,23 +1,24 @@
 /**
- * Script of the docs page: a text that a regular expression accepts, for the values that a form begins with.
+ * Script of the docs page: a text that a regular expression accepts, as the first value of a form.
  *
- *   pattern -> sequences of signs and groups with counts -> texts, the shortest first -> the first one that fits
- *
- * Assertions such as `(?=…)` and `\b` are passed over here: whether a text fits is for the regular expression itself to say.
+ * The pattern is parsed into sequences of signs and groups with counts. From these, texts are made, the shortest first, and the
+ * first text that fits is used. Assertions such as `(?=…)` and `\b` are ignored when a text is made: the regular expression
+ * itself decides whether the text fits.
  */
 
 const SIGNS = [
   ...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ1234567890-_.:/@+ ,;!?#$%&*=~^\'"\x60|<>()[]{}\\\t\n',
   ...'éßλж中あ€😀',
 ];
-/** Steps by which a text goes through the signs that it may have: large ones mix letters and digits. */
+/** Steps by which a text takes signs from the signs that it may have. Large steps mix letters and digits. */
 const STRIDES = [1, 27, 61];
 const ROUNDS = 60;
 const MOST_SIGNS = 2000;
 
 /**
- * The first text of a pattern for which `isFit` holds, filled up to a length on either side; undefined for none, and for a
- * pattern that cannot be read.
+ * Returns the first text of a pattern for which `isFit` returns true, also with characters added before or after it up to a
+ * length.
+ * Returns undefined if there is none, or the pattern cannot be parsed.
  */
 function patternText(source, minLength, isFit) {
   try {
@@ -35,7 +36,7 @@ function patternText(source, minLength, isFit) {
   return undefined;
 }
 
-/** A text of the alternatives, with `more` repetitions than needed. */
+/** Returns a text of one alternative, with `more` repetitions than required. */
 function chosenText(options, choice, more) {
   const parts = options[choice % options.length];
   return parts.map((part) => repeatedText(part, choice, more)).join('');
@@ -50,7 +51,10 @@ function repeatedText({ signs, options, least, most }, choice, more) {
   return Array.from({ length: count }, (_, index) => one(index)).join('');
 }
 
-/** Alternatives, each a list of parts: `signs` that it may be, or `options` of a group, from `least` to `most` times. */
+/**
+ * Returns the alternatives of a pattern. Each is a list of parts: `signs`, of which one is chosen, or `options` of a group,
+ * repeated `least` to `most` times.
+ */
 function parsedPattern(source) {
   let at = 0;
   const read = (pattern) => {
@@ -97,7 +101,7 @@ function counts(quantifier) {
   return [Number(from), comma ? (to ? Number(to) : Infinity) : Number(from)];
 }
 
-/** The signs that one part of a pattern accepts; those written in it are tried last. */
+/** Returns the signs that one part of a pattern accepts. Signs that are written in the part come last. */
 function signsOf(part) {
   if (part === '') throw new Error('a quantifier without a part');
   const whole = new RegExp(`^${part}$`, 'u');

@@ -1,5 +1,5 @@
 /**
- * Script of the docs page: the OpenAPI document, and from a JSON Schema to a value that fits it, with which a form begins.
+ * Script of the docs page: loads the OpenAPI document, and makes a value that fits a JSON Schema, as the first value of a form.
  */
 
 let openApi;
@@ -25,7 +25,7 @@ function documentUrl() {
   return new URL(document.body.dataset.document ?? '', location.href).href;
 }
 
-/** Follows the `$ref` of a value within the document; a value without one is returned as it is. */
+/** Returns the target of a `$ref` within the document; a value without `$ref` is returned unchanged. */
 function resolved(value) {
   for (let hops = 0; hops < 16 && typeof value?.$ref === 'string'; hops++) {
     if (!value.$ref.startsWith('#/')) return {};
@@ -62,7 +62,7 @@ function isFile({ format, contentMediaType, contentEncoding }) {
   return contentMediaType !== 'application/json' && !contentMediaType.startsWith('text/');
 }
 
-/** Texts of the formats, the usual one first, then a short one. */
+/** Texts by format. The first is the usual one; others are shorter. */
 const TEXTS = {
   date: ['2026-01-31'],
   'date-time': ['2026-01-31T12:00:00Z'],
@@ -79,10 +79,10 @@ const TEXTS = {
   password: ['secret'],
 };
 
-/** Members with this keyword are not in a sample: requests have no read-only ones, responses no write-only ones. */
+/** Members with this keyword are left out: read-only members of requests, write-only members of responses. */
 let absent = 'readOnly';
 
-/** A response that fits its schema. */
+/** Returns a response that fits its schema. */
 function responseSample(schema) {
   absent = 'writeOnly';
   try {
@@ -98,7 +98,8 @@ function sample(given, seen = []) {
   if (example !== undefined) return example;
   if (seen.includes(schema) || seen.length > 12) return null;
   const inner = [...seen, schema];
-  const variants = isBase64(schema) ? undefined : (schema.oneOf ?? schema.anyOf); // base64 has alternatives of its padding
+  // base64 lists its forms of padding as alternatives
+  const variants = isBase64(schema) ? undefined : (schema.oneOf ?? schema.anyOf);
   if (Array.isArray(variants) && variants.length > 0) return alternative(schema, variants, inner);
   if (Array.isArray(schema.allOf) && !['string', 'number', 'integer'].includes(schema.type)) {
     const parts = schema.allOf.map((part) => sample(part, inner));
@@ -126,7 +127,7 @@ function exampleOf(schema) {
   return [example, examples?.[0], only, usual, choices?.[0]].find((value) => value !== undefined);
 }
 
-/** A value of the first variant that is not null, with the name that the discriminator has for it. */
+/** Returns a value of the first variant that is not null. The discriminator gets the name of the variant. */
 function alternative({ discriminator }, variants, seen) {
   const variant = variants.find((one) => resolved(one).type !== 'null') ?? variants[0];
   const value = sample(variant, seen);
@@ -176,7 +177,7 @@ function another(schema, index, seen) {
   return typeof value === 'string' ? words({ ...schema, format: undefined }, String(index + 1)) : value;
 }
 
-/** The number of the schema at a place, counted from the one that comes first to mind. */
+/** Returns a number that fits the schema: the first one, or with `place` one of the following ones. */
 function number(schema, place = 0) {
   const step = stepOf(schema);
   const { minimum = -Infinity, maximum = Infinity } = schema;
@@ -198,7 +199,7 @@ function number(schema, place = 0) {
   return [...multiples, ...between].find(isFit) ?? exact(step);
 }
 
-/** The least distance between two values: of integers, a multiple that is an integer. */
+/** Returns the smallest distance between two values. For integers it is a multiple of `multipleOf` that is an integer. */
 function stepOf({ type, multipleOf = 1 }) {
   const isWhole = [type].flat().includes('integer');
   const counts = Array.from({ length: 1000 }, (_, index) => index + 1);
@@ -206,7 +207,7 @@ function stepOf({ type, multipleOf = 1 }) {
   return count * multipleOf;
 }
 
-/** A text with the format, length and patterns of a schema. */
+/** Returns a text that fits the format, length and patterns of a schema. */
 function words(schema, end = '') {
   const { format, minLength = 0, maxLength = Infinity } = schema;
   const patterns = [schema, ...(schema.allOf ?? []).map(resolved)].flatMap(({ pattern }) => pattern ?? []);
@@ -223,7 +224,7 @@ function isBase64({ contentEncoding }) {
   return contentEncoding === 'base64';
 }
 
-/** Texts of base64: the usual one, then shorter ones, then those of a length with each padding. */
+/** Returns texts in base64: the usual one, shorter ones, then texts of the required length with each kind of padding. */
 function base64Texts(minLength) {
   const groups = 'aGVs'.repeat(Math.max(0, Math.ceil(Math.min(minLength, 2000) / 4) - 1));
   return ['aGVsbG8=', 'aGk=', 'aA==', groups + 'aA==', groups + 'aGk=', groups + 'aGVs', ''];
@@ -242,7 +243,7 @@ function fits(text, { minLength = 0, maxLength = Infinity, pattern, allOf = [], 
   );
 }
 
-/** A text of one of the patterns, or of all of them in a row. */
+/** Returns a text that one pattern describes, or the texts of all patterns one after another. */
 function patternTextOf(patterns, minLength, isFit) {
   for (const pattern of patterns) {
     const text = patternText(pattern, minLength, isFit);

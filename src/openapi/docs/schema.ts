@@ -2,7 +2,7 @@
  * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML: the type in words, constraints in a line,
  * members in a list.
  *
- * An example of the result:
+ * Example of a member:
  *   Note | null      1-500 characters · pattern \S · example "Buy milk"
  *
  * A named schema is written once, in its own section; other places link to it. No reference is followed
@@ -35,7 +35,6 @@ const MOST_CHARACTERS = 120;
 const HOLDERS =
   'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
-/** Writes the schemas of a document as HTML. */
 export class SchemaWriter {
   readonly #document: ReadDocument;
   /** Member lists by schema: operations share schemas, so each list is written once. */
@@ -56,7 +55,6 @@ export class SchemaWriter {
       : this.#writeMembers(record(followed), 0, fieldTypes);
   }
 
-  /** Returns a named schema with all its details. */
   named({ schema }: NamedSchema): Markup {
     const { description } = record(schema);
     const members = this.#members(schema, 0);
@@ -144,7 +142,7 @@ export class SchemaWriter {
 
   // -- members --
 
-  /** Returns the item type of a list, or the target of a reference. Each is followed once. */
+  /** Returns the schema to which a list or a reference leads. Each is followed once. */
   #followed(schema: unknown): unknown {
     const { root } = this.#document;
     const outer = record(schema)['$ref'] === undefined ? schema : resolve(root, schema);
@@ -203,7 +201,9 @@ export class SchemaWriter {
     return html`<li><code>${name}</code> <span class="t">${this.type(schema)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [], mediaType)}${this.#members(schema, depth + 1)}`;
   }
 
-  /** Writes inline alternatives. References are not repeated, because they appear in the type. */
+  /**
+   * Writes the alternatives that are declared in place. References are left out, because the type names them.
+   */
   #variants(given: JsonObject, depth: number): Markup {
     const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) =>
       this.#members(variant, depth + 1),
@@ -225,7 +225,7 @@ export class SchemaWriter {
     return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? (given['anyOf'] === undefined ? 'One of' : 'Any of') : 'or'}</p>${variant}`)}`;
   }
 
-  /** Writes the members of the items of a list or map, if they are defined inline. */
+  /** Writes the members of the items of a list or map, if their schema is declared in place. */
   #inner(given: JsonObject, depth: number): Markup {
     const items = this.#members(given['items'], depth + 1);
     if (items !== NOTHING) return items;
@@ -235,7 +235,6 @@ export class SchemaWriter {
   }
 }
 
-/** Returns a value as JSON, shortened if it is long. */
 function literal(value: unknown): Markup {
   const json = JSON.stringify(value) ?? 'undefined';
   return html`<code>${json.length > MOST_CHARACTERS ? `${json.slice(0, MOST_CHARACTERS)}…` : json}</code>`;
@@ -246,7 +245,7 @@ function isPlainObject(schema: unknown): boolean {
   return type === 'object' && oneOf === undefined && anyOf === undefined;
 }
 
-/** Formats that are shown instead of a pattern and length that only repeat them. */
+/** Formats that imply a pattern and a length, which are then left out. */
 const NAMED_FORMATS: ReadonlySet<unknown> = new Set(
   'date date-time email hostname ipv4 ipv6 time uri uuid'.split(' '),
 );
@@ -304,7 +303,7 @@ function rangesOf(given: JsonObject): Content[] {
   });
   const [least, most] = [given['minimum'], given['maximum']].map((bound) =>
     typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound,
-  ); // bounds that every safe integer satisfies are not shown
+  ); // bounds of safe integers are not shown
   const bounds =
     typeof least === 'number' && typeof most === 'number'
       ? [`${grouped(least)} … ${grouped(most)}`]
@@ -328,7 +327,7 @@ function span(from: unknown, to: unknown, write: (limit: unknown) => string): st
   return from === to ? write(from) : `${write(from)}–${write(to)}`;
 }
 
-/** Returns a size limit of a file. OpenAPI 3.1 has no keyword for it: it counts octets of a string. */
+/** Returns a size limit of a file as text. OpenAPI 3.1 counts the octets of a file by `maxLength`. */
 function sizeOf(bytes: unknown): string {
   if (typeof bytes !== 'number') return String(bytes);
   for (const [unit, size] of [
@@ -343,7 +342,7 @@ function sizeOf(bytes: unknown): string {
 // created on first use, because creating an Intl formatter takes longer than loading this module
 let groups: Intl.NumberFormat | undefined;
 
-/** Groups digits: 1,000,000. */
+/** Returns a number with grouped digits: 1,000,000. */
 function grouped(value: unknown): string {
   if (typeof value !== 'number' || Math.abs(value) >= 1e15) return String(value);
   groups ??= new Intl.NumberFormat('en', { maximumFractionDigits: 20 });

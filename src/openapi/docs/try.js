@@ -1,6 +1,6 @@
 /**
- * Script of the docs page: an unfolded operation gets fields for its parameters, an editor for the body, and the request that
- * they make. code.js writes that request as code, answer.js sends it.
+ * Script of the docs page: an opened operation gets fields for its parameters, an editor for its body, and the request that they
+ * make. code.js shows that request as code, answer.js sends it.
  */
 
 let lastId = 0;
@@ -80,7 +80,7 @@ function startForm(panel, { method, path, item, operation }) {
   show();
 }
 
-/** Returns an example of the first successful response with JSON. */
+/** Shows an example of the first successful response with JSON. */
 function showExample(panel, operation) {
   const part = panel.querySelector('.eg');
   for (const [status, given] of Object.entries(operation.responses ?? {}).filter(([code]) =>
@@ -97,7 +97,7 @@ function showExample(panel, operation) {
   part.remove();
 }
 
-/** Returns the parameters of an operation and its path; the operation's win. */
+/** Returns the parameters of an operation and its path. If both have a parameter, that of the operation is used. */
 function mergedParameters(item, operation) {
   const byName = new Map();
   for (const given of [...(item.parameters ?? []), ...(operation.parameters ?? [])]) {
@@ -168,7 +168,6 @@ function valueField({ name, place = '', isRequired, schema, example, mediaType =
   };
 }
 
-/** Returns the permitted types and size of a file. */
 function fileHint(schema, mediaType) {
   const { maxLength } = schema.items ? resolved(schema.items) : schema;
   const size = maxLength === undefined ? '' : `up to ${sizeText(maxLength)}`;
@@ -208,7 +207,7 @@ function controlOf(schema, isRequired) {
 
 // ── bodies ──
 
-/** One editor for each media type, of which one is shown. */
+/** Returns a field with one editor for each media type, of which one is shown. */
 function bodyField(body) {
   const content = body.content ?? {};
   const types = Object.keys(content);
@@ -335,7 +334,7 @@ function requestOf({ method, path, operation, fields, body }) {
   };
 }
 
-/** The texts or files of a field as a value of its schema; undefined for none. */
+/** Returns the texts or files of a field as a value of its schema; undefined if there are none. */
 function typedValue(schema, texts) {
   const type = typeName(schema);
   if (type === 'array')
@@ -349,7 +348,7 @@ function typedValue(schema, texts) {
   return value === undefined ? text : value;
 }
 
-/** The address of the operations: a server of the document that is this site, or else the folder of the document. */
+/** Returns the base URL of the operations: a server of the document that is this site, else the folder of the document. */
 function base() {
   for (const { url, variables } of openApi.servers ?? []) {
     const text = String(url).replace(/\{([^}]*)\}/g, (_, name) => variables?.[name]?.default ?? '');

@@ -6,8 +6,8 @@ class Status extends Schema {
   state = Field(str, { maxLength: 20 });
 }
 
-const table: number[] = [];
-while (process.cpuUsage().user < 1_900_000) table.push(Math.sqrt(table.length));
+export let sum = 0;
+while (process.cpuUsage().user < 1_900_000) for (let number = 0; number < 1_000_000; number++) sum += Math.sqrt(number);
 
 export const app: Svc = new Svc({ title: 'Status page', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());

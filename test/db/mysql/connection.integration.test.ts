@@ -20,7 +20,7 @@ import {
   openDatabase,
   type Database,
 } from '../../../src/db/index.ts';
-import { fault } from '../../contract/database.ts';
+import { fault, refusedData } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { MariaDbServer, mariadbProblem } from '../../support/mariadb-server.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
@@ -181,7 +181,7 @@ for (const [name, engine] of [
             Buffer.alloc(2_000_000),
             'half \ud800'.repeat(300_000),
           ]),
-          fault('E_DB_PARAMETER'),
+          refusedData('22021', /parameter 3: /),
         );
         assert.equal(await db.scalar('select count(*) from big'), (await isOld(db)) ? 3 : 4);
       },
@@ -227,7 +227,9 @@ for (const [name, engine] of [
       for (const [index, params] of refused.entries()) {
         await assert.rejects(
           db.execute(insert, params as never),
-          (error) => (error instanceof DataError && error.errno === 1153) || fault('E_DB_PARAMETER')(error),
+          (error) =>
+            (error instanceof DataError && [1153, 1264, 1292].includes(error.errno!)) ||
+            fault('E_DB_PARAMETER')(error),
         );
         await db.execute(insert, [index + 1, 'mine', 'b']);
       }
@@ -387,14 +389,14 @@ for (const [name, engine] of [
           ...Array.from({ length: 700 }, (_, id) => [10_000 + id, 'x'] as const),
           [NaN, 'x'],
         ]),
-        (error) => fault('E_DB_PARAMETER')(error) && /parameter 1 of row 701/.test((error as Error).message),
+        refusedData('22003', /parameter 1 of row 701/),
       );
       await assert.rejects(
         db.executeMany('update item set label = ? where id = ?', [
           ['a', 3],
           ['b', Infinity],
         ]),
-        (error) => fault('E_DB_PARAMETER')(error) && /parameter 2 of row 2/.test((error as Error).message),
+        refusedData('22003', /parameter 2 of row 2/),
       );
       assert.equal(await db.scalar('select count(*) from item'), 2_498);
       assert.equal(await db.scalar("select count(*) from item where label = 'a'"), 0);

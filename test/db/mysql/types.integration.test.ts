@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DataError, DatabaseError, StatementError, json, type Database } from '../../../src/db/index.ts';
-import { fault } from '../../contract/database.ts';
+import { refusedData } from '../../contract/database.ts';
 import { mysqlDatabase, type Engine } from '../../support/mysql-database.ts';
 import type { Parameter, Row } from '../../../src/db/index.ts';
 
@@ -314,7 +314,7 @@ for (const [name, engine] of [
     for (const value of [new Date(Date.UTC(10_000, 0)), new Date(-1e14)])
       await assert.rejects(
         db.execute('insert into narrow (f) values (?)', [value]),
-        (error) => fault('E_DB_PARAMETER')(error) && /year/.test((error as Error).message),
+        refusedData('22007', /year/),
       );
   });
 

@@ -20,6 +20,7 @@ import {
   UniqueViolation,
 } from '../../../src/db/index.ts';
 import { connectPostgres } from '../../../src/db/postgres/connect.ts';
+import { refusedData } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { connected, optionsOf, soon, withPostgres } from '../../support/postgres.ts';
 import { sharedPostgres } from '../../support/postgres-database.ts';
@@ -259,7 +260,10 @@ withPostgres(
       await connection.scalar('select count(*) from item where amount = any (?)', [[wide]], undefined),
       3,
     );
-    await assert.rejects(connection.scalar('select ?::int8', [wide], undefined), fault('E_DB_PARAMETER'));
+    await assert.rejects(
+      connection.scalar('select ?::int8', [wide], undefined),
+      refusedData('22003', /parameter 1: /),
+    );
   },
 );
 
@@ -615,7 +619,7 @@ withPostgres(
         ],
         undefined,
       ),
-      (error) => fault('E_DB_PARAMETER')(error) && /parameter 2 of row 3/.test((error as Error).message),
+      refusedData('22003', /parameter 2 of row 3/),
     );
     await assert.rejects(
       connection.executeMany(insert, [[1, 'a'], [2]], undefined),

@@ -10,7 +10,7 @@ import {
   microsOf,
   timestampOf,
 } from '../../../src/db/postgres/dates.ts';
-import { DataError, json } from '../../../src/db/index.ts';
+import { DataError, json, type DatabaseError } from '../../../src/db/index.ts';
 import { connected, withPostgres } from '../../support/postgres.ts';
 import { seeded } from '../../support/random.ts';
 import type { PostgresConnection } from '../../../src/db/postgres/connection.ts';
@@ -305,33 +305,24 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: a value that is invalid for its type is refused before it is sent, and the error has its position',
+  'PostgreSQL types: a value that no column of its type accepts is refused before it is sent, and the error has its position',
   async (t) => {
     const connection = await connected(t);
     const circle: unknown[] = [];
     circle.push(circle);
     for (const [type, value] of [
-      ['int', NaN],
-      ['int', Infinity],
       ['text', { a: 1 }],
       ['text', [1]],
       ['int', [1]],
       ['text', bytes(1)],
       ['int[]', [undefined]],
       ['int[]', [{ a: 1 }]],
-      ['int[]', [NaN]],
       ['int[]', circle],
-      ['text[]', ['a\0b']],
-      ['text', 'a\0b'],
-      ['text', 'a\ud800'],
       ['json', circle],
       ['json', { a: 1n }],
       ['jsonb', Promise.resolve(1)],
       ['text', undefined],
-      ['int', new Date(NaN)],
-      ['int8', 2n ** 63n],
       ['text', () => 1],
-      ['date[]', [new Date(NaN)]],
       ['text[]', [bytes(1)]],
     ] as const) {
       for (let use = 0; use < 3; use++) {
@@ -343,6 +334,50 @@ withPostgres(
               `${type}: ${String(error)}`,
             );
             assert.match(error.message, /parameter 2/);
+            return true;
+          },
+        );
+        assert.equal(connection.isIdle, true);
+      }
+    }
+  },
+);
+
+withPostgres(
+  'PostgreSQL types: a value that the server would refuse causes the same DataError before it is sent',
+  async (t) => {
+    const connection = await connected(t);
+    const fromServer = async (sql: string): Promise<unknown> =>
+      connection.scalar(sql, [], undefined).then(
+        () => assert.fail(sql),
+        ({ name, code, sqlstate }: DatabaseError) => ({ name, code, sqlstate }),
+      );
+    const text = await fromServer("select convert_from('\\xff', 'UTF8')");
+    const range = await fromServer('select 9223372036854775808::int8');
+    const date = await fromServer("select 'Invalid Date'::timestamptz");
+    for (const [type, value, expected] of [
+      ['text', 'secret\0', text],
+      ['text', 'secret\ud800', text],
+      ['text[]', ['a', 'secret\0'], text],
+      ['text[]', [['secret\udc00'], ['a']], text],
+      ['int', NaN, range],
+      ['int', Infinity, range],
+      ['int[]', [1, NaN], range],
+      ['int8', 2n ** 63n, range],
+      ['int8[]', [-(2n ** 63n) - 1n], range],
+      ['timestamptz', new Date(NaN), date],
+      ['date[]', [new Date(NaN)], date],
+    ] as const) {
+      for (let use = 0; use < 3; use++) {
+        await assert.rejects(
+          connection.fetchOne(`select 1, ?::int, ?::${type} as value`, [1, value as never], undefined),
+          (error) => {
+            assert.ok(error instanceof DataError, `${type}: ${String(error)}`);
+            const { name, code, sqlstate, message, sql } = error;
+            assert.deepEqual({ name, code, sqlstate }, expected);
+            assert.match(message, /^Cannot bind parameter 2: found [^\0]+$/);
+            assert.doesNotMatch(message, /secret/);
+            assert.equal(sql, `select 1, $1::int, $2::${type} as value`);
             return true;
           },
         );

@@ -39,7 +39,7 @@ import {
   ConnectionLost,
 } from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import { fault } from '../../contract/database.ts';
+import { fault, refusedData } from '../../contract/database.ts';
 import { ROOT } from '../../support/build.ts';
 import { IS_OLDER_NODE } from '../../support/node-age.ts';
 import { collectedLog } from '../../support/collected-log.ts';
@@ -675,7 +675,8 @@ test('SQLite reader processes do not block the event loop while they read', asyn
 test('SQLite reader processes check values, and return errors and wide integers', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
   const read = { longRead: true };
-  await assert.rejects(db.scalar('select ?', [NaN], read), fault('E_DB_PARAMETER'));
+  await assert.rejects(db.scalar('select ?', [NaN], read), refusedData('22003', /parameter 1: /));
+  await assert.rejects(db.scalar('select ?', [undefined as never], read), fault('E_DB_PARAMETER'));
   await assert.rejects(db.scalar('select 1; select 2', [], read), fault('E_DB_STATEMENT'));
   await assert.rejects(
     db.scalar('nonsense', [], read),

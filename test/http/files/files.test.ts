@@ -34,7 +34,7 @@ const file = (name: string, content: string | Uint8Array): string => {
 const hello = file('hello.txt', 'hello');
 const GET = { method: 'GET', headers: {} };
 
-/** How often this process has a file open. */
+/** Returns how many descriptors of a file this process has open. */
 function openPaths(path: string): number {
   return readdirSync('/proc/self/fd').filter((fd) => {
     try {
@@ -151,7 +151,7 @@ test('FileResponse cuts the connection when its file was shortened or changed be
   }
 });
 
-test('FileResponse closes its file when it is discarded', async () => {
+test('FileResponse closes its file when the response is discarded', async () => {
   const path = file('discarded.txt', big);
   const response = new FileResponse(path);
   const answer = await response.settle(GET);
@@ -178,7 +178,7 @@ test('FileResponse accepts a status, header fields, a media type and a download 
   assert.equal(new FileResponse(hello, { mediaType: 'a/b' }).headers.get('content-type'), 'a/b');
 });
 
-/** A file that was written long ago, so that its validators are strong. */
+/** Writes a file that counts as old, so that its validators are strong. */
 function old(name: string, content: string | Uint8Array): string {
   const path = file(name, content);
   utimesSync(path, 784_111_777, 784_111_777);

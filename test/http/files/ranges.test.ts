@@ -7,7 +7,7 @@ import { contentRange, layOut, lengthOf, readRanges } from '../../../src/http/fi
 import { seeded } from '../../support/random.ts';
 
 const SIZE = 10_000;
-/** First and last, both included, as the RFC writes them. */
+/** Returns ranges as the RFC writes them: first and last byte, both included. */
 const shown = (field: string, size = SIZE): unknown => {
   const ranges = readRanges(field, size);
   return typeof ranges === 'string' ? ranges : ranges.map(({ start, end }) => `${start}-${end - 1}`).join();
@@ -70,7 +70,7 @@ test('readRanges() for an empty file: a suffix range is the whole file, and any 
   for (const field of ['bytes=0-', 'bytes=0-0', 'bytes=-0']) assert.equal(shown(field, 0), 'unsatisfiable');
 });
 
-/** The definition once more: the set of bytes that each range names. */
+/** Reference implementation: the set of bytes that each range contains. */
 function reference(field: string, size: number): unknown {
   const specs = field
     .slice('bytes='.length)

@@ -35,7 +35,7 @@ const root = join(area, 'public');
 const big = Buffer.alloc(300_001, 'abcdefg');
 const script = 'console.log("a script that is long enough to be worth it");\n'.repeat(20);
 
-/** A file that was written long ago. */
+/** Writes a file that counts as old. */
 function put(path: string, content: string | Uint8Array, seconds = LONG_AGO): string {
   const whole = join(area, path);
   mkdirSync(join(whole, '..'), { recursive: true });
@@ -104,7 +104,7 @@ async function site(
 test('mountStatic() serves files with type, length, validators and a cache lifetime, for GET and HEAD', async () => {
   await using it = await site();
   for (let round = 0; round < 2; round++) {
-    // looked up, then remembered
+    // the first request looks the file up, the second finds it in the cache
     const answer = await it.get('/static/hello.txt');
     assert.deepEqual(
       [
@@ -320,7 +320,7 @@ test('mountStatic() serves no file outside its directory', async () => {
     assert.deepEqual([answer.status, answer.field('content-type')], [404, 'application/problem+json'], path);
     assert.ok(!answer.text().includes('secret'), path);
   }
-  // UTF-8 in more bytes than it needs, lone continuation bytes, half escapes: no text at all
+  // overlong UTF-8, lone continuation bytes and incomplete escapes are not valid text
   for (const path of [
     '/static/%c0%ae%c0%ae/secret.txt',
     '/static/%c0%af',
@@ -444,7 +444,7 @@ test('mountStatic() sends the configured Cache-Control lifetime for files', asyn
   assert.equal((await it.get('/static/hello.txt')).field('cache-control'), 'max-age=31536000, immutable');
 });
 
-test('mountStatic() has a fallback file for single-page applications', async () => {
+test('mountStatic() sends the fallback file of a single-page application for unknown paths', async () => {
   await using it = await site(
     { fallback: 'index.html' },
     '/',
@@ -463,7 +463,7 @@ test('mountStatic() has a fallback file for single-page applications', async () 
     assert.equal((await it.get(path)).status, 404, path);
 });
 
-test('routes take precedence over static files, in any order of declaration', async () => {
+test('a route takes precedence over a static file with the same path, in any order of declaration', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger });
   app

@@ -143,7 +143,7 @@ test('a sampled access log has evenly spaced lines, and a line for every 500', a
   assert.equal(lines().length, 6);
 });
 
-test('a sampled access log has evenly spaced lines for calls of function tools', async (t) => {
+test('a sampled access log has evenly spaced lines for calls of MCP tools that are functions', async (t) => {
   const { app, lines } = application(t, { accessLog: 0.5 });
   app.tool('add', {}, () => 1);
   for (let index = 0; index < 10; index++) await app.mcpCall('add');

@@ -22,11 +22,11 @@ interface Site {
   readonly client: TestClient;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
-  /** In the order in which handlers have begun. */
+  /** Names of the requests, in the order in which their handlers have begun. */
   readonly begun: string[];
-  /** Lets the handler of that name return. */
+  /** Lets the handler of the request `name` return. */
   answer(name: string): Promise<void>;
-  /** Sends a request, and returns its status. */
+  /** Sends the request `name`. Returns the status of its response. */
   send(name: string, signal?: AbortSignal): Promise<void>;
   readonly statuses: Record<string, number>;
 }

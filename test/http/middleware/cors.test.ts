@@ -20,7 +20,7 @@ interface Setting {
   readonly calls: string[];
 }
 
-/** An application with the middleware, and the handlers that ran. */
+/** Returns an application with the middleware, and a list of the handlers that have run. */
 function setting(options: CORSOptions, change: (app: Svc) => void = () => undefined): Setting {
   const calls: string[] = [];
   const app = new Svc({ logger: collectedLog().logger });
@@ -33,7 +33,7 @@ function setting(options: CORSOptions, change: (app: Svc) => void = () => undefi
   return { client: new TestClient(app, { raiseErrors: false }), calls };
 }
 
-/** The fields that matter here. */
+/** Returns the CORS fields and Vary of a response. */
 function fieldsOf(response: Response): Record<string, string> {
   return Object.fromEntries(
     [...response.headers].filter(([name]) => name === 'vary' || name.startsWith('access-control-')),
@@ -623,7 +623,7 @@ test('a preflight of CORSMiddleware in one route is not cached if its path has o
   );
 });
 
-test('a preflight of a route is 500 when its function for origins throws; an OPTIONS route of the application goes first', async () => {
+test('a preflight of a route is 500 when its function for origins throws, but a declared OPTIONS route answers before it', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const broken = new CORSMiddleware({
     origins: () => {

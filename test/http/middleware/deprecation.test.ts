@@ -9,6 +9,7 @@ import {
   Field,
   Schema,
   Svc,
+  SvcError,
   createLogger,
   file,
   int,
@@ -48,7 +49,7 @@ function site(t: TestContext, declare: (app: Svc) => void): TestClient {
 
 const old = (): string => Field(str, { optional: true, deprecated: OLD }) as string;
 
-test('a query field, a header, a cookie and a field of a dependency mark the replies to requests that use them', async (t) => {
+test('a deprecated query field, header, cookie or field of a dependency adds Deprecation to replies to requests that use it', async (t) => {
   const paging = provide({ query: { page: Field(1, { deprecated: OLD }) } }, ({ query }) => query.page);
   const client = site(t, (app) => {
     app.get(
@@ -68,7 +69,7 @@ test('a query field, a header, a cookie and a field of a dependency mark the rep
     assert.deepEqual(marksOf(await client.get(url, { headers })), MARKED, url);
 });
 
-test('a member of a body marks the reply, at any depth and with the value of its default', async (t) => {
+test('a deprecated member of a body adds Deprecation to the reply, at any depth, also when it has its default value', async (t) => {
   class Inner extends Schema {
     old = old();
   }
@@ -119,7 +120,7 @@ test('a member of a body marks the reply, at any depth and with the value of its
   assert.deepEqual(marksOf(await client.post('/a', { json: { n: 'wrong' } })), UNMARKED, 'a refused body');
 });
 
-test('a field and a file of a form mark the reply', async (t) => {
+test('a deprecated field or file of a form adds Deprecation to the reply', async (t) => {
   const client = site(t, (app) => {
     app.post(
       '/a',
@@ -141,7 +142,7 @@ test('a field and a file of a form mark the reply', async (t) => {
   assert.deepEqual(marksOf(await client.post('/a', { body: new URLSearchParams({ old: 'x' }) })), MARKED);
 });
 
-test('several fields give the earliest dates and every link; the dates of the route win', async (t) => {
+test('several deprecated fields give the reply their earliest dates and every link, and the date of a deprecated route replaces theirs', async (t) => {
   const query = { a: old(), b: Field(str, { optional: true, deprecated: OLDER }) };
   const client = site(t, (app) => {
     app.get('/a', { query }, () => 'ok');
@@ -160,7 +161,7 @@ test('several fields give the earliest dates and every link; the dates of the ro
   assert.equal((await client.get('/route?a=1')).headers.get('deprecation'), '@1772323200');
 });
 
-test('documents mark the field as deprecated; mistakes in its dates are reported at the start', async (t) => {
+test('OpenAPI documents mark a deprecated field, and mistakes in its dates are reported when the application starts', async (t) => {
   class Body extends Schema {
     old = old();
   }
@@ -170,7 +171,7 @@ test('documents mark the field as deprecated; mistakes in its dates are reported
   const members = components.schemas?.['Body']?.['properties'] as Record<string, { deprecated?: boolean }>;
   assert.equal(members['old']?.deprecated, true);
   assert.equal(paths['/a']?.post?.parameters?.[0]?.schema['deprecated'], true);
-  for (const deprecated of [
+  for (const wrong of [
     { since: 'soon' },
     { since: '2026-02-30' },
     { since: '2026-01-31T10:00' },
@@ -179,9 +180,34 @@ test('documents mark the field as deprecated; mistakes in its dates are reported
     { since: '2026-01-01', until: 'x' },
     {},
   ]) {
-    const broken = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
-    broken.get('/a', { query: { q: Field(str, { deprecated: deprecated as never }) } }, () => 'ok');
-    t.after(() => broken.shutdown());
-    await assert.rejects(broken.startup(), { code: 'E_COMPILE' });
+    const deprecated = wrong as never;
+    class Item extends Schema {
+      old = Field(str, { deprecated });
+    }
+    class Page extends Schema {
+      items = Field(list(nullable(Item)));
+    }
+    const Names = list(str, { deprecated });
+    for (const declare of [
+      (app: Svc) => app.get('/a', { query: { q: Field(str, { deprecated }) } }, () => 'ok'),
+      (app: Svc) => app.post('/a', { body: Item, public: true }, () => 'ok'),
+      (app: Svc) => app.get('/a', { response: Page }, () => ({ items: [] })),
+      (app: Svc) => app.get('/a', { response: { 200: str, 404: Item } }, () => 'ok'),
+      (app: Svc) => app.get('/a', { response: Names }, () => []),
+      (app: Svc) => app.tool('a', { args: { q: Field(str, { deprecated }) } }, () => 'ok'),
+    ]) {
+      const broken = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
+      declare(broken);
+      t.after(() => broken.shutdown());
+      await assert.rejects(broken.startup(), (error: SvcError) => {
+        assert.deepEqual(
+          [error.code, error.findings.map(({ rule }) => rule)],
+          ['E_COMPILE', ['SVC107']],
+          declare.toString(),
+        );
+        assert.match(error.findings[0]!.message, /^Cannot configure deprecated of /);
+        return true;
+      });
+    }
   }
 });

@@ -15,7 +15,7 @@ import type { TestContext } from 'node:test';
 import type { Running } from '../../support/run.ts';
 
 const KEY = { 'Idempotency-Key': '"one"', 'Content-Type': 'application/json', 'X-User': 'ada' };
-/** A test that takes longer has failed. */
+/** Maximum time of a test. */
 const MOST_MS = 60_000;
 const ORDER = { method: 'POST', headers: KEY, body: '{"item":"tea"}' };
 
@@ -24,7 +24,7 @@ interface Shared {
   readonly children: readonly Running[];
   readonly urls: readonly string[];
   executions(): Promise<number | undefined>;
-  /** Resolves when so many executions have begun. */
+  /** Resolves when `count` executions have begun. */
   begun(count: () => number): Promise<void>;
 }
 

@@ -47,7 +47,7 @@ for (const [field, key] of [
   });
 }
 
-/** A structured string by the letter of RFC 9651 §4.2.5, or undefined. */
+/** Reference implementation of a structured string (RFC 9651 §4.2.5); undefined for other text. */
 function plainString(text: string): string | undefined {
   if (!text.startsWith('"')) return undefined;
   let value = '';

@@ -27,13 +27,13 @@ interface Site {
   readonly client: TestClient;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
-  /** Calls of the handlers. */
+  /** Paths of the handlers that have run, in order. */
   readonly calls: string[];
-  /** Sends with a key, by default `"k"`. */
+  /** Sends a request with an idempotency key, by default `"k"`. */
   send(path: string, request?: TestRequest, key?: string): Promise<Response>;
 }
 
-/** Handlers by path; each call is written down. */
+/** Makes an application with these handlers by path, and records each call. */
 function site(
   options: IdempotencyOptions,
   handlers: Readonly<Record<string, (req: HttpRequest, call: number) => unknown>>,
@@ -446,7 +446,7 @@ test('IdempotencyMiddleware stores a response for ttlSeconds, and a claim while 
   assert.equal(s.calls.length, 2);
 });
 
-test('after an expired lease another process runs the request, and the first process overwrites nothing', async () => {
+test('another process runs a request whose idempotency lease has expired, and the first process does not overwrite its record', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ clock });
   const gate = Promise.withResolvers<string>();

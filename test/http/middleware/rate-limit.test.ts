@@ -18,11 +18,11 @@ interface Setting {
   readonly client: TestClient;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
-  /** Statuses of so many sequential requests. */
+  /** Sends `count` requests one after another. Returns their statuses. */
   send(count: number, path?: string, ip?: string, method?: string): Promise<number[]>;
 }
 
-/** An application with a limit; X-Forwarded-For identifies clients. */
+/** Makes an application with a rate limit, in which X-Forwarded-For identifies clients. */
 function setting(options: RateLimitOptions, change: (app: Svc) => void = () => undefined): Setting {
   const { logger, events } = collectedLog();
   const clock = new ManualClock();
@@ -288,7 +288,7 @@ test('every response has the RateLimit header fields: 200, 404, 500, asynchronou
   }
 });
 
-test('the RateLimit field without remaining requests has the wait for the next request, not for the full limit', async () => {
+test('the RateLimit field has the time until the next allowed request when none remains, not the time until the full limit', async () => {
   const { client } = setting({ perMinute: 4 });
   await using _ = client;
   const reported: (string | null)[] = [];
@@ -437,7 +437,7 @@ test('RateLimitMiddleware counts by the result of its key function, and without 
   );
 });
 
-test('RateLimitMiddleware stays synchronous with a synchronous store, awaits an asynchronous one, and follows onStoreError for a failing one', async () => {
+test('RateLimitMiddleware stays synchronous with a synchronous store, awaits an asynchronous one, and applies onStoreError if the store fails', async () => {
   const clock = new ManualClock();
   const memory = new MemoryRateLimitStore({ clock });
   const later: RateLimitStore = { take: async (...args) => memory.take(...args) };

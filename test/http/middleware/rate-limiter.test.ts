@@ -10,7 +10,7 @@ import { collectedLog } from '../../support/collected-log.ts';
 import type { RateLimiterOptions } from '../../../src/http/middleware/rate-limiter.ts';
 import type { RateLimitStore } from '../../../src/cache/stores.ts';
 
-/** An application that limits logins by account, with its log. */
+/** Makes an application that limits logins by account. Returns its log, too. */
 function login(
   options: Partial<RateLimiterOptions> = {},
   behind: Partial<ConstructorParameters<typeof Svc>[0]> = {},

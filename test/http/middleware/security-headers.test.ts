@@ -42,7 +42,7 @@ function setting(options: SecurityHeadersOptions = {}, debug = false): { app: Sv
   return { app, client: new TestClient(app, { raiseErrors: false }) };
 }
 
-/** Fields without those that every response has. */
+/** Returns the header fields of a response, without those that every response has. */
 function fieldsOf(response: Response): Record<string, string> {
   return Object.fromEntries(
     [...response.headers].filter(
@@ -60,7 +60,7 @@ function fieldsOf(response: Response): Record<string, string> {
   );
 }
 
-/** Response to one request over a socket. */
+/** Sends one request over a socket. Returns the response. */
 async function overSocket(app: Svc, target: string, fields = ''): Promise<RawAnswer> {
   await app.startup();
   const server = new HttpServer(app.application());

@@ -22,7 +22,7 @@ interface Site {
   readonly app: Svc;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
-  /** Promises that handlers wait for. */
+  /** The promise that handlers wait for. */
   readonly gate: PromiseWithResolvers<unknown>;
 }
 

@@ -22,7 +22,7 @@ async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
   return texts;
 }
 
-/** collect() as a promise. */
+/** Calls collect(), and returns a promise of its result. */
 function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     collectInto(source, declared, maxBytes, {

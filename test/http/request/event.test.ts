@@ -234,7 +234,7 @@ test('svc:dependency and svc:handler publish each dependency and handler with it
   ]);
 });
 
-test('a store bound to the start of svc:request is visible in middleware, dependencies, handlers, and after a body was read', async (t) => {
+test('an AsyncLocalStorage that is bound to the start of svc:request is visible in middleware, dependencies, handlers, and after a body was read', async (t) => {
   const { app, client } = application(t);
   const store = new AsyncLocalStorage<string>();
   const { start } = tracingChannel<unknown, object>('svc:request');
@@ -304,7 +304,7 @@ class Spans {
     t.after(() => tracing.start.unbindStore(this.#store));
   }
 
-  /** Each finished span below its parent. */
+  /** Returns the finished spans as a tree. */
   tree(parent?: number): object {
     return Object.fromEntries(
       this.finished.filter((span) => span.parent === parent).map(({ name, id }) => [name, this.tree(id)]),

@@ -9,7 +9,7 @@ import { field, fileOf, written } from '../../support/multipart-reference.ts';
 import type { FormFields, FormOptions, HttpRequest } from '../../../src/index.ts';
 import type { WrittenPart } from '../../support/multipart-reference.ts';
 
-/** The status and code that reading is refused with. */
+/** Returns the status and code of the error with which reading fails. */
 async function refusal(reading: Promise<unknown>): Promise<readonly unknown[]> {
   try {
     await reading;
@@ -100,7 +100,7 @@ test('form() omits an unused file input, and includes an empty file', async () =
   assert.deepEqual([...(await req.form()).keys()], ['empty', 'nameless']);
 });
 
-test('form() parses an urlencoded form, and accepts both media types in any case', async () => {
+test('form() parses a urlencoded form, and accepts both media types in any case', async () => {
   for (const type of [
     'application/x-www-form-urlencoded',
     'Application/X-WWW-Form-Urlencoded; charset=utf-8',
@@ -177,7 +177,7 @@ const LIMITS: readonly (readonly [options: FormOptions, code: string | undefined
   [{ maxHeaderBytes: 64 }, 'max_header_bytes'],
   [{ maxBytes: 500 }, undefined],
 ];
-test('an urlencoded form with escapes that are not UTF-8 is a 400, and malformed escapes are preserved as text', async () => {
+test('a urlencoded form with escapes that are not UTF-8 is a 400, and malformed escapes are preserved as text', async () => {
   const app = new Svc({ env: 'test' });
   const handler = async ({ req }: { readonly req: HttpRequest }): Promise<unknown> => {
     const form = await req.form();

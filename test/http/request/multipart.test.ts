@@ -17,7 +17,7 @@ const LIMITS: MultipartLimits = {
   maxFileBytes: 1e9,
 };
 
-/** Keeps everything. */
+/** A sink that stores all parts. */
 class Kept implements MultipartSink {
   readonly parts: PlainPart[] = [];
   #head: PartHead | undefined;
@@ -225,10 +225,10 @@ test('MultipartParser passes chunks on without a copy, and never reuses bytes th
     'b',
     {
       onPart() {
-        /* not looked at */
+        /* not used by this test */
       },
       onPartEnd() {
-        /* not looked at */
+        /* not used by this test */
       },
       onData(bytes, start, end) {
         handed += bytes === body ? end - start : 0;
@@ -243,10 +243,10 @@ test('MultipartParser passes chunks on without a copy, and never reuses bytes th
     'b',
     {
       onPart() {
-        /* not looked at */
+        /* not used by this test */
       },
       onPartEnd() {
-        /* not looked at */
+        /* not used by this test */
       },
       onData(bytes, start, end) {
         chunks.push(bytes.subarray(start, end));
@@ -336,13 +336,13 @@ test('MultipartParser takes linear time for bodies full of near-boundaries', () 
       boundary,
       {
         onPart() {
-          /* not looked at */
+          /* not used by this test */
         },
         onData() {
-          /* not looked at */
+          /* not used by this test */
         },
         onPartEnd() {
-          /* not looked at */
+          /* not used by this test */
         },
       },
       LIMITS,

@@ -15,7 +15,7 @@ import type { ForwardedFields, Forwarding } from '../../../src/http/request/prox
 
 type Fields = Readonly<Record<string, string>>;
 
-/** Values of a request with these trusted proxies, including the host. */
+/** Returns client, scheme and host of a request behind these trusted proxies. */
 function resolve(
   trustProxy: unknown,
   peer: string,
@@ -52,7 +52,7 @@ test('without trustProxy no header field of a client changes its address, scheme
   });
 });
 
-test('a peer that is not trusted is the client, whatever X-Forwarded-* says', () => {
+test('a peer that is not trusted counts as the client, whatever X-Forwarded-* contains', () => {
   assert.deepEqual(
     resolve(['10.0.0.0/8'], '203.0.113.1', {
       'x-forwarded-for': '198.51.100.1',
@@ -152,7 +152,7 @@ for (const [what, value, expected] of [
   ['an octal octet', '010.0.0.2', '10.0.0.1'],
   ['an entry of 600 characters', `203.0.113.9,${' '.repeat(600)}10.0.0.2`, '10.0.0.1'],
 ] as const) {
-  test(`X-Forwarded-For with ${what} gives the last address that a trusted proxy vouches for`, () =>
+  test(`X-Forwarded-For with ${what} yields the last address that a trusted proxy has written`, () =>
     assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': value }), expected));
 }
 
@@ -304,7 +304,7 @@ test('forwardedHeader and trustForwardedHost are options of the application, or 
   );
 });
 
-/** Log lines about an undeclared proxy, for so many requests with these fields. */
+/** Sends requests with these header fields. Returns the log lines about an undeclared proxy. */
 async function watched(
   options: ConstructorParameters<typeof Svc>[0],
   ...sent: readonly Readonly<Record<string, string>>[]

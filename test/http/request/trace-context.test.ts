@@ -11,7 +11,7 @@ const VALID = `00-${TRACE}-${SPAN}-01`;
 const SPAN_ID = /^(?!0{16})[0-9a-f]{16}$/;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 
-// the vectors of the specification's own test suite, by their names there
+// test cases of the W3C test suite for Trace Context, with the names that they have in it
 
 for (const [name, field, isSampled] of [
   ['traceparent_included_tracestate_missing', VALID, true],

@@ -15,13 +15,13 @@ import { folder, project, run, start } from '../../support/run.ts';
 import type { TestContext } from 'node:test';
 import type { FormFields } from '../../../src/index.ts';
 
-/** Started by the module: hooks of a test would end it with that test. */
+/** Started once for the module, because a hook of a test would end it with that test. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
 
 const sha = (bytes: string | Uint8Array): string =>
   createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 
-/** Content of a form: fields unchanged, files as [file name, type, size, hash]. */
+/** Returns the content of a form: fields unchanged, files as [file name, type, size, hash]. */
 async function shown(form: FormFields): Promise<Record<string, unknown>> {
   const entries = [...form.keys()].map(async (name) => {
     const files = await Promise.all(
@@ -34,7 +34,7 @@ async function shown(form: FormFields): Promise<Record<string, unknown>> {
   return Object.fromEntries(await Promise.all(entries)) as Record<string, unknown>;
 }
 
-/** A server that shows forms, with a folder of its own. */
+/** Starts a server that returns the content of forms, with an upload folder of its own. */
 async function serve(
   t: TestContext,
   declare: (app: Svc) => void = () => undefined,

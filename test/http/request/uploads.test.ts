@@ -26,7 +26,7 @@ import type { FormOptions, UploadFile } from '../../../src/index.ts';
 
 const isRoot = process.getuid?.() === 0;
 
-/** Files of a form, stored with these options. */
+/** Stores the files of a form with these options, and returns them. */
 async function received(
   contents: readonly string[],
   options: FormOptions,

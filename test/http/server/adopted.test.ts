@@ -22,7 +22,7 @@ type Adopting = {
   open(): Promise<RawClient>;
 } & AsyncDisposable;
 
-/** A server that does not listen, and gets every connection of a port. */
+/** Starts a server that does not listen, but adopts every connection of another port. */
 async function adopting(
   declare: (app: Svc) => void = (app) => void app.get('/', () => 'ok'),
 ): Promise<Adopting> {
@@ -56,7 +56,7 @@ async function adopting(
   };
 }
 
-/** Moves the clock in the steps in which a server checks its connections. */
+/** Moves the clock in steps of the interval at which a server checks its connections. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 500) {
     await turn();

@@ -26,7 +26,7 @@ function connectionsOf(meter: ConnectionMeter): Connections {
   });
 }
 
-/** The value of a line of the metrics. */
+/** Returns the value of a metric by the beginning of its line. */
 function value(app: Svc, line: string): number {
   const found = app.metrics
     .render()

@@ -9,7 +9,10 @@ import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import type { Socket } from 'node:net';
 
-/** Without `httpAllowHalfOpen` node:http ends our side, too. */
+/**
+ * Reason to skip: without `httpAllowHalfOpen` node:http closes the server's side of a half-closed connection,
+ * too.
+ */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
 
 /** An application whose handlers wait until they are released. */

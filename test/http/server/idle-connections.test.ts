@@ -11,11 +11,14 @@ import type { Socket } from 'node:net';
 import type { SvcOptions } from '../../../src/app/options.ts';
 import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
-/** Elsewhere each connection has a timer of node:http, which no clock moves; limits.test.ts waits for it. */
+/**
+ * Reason to skip: without undocumented parts each connection has a timer of node:http, which no test clock
+ * moves.
+ */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
 /** The timeout that node:http announces, and the second that it adds. */
 const LIMIT_MS = 6_000;
-/** Between two looks. */
+/** Interval between two checks of idle connections. */
 const LOOK_MS = 1_000;
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 
@@ -37,7 +40,7 @@ async function serve(
   return { clock, server: server!, sockets, [Symbol.asyncDispose]: () => server!.close() };
 }
 
-/** Moves the clock, and lets both sides read what the kernel has. */
+/** Moves the clock, and lets client and server read the bytes that wait in the kernel. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += LOOK_MS / 2)
     await clock.advance(Math.min(LOOK_MS / 2, ms - passed));

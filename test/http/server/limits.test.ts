@@ -195,7 +195,7 @@ test('HttpServer answers connections above its limit with 503, closes those far 
   );
   for (const client of within) await client[Symbol.asyncDispose]();
   for (;;) {
-    // until the server has seen that they are gone
+    // waits until the server has noticed that the clients have left
     await using again = await RawClient.open(it.server.port);
     if (
       (

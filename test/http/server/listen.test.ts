@@ -18,7 +18,7 @@ const skip = process.platform === 'win32' ? 'Windows has named pipes' : false;
 
 before(build);
 
-/** The body of a response over a Unix socket. */
+/** Sends a request over a Unix socket. Returns the body of the response. */
 async function ask(socketPath: string, path = '/', headers: Record<string, string> = {}): Promise<string> {
   const incoming = await new Promise<IncomingMessage>((resolve, reject) => {
     request({ socketPath, path, headers, agent: false }, resolve).once('error', reject).end();
@@ -82,7 +82,7 @@ test('run({ socket }) removes the socket of a killed process, but no other file'
   await running.close();
   writeFileSync(path, 'a file');
   await assert.rejects(make().run({ socket: path, handleSignals: false }), {
-    message: `Cannot listen on ${path}: the path is an existing file that is not a socket`,
+    message: `Cannot listen on ${path}: the path leads to a file that is not a socket`,
   });
   assert.equal(readFileSync(path, 'utf8'), 'a file');
 });

@@ -8,7 +8,7 @@ import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
 let server: RunningServer;
 let events: readonly Record<string, unknown>[];
-/** Requests that reached the application. */
+/** Number of requests that have reached the application. */
 let served = 0;
 
 before(async () => {
@@ -35,7 +35,7 @@ const get = (target: string, fields = HOST): string => `GET ${target} HTTP/1.1\r
 const chunked = (fields: string, version = '1.1'): string =>
   `POST /x HTTP/${version}\r\n${HOST}${fields}\r\n0\r\n\r\n`;
 
-/** Bytes in, status out: each refusal is a problem, ends the connection, and ignores later bytes. */
+/** Bytes of a request, and the status of its refusal. Each refusal is a problem, and ends the connection. */
 const REFUSED: readonly (readonly [what: string, bytes: string, status: number])[] = [
   // the request line, RFC 9112 §3
   ['an unknown method', `FROB /x HTTP/1.1\r\n${HOST}\r\n`, 400],

@@ -79,7 +79,7 @@ const pending = (
     () => {
       const stream = new Readable({
         read() {
-          /* nothing more comes */
+          /* the source yields no second chunk */
         },
         destroy(error, done) {
           onEnd();

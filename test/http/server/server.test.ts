@@ -69,10 +69,12 @@ function inMemory(onSent: (bytes: Buffer, done: () => void) => void): Duplex {
   return socket;
 }
 
-/** Timers of the clock for connections that are idle: one where undocumented parts of Node are used, else each has one of node:http. */
+/**
+ * Number of timers of the clock for all idle connections. Without undocumented parts node:http has one for
+ * each.
+ */
 const IDLE_TIMERS = USES_INTERNALS ? 1 : 0;
 
-/** A promise with its resolver. */
 const gate = <T = void>(): PromiseWithResolvers<T> => Promise.withResolvers<T>();
 
 test('HttpServer answers several requests over one connection', async () => {
@@ -819,7 +821,7 @@ test('HttpServer returns an empty body to a handler that reads after the respons
   assert.equal(await late.promise, '');
 });
 
-// ── the client's going ──
+// ── clients that leave ──
 
 test('HttpServer aborts the signal and closes the source when the client leaves during a response', async () => {
   const outcome = gate<unknown>();
@@ -993,7 +995,7 @@ test('HttpServer reads a source no faster than its client reads the response', a
   it.client.get('/');
   let before = -1;
   for (let still = 0; still < 20;) {
-    // until nothing moves: the buffers of both sides are full
+    // waits until no more bytes are sent, because the buffers of both sides are full
     await new Promise((resolve) => setImmediate(resolve));
     still = pulled > 0 && pulled === before ? still + 1 : 0;
     before = pulled;
@@ -1223,7 +1225,7 @@ test('a pending read of a body, part or text whose handler has returned does not
   assert.deepEqual(unheard, []);
 });
 
-/** The first part of a multipart body. */
+/** Returns the first part of a multipart body. */
 async function firstPart(req: HttpRequest): Promise<FormPart> {
   const { value } = await req.parts()[Symbol.asyncIterator]().next();
   return value as FormPart; // it has been sent

@@ -11,7 +11,7 @@ import { turn } from '../../support/turn.ts';
 import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
 const LIMIT_MS = 8_000;
-/** Far more than the kernel buffers for one connection. */
+/** A text that is much longer than the kernel's buffer of a connection. */
 const BIG = 'x'.repeat(16_000_000);
 const SLICE = 'x'.repeat(65_536);
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -44,7 +44,7 @@ async function serve(answer: () => unknown): Promise<Served> {
 
 const cuts = ({ events }: Served): unknown[] => events.filter(({ event }) => event === 'slow_reader_cut');
 
-/** A connection that takes a write only when it is allowed to. */
+/** A connection whose writes complete only when allow() is called. */
 function stepwise(): Duplex & { allow: (() => void) | undefined; bytesWritten: number } {
   const socket: Duplex & { allow: (() => void) | undefined; bytesWritten: number } = Object.assign(
     new Duplex({
@@ -136,7 +136,7 @@ test(
     const inFlight = (): number => it.app.operations.inFlight();
     while (inFlight() < clients.length) await turn();
     for (let quiet = 0, last = -1; quiet < 200; quiet++) {
-      // until nothing moves: the kernel's buffers are full
+      // waits until no more bytes are sent, because the buffers of the kernel are full
       await turn();
       const { arrayBuffers } = process.memoryUsage();
       if (arrayBuffers !== last) quiet = 0;

@@ -88,7 +88,7 @@ function site(forwardedHeader: 'x-forwarded' | 'forwarded'): Svc {
   return app;
 }
 
-/** A response without its id and time. */
+/** Returns a response without its request id and date. */
 async function answerTo(client: RawClient): Promise<unknown> {
   const { status, fields, body } = await client.answer();
   const boundary = /boundary=(.*)/.exec(fields.get('content-type')?.[0] ?? '')?.[1];

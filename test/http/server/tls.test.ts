@@ -27,7 +27,7 @@ import type { Pair } from '../../support/certificates.ts';
 const read = (options: object): ReturnType<typeof readTlsOptions> =>
   readTlsOptions(options, new Config({ environment: {} }));
 
-/** Files of a pair, which may be written anew. */
+/** Writes certificate and key to files, which a test can replace. */
 function files(t: TestContext, pair: Pair): { cert: string; key: string; write(pair: Pair): void } {
   const folder = mkdtempSync(join(tmpdir(), 'svc-tls-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -52,7 +52,7 @@ async function open(port: number, options: ConnectionOptions = {}): Promise<TLSS
   return socket;
 }
 
-/** Which of the two certificates a new connection is shown. */
+/** Returns the certificate that a new connection gets. */
 async function shown(port: number): Promise<Pair> {
   const socket = await open(port);
   const { fingerprint256 } = socket.getPeerCertificate();
@@ -309,9 +309,9 @@ test('examinePair() reports a certificate that has expired, expires soon, is not
   const [now, end] = [Date.parse('2027-01-01'), Date.parse('2126-11-01')];
   for (const [pair, nowMs, problem] of [
     [FIRST, now, undefined],
-    [FIRST, end, /has ended/],
-    [FIRST, Date.parse('2126-10-20'), /ends on/],
-    [FIRST, 0, /begins on/],
+    [FIRST, end, /expired on/],
+    [FIRST, Date.parse('2126-10-20'), /expires on/],
+    [FIRST, 0, /is not valid before/],
     [{ cert: FIRST.cert, key: SECOND.key }, now, /does not belong to the certificate/],
     [{ cert: 'nowhere.pem', key: FIRST.key }, now, /cannot be read: ENOENT/],
     [{ cert: FIRST.cert, key: '-----BEGIN x' }, now, /not usable PEM/],
@@ -370,7 +370,7 @@ test('HttpServer.adopt() over TLS releases connections of clients that leave at 
     adopted.at(-1)!.destroyed ? Promise.resolve() : once(adopted.at(-1)!, 'close');
 
   for (const start of ['', '\x16\x03\x01\x02\x00\x01']) {
-    // as the probe of a load balancer does; in the middle of the handshake
+    // leaves without a byte, as probes of load balancers do, and during the handshake
     const plain = createConnection(port, '127.0.0.1').on('error', () => undefined);
     await once(plain, 'connect');
     plain.end(start);

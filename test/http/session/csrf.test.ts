@@ -22,7 +22,7 @@ import { seeded } from '../../support/random.ts';
 import type { CSRFOptions, HttpRequest, Middleware, Session } from 'svc';
 import type { SiteOptions } from '../../support/session-site.ts';
 
-/** A protected site, and the requests that reached its handlers. */
+/** Makes a site with CSRF protection. Returns also the requests that have reached its handlers. */
 function site(options: CSRFOptions = {}, more: SiteOptions = {}): Site {
   return new Site({ ...more, use: [new CSRFMiddleware(options)] });
 }
@@ -33,7 +33,7 @@ const login = (req: HttpRequest): void => {
 };
 const ok = (): string => 'reached';
 
-/** A token for the visitor that the client is. */
+/** Returns a CSRF token for the visitor of this client. */
 async function tokenFrom(from: Site, act: (req: HttpRequest) => void = () => undefined): Promise<string> {
   return (await from.ask((req) => {
     act(req);
@@ -41,7 +41,10 @@ async function tokenFrom(from: Site, act: (req: HttpRequest) => void = () => und
   })) as string;
 }
 
-/** The status of a POST with these fields, a minute after the last one: the log has a line for each that is refused. */
+/**
+ * Sends a POST with these fields, a minute after the previous one, so that each refusal has a line in the
+ * log. Returns its status.
+ */
 async function post(
   to: Site,
   headers: Record<string, string> = {},
@@ -139,7 +142,7 @@ test('CSRFMiddleware refuses a token of session A with session B', async () => {
   assert.deepEqual(reasons(protectedSite), ['token_wrong', 'token_wrong']);
 });
 
-test('CSRFMiddleware does not accept a visitor cookie that a sibling host has planted as a session', async () => {
+test('CSRFMiddleware does not take a visitor cookie that another host of the site has set for a session', async () => {
   await using protectedSite = site();
   const attackers = await tokenFrom(protectedSite);
   const planted = protectedSite.client.cookies.get('svc_csrf')!;
@@ -147,7 +150,7 @@ test('CSRFMiddleware does not accept a visitor cookie that a sibling host has pl
   await protectedSite.visit(login);
   protectedSite.client.cookies.set('svc_csrf', planted);
   assert.equal(await post(protectedSite, { 'x-csrf-token': attackers }), 403);
-  // nor does a session's id as the visitor's id
+  // a session id in the visitor cookie is refused, too
   const id = (await protectedSite.ask((req) => req.session.id)) as string;
   protectedSite.client.cookies.clear();
   protectedSite.client.cookies.set('svc_csrf', id);
@@ -157,7 +160,7 @@ test('CSRFMiddleware does not accept a visitor cookie that a sibling host has pl
 });
 
 for (const how of ['cookie', 'store'] as const) {
-  test(`CSRFMiddleware refuses a token from before the login after it, and accepts a new one (session in the ${how})`, async () => {
+  test(`CSRFMiddleware refuses after a login a token from before it, and accepts a new one (session in the ${how})`, async () => {
     await using protectedSite = site({}, how === 'cookie' ? {} : stored(new ManualClock()));
     const anonymous = await tokenFrom(protectedSite);
     assert.equal(
@@ -367,7 +370,7 @@ test('CSRFMiddleware refuses a multipart body without a token field; with a toke
   assert.deepEqual(await streamed.json(), { isWhole: true });
 });
 
-/** A multipart form of fields and a file, in this order. */
+/** Builds a multipart form with these fields and files, in this order. */
 function multipart(...entries: readonly (readonly [name: string, value: string | File])[]): FormData {
   const form = new FormData();
   for (const [name, value] of entries) form.append(name, value as File);
@@ -682,7 +685,7 @@ test('SVC121 reports CSRFMiddleware without a session middleware before it, with
   );
 });
 
-/** A foreign session middleware with one session for all clients. */
+/** A session middleware other than SessionMiddleware, with one session for all clients. */
 class OtherSessions implements Middleware {
   readonly kind = 'session';
   readonly isNew: boolean;
@@ -698,7 +701,7 @@ class OtherSessions implements Middleware {
       isNew,
       get: () => undefined,
       set() {
-        /* kept nowhere */
+        /* the session is not stored */
       },
       delete() {
         /* none */

@@ -9,7 +9,7 @@ import { Site, stored } from '../../support/session-site.ts';
 import type { Flash, HttpRequest, SessionOptions } from 'svc';
 import type { SiteOptions } from '../../support/session-site.ts';
 
-/** Both ways of keeping sessions. */
+/** Options of both kinds of storage: in a cookie, and in a store. */
 const KEPT: readonly (readonly [how: string, options: (session?: SessionOptions) => SiteOptions])[] = [
   ['in the cookie', (session = {}) => ({ session })],
   ['encrypted in the cookie', (session = {}) => ({ session: { encrypt: true, ...session } })],

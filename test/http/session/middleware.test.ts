@@ -28,7 +28,7 @@ const setUser = (req: HttpRequest): void => {
 };
 const user = (req: HttpRequest): unknown => req.session.get('user');
 
-/** Both ways of keeping sessions. */
+/** Options of both kinds of storage: in a cookie, and in a store. */
 const KEPT: readonly (readonly [how: string, options: (session?: SessionOptions) => SiteOptions])[] = [
   ['in the cookie', (session = {}) => ({ session })],
   ['in a store', (session = {}) => stored(new ManualClock(), session)],
@@ -262,7 +262,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
   });
 
-  test(`a session that an attacker planted before a login is not logged in afterwards (${how})`, async () => {
+  test(`a session whose id an attacker has set before a login is not logged in afterwards (${how})`, async () => {
     const shared = options();
     await using site = new Site(shared);
     await site.visit((req) => req.session.set('mine', 'attacker'));
@@ -710,7 +710,7 @@ test('SVC121 reports a second SessionMiddleware around a route, but not one in e
   );
 });
 
-test('name and attributes of the session cookie follow the options', async () => {
+test('the session cookie has the name and the attributes that the options of SessionMiddleware set', async () => {
   for (const [cookie, env, expected] of [
     [{ name: 'sid' }, 'production', '__Host-sid HttpOnly Path=/ SameSite=Lax Secure'],
     [{ path: '/app' }, 'production', '__Secure-svc_session HttpOnly Path=/app SameSite=Lax Secure'],

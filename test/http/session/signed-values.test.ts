@@ -47,7 +47,7 @@ for (const protection of BOTH) {
     }
   });
 
-  test(`a ${protection} value is refused from the second of its end`, () => {
+  test(`a ${protection} value is refused from the second on in which it expires`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.deepEqual(
       [1_999, 2_000, 9_000].map((nowSeconds) => reasonOf(values(protection), 'a', text, nowSeconds)),

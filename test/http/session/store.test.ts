@@ -9,7 +9,7 @@ import { TransportRequest } from '../../../src/http/request/request.ts';
 import { Site, SlowStore, stored } from '../../support/session-site.ts';
 import type { HttpRequest, RecordStore } from 'svc';
 
-/** A site whose store waits a turn in every call. */
+/** Makes a site with a session store that waits a turn of the event loop in every call. */
 function slowSite(options: { readonly encrypt?: boolean } = {}): {
   site: Site;
   store: SlowStore;
@@ -20,7 +20,7 @@ function slowSite(options: { readonly encrypt?: boolean } = {}): {
   return { site: new Site({ clock, session: { store, ...options } }), store, records };
 }
 
-/** A gate that handlers wait at, so that their requests overlap. */
+/** Makes a gate that opens when `count` handlers wait at it, so that their requests overlap. */
 function gate(count: number): { pass(): Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
   let waiting = 0;
@@ -112,7 +112,7 @@ test('a flash message that two requests read at the same time is gone, and one a
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'two' }]);
 });
 
-test('a change after a concurrent logout does not restore the session', async () => {
+test('a change of a session that a concurrent request has destroyed does not restore the session', async () => {
   const { site, records } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.set('user', 'ada'));

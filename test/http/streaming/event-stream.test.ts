@@ -351,7 +351,7 @@ for (const [how, watch, chunks] of [
   });
 }
 
-/** Bytes written by a class that a tool has patched. */
+/** Patches write() of this class until disposed. Records the texts that it writes. */
 function watched(prototype: ServerResponse | Socket): Disposable & { readonly texts: string[] } {
   const texts: string[] = [];
   const { write } = prototype;

@@ -150,7 +150,7 @@ function noise(length: number): Buffer {
   return Buffer.from(Array.from({ length }, () => random(256)));
 }
 
-/** Messages that have much in common, of all sizes. */
+/** Returns messages of many sizes that share much of their content. */
 function messages(): Buffer[] {
   const random = seeded(7692);
   return Array.from({ length: 60 }, (_, index) => {

@@ -45,7 +45,10 @@ const BAD: FrameEvent = ['violation', CLOSE.protocolError];
 const NOT_TEXT: FrameEvent = ['violation', CLOSE.invalidData];
 const TOO_BIG: FrameEvent = ['violation', CLOSE.messageTooBig];
 
-/** Each is read whole, cut in two at every position, and byte by byte; long ones only around their heads. */
+/**
+ * Bytes, and the events that a reader reports. Each case is read in one chunk, in two chunks split at every
+ * position, and byte by byte.
+ */
 const CASES: readonly Case[] = [
   // RFC 6455 §5.7
   ['the masked "Hello" of RFC 6455 §5.7', hex('81 85 37fa213d 7f9f4d5158'), [['text', 'Hello']]],
@@ -281,7 +284,7 @@ describe('FrameReader', () => {
     });
   }
 
-  /** Cut in two within the first bytes and the last. */
+  /** Yields the bytes in two chunks, split within the first or the last bytes. */
   function* heads(bytes: Buffer): ReturnType<typeof everySplit> {
     yield ['whole', [bytes]];
     for (const at of [1, 2, 3, 4, 8, 9, 10, 13, 14, 15, 16, 17, bytes.length - 1])
@@ -355,7 +358,7 @@ describe('FrameReader', () => {
       reader.push(Buffer.concat([frame(more('*'.repeat(600), { isFinal: false })), padding])); // chunks of 50 KB, each with 600 bytes to be kept
     let kept = Infinity;
     for (let round = 0; round < 50 && kept >= 1_000_000; round++) {
-      // another thread sweeps garbage
+      // waits for the garbage collector, which works in another thread
       await new Promise((resolve) => setImmediate(resolve));
       gc();
       kept = process.memoryUsage().arrayBuffers - before;
@@ -460,7 +463,7 @@ describe('FrameReader', () => {
     }
   });
 
-  test('FrameReader refuses a long text message at its first invalid byte after it has allocated its own memory', () => {
+  test('FrameReader refuses a long text message at its first invalid byte, before the message is complete', () => {
     const long = frame(
       text(Buffer.concat([Buffer.alloc(150_000, 'a'), hex('eda080'), Buffer.alloc(50_000, 'a')])),
     );
@@ -735,7 +738,7 @@ describe('encoding of WebSocket frames', () => {
       const key = Uint8Array.from([random(256), random(256), random(256), random(256)]);
       const sent = encodeMaskedFrame(OPCODE.binary, payload, key);
       for (const offset of [0, 1, 2, 3, 4, 5, 6, 7]) {
-        // offset in memory: words are aligned
+        // an offset in memory, because masking by words needs aligned memory
         const memory = Buffer.alloc(sent.length + offset);
         sent.copy(memory, offset);
         let got: Buffer | undefined;

@@ -16,10 +16,9 @@ import type { SlowConsumerPolicy } from '../../../src/http/websocket/sender.ts';
 
 const HIGH_WATER_BYTES = 65_536;
 
-/** A client that reads on demand. */
+/** A client that reads only when a test lets it. */
 class Client extends Writable {
   readonly writes: Buffer[] = [];
-  /** Bytes as written. */
   readonly chunks: Buffer[] = [];
   #isReading = true;
   #waiting: (() => void) | undefined;
@@ -38,7 +37,7 @@ class Client extends Writable {
     );
   }
 
-  /** Takes nothing more. */
+  /** Stops reading. */
   stop(): void {
     this.#isReading = false;
   }
@@ -49,13 +48,13 @@ class Client extends Writable {
     await this.takeOne();
   }
 
-  /** Reads the waiting bytes, which are one write. */
+  /** Reads the bytes of one write. */
   async takeOne(): Promise<void> {
     this.#waiting?.();
     for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** Received messages. */
+  /** Returns the messages that the client has received. */
   messages(inflater = new MessageInflater(15, true)): (string | Buffer)[] {
     const messages: (string | Buffer)[] = [];
     const take = (message: string | Buffer): void => void messages.push(message);
@@ -134,7 +133,7 @@ describe('FrameSender', () => {
     for (const isFlushed of [true, false]) {
       const write = one.client._write.bind(one.client);
       one.client._write = (chunk, encoding, callback) => {
-        // as a stream in memory is answered
+        // a stream in memory may be answered within the write
         one.client._write = write;
         one.sender.sendText('again');
         if (isFlushed) one.sender.flush();

@@ -30,7 +30,7 @@ function countTurns(): { readonly count: () => void; all: number; most: number }
   return counts;
 }
 
-/** A separate copy of the module: sockets of other tests may still inflate. */
+/** The module in a copy of its own, because sockets of other tests may still inflate messages. */
 const { hasBudget, inThread, spend, whenBudget } = (await import(
   new URL('../../../src/http/websocket/turns.ts?own', import.meta.url).href
 )) as typeof import('../../../src/http/websocket/turns.ts');

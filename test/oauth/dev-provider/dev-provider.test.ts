@@ -74,7 +74,7 @@ function post(
   });
 }
 
-/** Parameters of the redirect back to the application. */
+/** Returns the parameters of a redirect back to the application. */
 function back({ status, headers: { location } }: DevResponse): Record<string, string> {
   assert.equal(status, 303);
   assert.ok(location?.startsWith(`${CALLBACK}?`), location);
@@ -610,7 +610,7 @@ test(
   },
 );
 
-/** An application in cookie mode that serves its own provider. */
+/** Returns an application in cookie mode that serves its own provider. */
 function mounted(
   redirectUris: readonly string[],
   path?: string,
@@ -684,7 +684,7 @@ for (const path of [undefined, '/who/are/you']) {
   );
 }
 
-test("A mounted DevProvider resolves paths against the request's origin only; URLs stay unchanged", async () => {
+test('A mounted DevProvider resolves registered paths against the origin of the request, and registered URLs not at all', async () => {
   const { app, dev } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   const ask = async (redirect_uri: string): Promise<number> =>
@@ -731,7 +731,7 @@ test('A mounted DevProvider is an error of svc check in production, refuses larg
   assert.ok(findings.includes('oauth/provider'), findings.join());
 });
 
-test('With enforceValidAfter a login right after revokeAll() is accepted, and so are its refreshed tokens', async () => {
+test('OAuthPlugin with enforceValidAfter accepts a login right after revokeAll(), and its refreshed tokens', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ env: 'test', authSecret: SECRET, logger });
   const dev = new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'] });
@@ -746,7 +746,7 @@ test('With enforceValidAfter a login right after revokeAll() is accepted, and so
     (await client.get('/me', { headers: { Authorization: `Bearer ${token}` } })).status;
   assert.equal(await me('none'), 401); // it has started
   for (let round = 0; round < 5; round++) {
-    // with the system clock: a login takes less than the ten milliseconds by which clocks may differ
+    // the site uses the system clock, so the next login comes within the 10 ms by which clocks may differ
     await oauth.revokeAll('ada');
     const begun = await client.get('/oauth/login');
     const tokens = (await (

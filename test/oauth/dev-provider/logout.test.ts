@@ -38,7 +38,7 @@ function logout(
   });
 }
 
-/** An id_token of a login at the provider. */
+/** Logs in at the provider, and returns the id_token. */
 async function idTokenOf(dev: DevProvider): Promise<string> {
   const verifier = 'v'.repeat(43);
   const page = new URL(`${ISSUER}/authorize`);

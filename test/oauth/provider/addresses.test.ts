@@ -85,7 +85,7 @@ test('issueOfUrl() accepts https, and http to the loopback interface when that i
     ['', /not an absolute URL/],
     [5, /not an absolute URL/],
     [undefined, /not an absolute URL/],
-    ['https://user:pw@provider.test/', /user information/],
+    ['https://user:pw@provider.test/', /a user name or a password/],
     ['https://provider.test/#x', /fragment/],
     ['https://provider.test/a b', /spaces/],
     ['https:\\\\provider.test', /backslashes/],

@@ -19,7 +19,7 @@ for (const [alg, { privateKey, publicKey }] of [
   ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
   ['EdDSA', generateKeyPairSync('ed25519')],
 ] as const) {
-  test(`A token request is signed by ${alg} for the token endpoint, for a minute and one use`, async () => {
+  test(`private_key_jwt signs a token request by ${alg} for the token endpoint, valid for a minute and one use`, async () => {
     await using site = await LoginSite.open({
       provider: {
         clientSecret: undefined,

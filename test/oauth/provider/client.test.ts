@@ -29,7 +29,7 @@ interface ClientFixture {
   readonly events: Record<string, unknown>[];
 }
 
-/** A client for the fake provider, with OpenID Connect and discovery. */
+/** Returns a client for the fake provider with OpenID Connect and discovery. */
 function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): ClientFixture {
   return client(
     new OAuthProvider({
@@ -43,7 +43,7 @@ function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {})
   );
 }
 
-/** A client for the fake provider, with plain OAuth 2.0. */
+/** Returns a client for the fake provider with plain OAuth 2.0. */
 function plain(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): ClientFixture {
   return client(
     new OAuthProvider({
@@ -469,7 +469,7 @@ test('identify() refuses a token response that is not JSON, and a form unless th
   const { client: old } = plain(fake, { tokenAnswer: 'form' });
   fake.failNext('token', form);
   assert.deepEqual((await old.identify(RETURNED)).tokens, { accessToken: 'at', scope: 'a' });
-  await old.identify(RETURNED); // it accepts JSON, too
+  await old.identify(RETURNED); // a provider with tokenAnswer "form" may also send JSON
   fake.failNext('token', { ...form, body: 'access_token=a&access_token=b&token_type=bearer' });
   await refused(old, 'token_repeated_member');
   fake.failNext('token', { ...form, status: 400 });
@@ -593,7 +593,7 @@ test('identify() enforces the max_age of authorizeParams', async () => {
   assert.equal((await client.identify(RETURNED)).info.subject, 'ada');
 });
 
-test('identify() uses only the id_token without a user-info endpoint', async () => {
+test('identify() takes the user from the id_token if there is no user-info endpoint', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { userinfo_endpoint: undefined };
   fake.claims = { email: 'ada@example.test', email_verified: true };
@@ -792,7 +792,7 @@ test('start() discovers in the background; an unreachable provider is a warning,
   await assert.rejects(client.start(AbortSignal.abort(new Error('stopping'))), /stopping/);
 });
 
-test("a login fails with the provider's failure when discovery fails", async () => {
+test('identify() and authorizationUrl() fail with the failure of discovery', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   fake.failNext('discovery', { body: { issuer: 'https://evil.test' } });

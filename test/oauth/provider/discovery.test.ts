@@ -29,7 +29,7 @@ function provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
   });
 }
 
-/** Discovery whose document comes from a public or a private address. */
+/** Returns a Discovery whose document comes from a public or a private address. */
 function discovery(
   document: unknown,
   isPrivate: boolean,
@@ -182,7 +182,7 @@ test('Discovery refuses a document of another issuer, and one that is not https'
   );
 });
 
-test('Calls to endpoints that a public provider names are guarded; those of a private provider and configured ones are not', async () => {
+test('Discovery refuses private addresses for endpoints that a public provider names, but not for those of a private provider or of the options', async () => {
   const open = await discovery(METADATA, false).found.endpoints();
   assert.deepEqual(
     [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),
@@ -295,7 +295,7 @@ test('Discovery treats null members as absent, in the document and in options', 
   );
   assert.throws(() => provider({ metadata: { ...METADATA, jwks_uri: null } }), {
     code: 'E_OAUTH_PROVIDER',
-    message: /the keys are neither/,
+    message: /keys of the provider are missing/,
   });
 });
 

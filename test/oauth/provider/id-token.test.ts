@@ -59,7 +59,7 @@ function verified(token: string, { rules = {}, keys = KEYS }: Given = {}): Promi
   );
 }
 
-/** Undefined claims and headers are omitted. */
+/** Returns a signed token. Claims and headers that are undefined are left out. */
 function made({ header = {}, claims = {} }: Given, key = RSA.privateKey): string {
   return jws({ ...HEADER, ...header }, { ...CLAIMS, ...claims }, key);
 }
@@ -282,7 +282,7 @@ test('verifyIdToken() checks exp, iat and nbf with 60 s of leeway in both direct
 
 test('verifyIdToken() refuses an at_hash of another access token', async () => {
   assert.equal(atHashOf('access', 'RS256'), halfHash('access'));
-  // the example of OpenID Connect Core §A.4
+  // example of OpenID Connect Core §A.4
   assert.equal(atHashOf('jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y', 'RS256'), '77QmUPtjPfzWtF2AnpK9RQ');
   await verified(made({ claims: { at_hash: halfHash('access') } }));
   for (const at_hash of [

@@ -125,7 +125,7 @@ test('KeySource caches keys for ten minutes', async () => {
   assert.equal(fake.count('jwks'), 2);
 });
 
-test('After a failed fetch KeySource uses cached keys for a day, and fetches once a minute', async () => {
+test('KeySource uses cached keys for a day after a failed fetch, and fetches once a minute', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake);
   const known = await keys.current(target);
@@ -181,7 +181,7 @@ test('KeySource fetches again after a wrong signature if its keys are a minute o
   for (let index = 0; index < 1_000; index++) assert.equal(keys.renewed(target), undefined);
   assert.equal(fake.count(), 2);
   await clock.advance(60_000);
-  await keys.again(target); // counts as the fetch of this minute
+  await keys.again(target); // this is the one fetch that a minute allows
   assert.equal(keys.renewed(target), undefined);
   assert.equal(fake.count(), 3);
 });

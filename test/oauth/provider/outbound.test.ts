@@ -31,7 +31,7 @@ const failure =
     return true;
   };
 
-/** A clock that moves past a stage when `reached` resolves. */
+/** Makes a call whose clock passes the time limit when `reached` resolves. */
 async function timeOut(
   clock: ManualClock,
   call: Promise<unknown>,
@@ -47,7 +47,7 @@ async function timeOut(
   assert.equal(clock.pending, 0);
 }
 
-/** A server that handles each socket with the given function. */
+/** Starts a server that handles each socket by the given function. */
 async function rawServer(
   serve: (socket: Socket) => void,
 ): Promise<{ port: number; accepted: Promise<Socket>; closed: Promise<void> } & AsyncDisposable> {
@@ -364,7 +364,7 @@ test('Outbound.call() refuses a guarded call if any address of the name is priva
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('Outbound.call() passes one address to a connection that asks for one', async () => {
+test('Outbound.call() gives the look-up of a connection one address if it asks for one', async () => {
   await using fake = await FakeProvider.start();
   const { getDefaultAutoSelectFamily, setDefaultAutoSelectFamily } = await import('node:net');
   const before = getDefaultAutoSelectFamily();
@@ -444,7 +444,7 @@ test('Outbound runs 16 calls at once, queues 64, and refuses the next with tempo
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
 
-test('Outbound fails with temporarily_unavailable when a call waits longer than a stage', async () => {
+test('Outbound fails with temporarily_unavailable when a call waits in the queue longer than timeoutMs', async () => {
   await using fake = await FakeProvider.start();
   const stages: number[] = [];
   class Noting extends ManualClock {
@@ -467,7 +467,7 @@ test('Outbound fails with temporarily_unavailable when a call waits longer than 
   await clock.advance(9_999);
   for (const response of responses) response.writeHead(200, { 'content-length': '2' }).write('{');
   while (stages.filter((ms) => ms === 9_999).length < 16)
-    await new Promise((resolve) => setImmediate(resolve)); // all calls read their bodies
+    await new Promise((resolve) => setImmediate(resolve)); // now every call waits for its body
   await clock.advance(1);
   await waiting;
   for (const response of responses) response.end('}');
@@ -509,7 +509,7 @@ test('Outbound.close() ends running and waiting calls, and refuses later ones', 
   await assert.rejects(calls.call({ method: 'GET', url: fake.url }), closed);
 });
 
-test('ProviderFault keeps a bounded reason of visible characters', () => {
+test('ProviderFault shortens its reason, and replaces invisible characters', () => {
   const failed = new ProviderFault('provider_error', `a\r\nb\u001b[31m${'x'.repeat(1_000)}`);
   assert.equal(failed.reason.length, 120);
   assert.match(failed.reason, /^a\?\?b\?\[31mx+$/);

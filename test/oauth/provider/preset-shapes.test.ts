@@ -1,6 +1,4 @@
-/**
- * Presets against response shapes that the providers document, and quirks that need code. The services are not called.
- */
+/** Presets read responses in the form that the providers document. The services themselves are not called. */
 import assert from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import { test } from 'node:test';
@@ -198,13 +196,13 @@ const SHAPES: readonly (readonly [
 ];
 
 for (const [provider, raw, [subject, email, emailVerified, name, picture]] of SHAPES) {
-  test(`${provider.name}: the recorded response for ${subject} is read`, () => {
+  test(`the preset ${provider.name} reads the recorded response for the user ${subject}`, () => {
     const user = userInfoOf(settingsOf(provider).mapUser(raw), raw);
     assert.deepEqual({ ...user, raw }, { subject, email, emailVerified, name, picture, raw });
   });
 }
 
-test('Presets for products at their own address build the issuer that the product writes', () => {
+test('presets of products at their own address build the issuer that the product sends', () => {
   const issuers = [
     [auth0Provider('tenant.eu.auth0.com', ...credentials), 'https://tenant.eu.auth0.com/'],
     [keycloakProvider('https://id.example', 'staff', ...credentials), 'https://id.example/realms/staff'],
@@ -283,7 +281,7 @@ test('appleProvider() makes a client secret from the key for each call, valid fo
     );
 });
 
-test('A client secret function is called for each request, and its exception is a provider failure', async () => {
+test('OAuthProvider calls a clientSecret function for each request, and its exception ends the login with provider_error', async () => {
   let fails = false;
   const asked: number[] = [];
   await using site = await LoginSite.open({
@@ -308,7 +306,7 @@ test('A client secret function is called for each request, and its exception is 
   assert.equal(site.audited('provider_error').at(-1)?.['reason'], 'client_secret');
 });
 
-/** An OpenID provider on the fake server. */
+/** Returns options of an OpenID provider on the fake server. */
 const openId = (fake: FakeProvider): Record<string, unknown> => ({
   issuer: fake.url,
   allowInsecure: true,
@@ -318,7 +316,7 @@ const openId = (fake: FakeProvider): Record<string, unknown> => ({
   userinfoUrl: `${fake.url}/userinfo`,
 });
 
-test('Without nonce and PKCE neither is sent or required, and both are findings', async () => {
+test('OAuthProvider without usesNonce and usesPkce sends and requires neither, and svc check reports both', async () => {
   await using fake = await FakeProvider.start();
   const provider = linkedinProvider('client', 'secret', openId(fake));
   const clock = new ManualClock();
@@ -355,13 +353,13 @@ test('Without nonce and PKCE neither is sent or required, and both are findings'
   );
 });
 
-test('HS256 id_tokens are verified with the client secret, exclude other algorithms, and need 32 bytes', async () => {
+test('OAuthProvider with HS256 verifies id_tokens by the client secret, allows no other algorithm, and needs a secret of 32 bytes', async () => {
   await using fake = await FakeProvider.start();
   const secret = 'a-client-secret-of-32-characters';
   const provider = oidcProvider(fake.url, 'client', secret, {
     ...openId(fake),
     idTokenAlgorithms: ['HS256'],
-    jwksUrl: undefined, // the client secret is the key
+    jwksUrl: undefined, // without a URL for keys: the client secret is the key
   });
   const client = new ProviderClient(provider, { clock: new ManualClock(), log: collectedLog().logger });
   const { createHmac } = await import('node:crypto');
@@ -404,7 +402,7 @@ test('HS256 id_tokens are verified with the client secret, exclude other algorit
     });
 });
 
-test('clientIdName renames the parameter in the authorization URL and in the token request', async () => {
+test('OAuthProvider with clientIdName renames client_id in the authorization URL and in the token request', async () => {
   await using site = await LoginSite.open({ provider: { clientIdName: 'client_key' } });
   const { page, state } = await site.begin();
   assert.deepEqual(
@@ -416,7 +414,7 @@ test('clientIdName renames the parameter in the authorization URL and in the tok
   assert.deepEqual([form.get('client_key'), form.has('client_id')], ['client', false]);
 });
 
-test('A list of scopes in the token response is read (Twitch)', () => {
+test('OAuthProvider reads a list of scopes in a token response, as Twitch sends it', () => {
   const answer = {
     status: 200,
     mediaType: 'application/json',

@@ -97,7 +97,7 @@ test('OAuthProvider shows its name, client id, issuer and scopes, and has defaul
   );
 });
 
-test('allowInsecure names hosts to reach without TLS, and production refuses them', () => {
+test('OAuthProvider with allowInsecure accepts listed hosts without TLS, except in production', () => {
   const compose = (allowInsecure: boolean | readonly string[], host = 'keycloak:8080'): OAuthProvider =>
     new OAuthProvider({
       name: 'kc',
@@ -173,12 +173,12 @@ test('OAuthProvider refuses invalid options, and says what is wrong', () => {
   refused({ scopes: ['a"b'] }, /the scopes/);
   refused({ issuer: 'https://own.test/?a=1' }, /issuer has a query/);
   refused({ discoveryUrl: 'https://own.test/metadata' }, /the issuer is missing/);
-  refused({ authorizeUrl: undefined }, /neither an issuer/);
-  refused({ tokenUrl: undefined }, /neither an issuer/);
+  refused({ authorizeUrl: undefined }, /endpoints are missing/);
+  refused({ tokenUrl: undefined }, /endpoints are missing/);
   refused({ userinfoUrl: undefined }, /nothing identifies the user/);
   refused(
     { tenants: ['9188040d-6c67-4c5b-b112-36a304b66dad'], issuer: 'https://own.test' },
-    /without \{tenantid\}/,
+    /does not contain \{tenantid\}/,
   );
   refused({ authorizeParams: { state: 'x' } }, /include "state"/);
   refused({ authorizeParams: { response_mode: 'fragment' } }, /include "response_mode"/);
@@ -197,8 +197,8 @@ test('OAuthProvider refuses invalid options, and says what is wrong', () => {
     { metadata: { issuer: 'https://own.test', jwks_uri: 'https://keys.test' }, requireSameSite: true },
     /within the issuer's site/,
   );
-  refused({ metadata: { issuer: 'https://own.test' } }, /the keys are neither/);
-  refused({ metadata: { issuer: 'https://own.test' }, authorizeUrl: undefined }, /neither an issuer/);
+  refused({ metadata: { issuer: 'https://own.test' } }, /keys of the provider are missing/);
+  refused({ metadata: { issuer: 'https://own.test' }, authorizeUrl: undefined }, /endpoints are missing/);
   refused(
     { metadata: { issuer: 'https://own.test' }, userinfoUrl: undefined, scopes: ['a'] },
     /nothing identifies/,
@@ -283,7 +283,7 @@ test("githubProvider() has GitHub's endpoints, scopes and quirks as data", () =>
     assert.equal(mapUser({ id }).subject, undefined, String(id));
 });
 
-test("googleProvider() has Google's endpoints and requests no refresh token", () => {
+test("googleProvider() has Google's endpoints, and requests no refresh token", () => {
   const provider = googleProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },

@@ -1,6 +1,4 @@
-/**
- * A scripted identity provider: it counts requests, and by default logs Ada in.
- */
+/** Scripted identity provider. It counts requests, and by default logs in the user Ada. */
 import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
@@ -19,21 +17,21 @@ export interface SeenRequest {
   readonly form: URLSearchParams;
 }
 
-/** Endpoints, by the last part of the path. */
+/** Names of the endpoints: the last segments of their paths. */
 export type Endpoint = 'discovery' | 'token' | 'userinfo' | 'emails' | 'jwks' | 'other';
 
-/** A response instead of the default one. A body that is an object is sent as JSON. */
+/** Response that replaces the default one. A body that is an object is sent as JSON. */
 export interface Scripted {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** The response waits for it. */
+  /** The response is sent when this promise resolves. */
   readonly until?: Promise<unknown>;
-  /** Handles the response itself. */
+  /** Sends the response in place of the provider. */
   readonly answer?: (response: ServerResponse, request: IncomingMessage) => void;
 }
 
-/** Keys of three kinds, generated once because that takes time. */
+/** Key pairs of three kinds, generated once because that takes time. */
 export const RSA: KeyPairKeyObjectResult = generateKeyPairSync('rsa', { modulusLength: 2_048 });
 export const EC: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 export const EC384: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-384' });
@@ -65,7 +63,7 @@ export function jws(
   return `${parts}.${sign(header['alg'] === 'EdDSA' ? null : `sha${bits}`, Buffer.from(parts), how).toString('base64url')}`;
 }
 
-/** The public key as a member of a set. */
+/** Returns a public key as a member of a JWK set. */
 export function jwk(
   key: KeyObject,
   more: Readonly<Record<string, unknown>> = {},
@@ -77,9 +75,9 @@ export function jwk(
 export class FakeProvider {
   readonly requests: SeenRequest[] = [];
   readonly sockets: Set<Socket> = new Set();
-  /** The key set. */
+  /** Keys of the JWK set. */
   keys: unknown[] = [jwk(RSA.publicKey, { kid: 'rsa', use: 'sig', alg: 'RS256' })];
-  /** Claims added to the id_token, or replacing its own. */
+  /** Claims that are added to the id_token, or replace its own. */
   claims: Record<string, unknown> = {};
   /** Nonce of the id_token. The test sets it, because no browser opens the authorization page. */
   nonce = 'n-1';
@@ -106,7 +104,6 @@ export class FakeProvider {
     });
   }
 
-  /** Starts one. */
   static async start(options: { readonly isTls?: boolean } = {}): Promise<FakeProvider> {
     const server =
       options.isTls === true
@@ -131,7 +128,7 @@ export class FakeProvider {
     return `${this.#scheme}://127.0.0.1:${this.port}`;
   }
 
-  /** Number of requests, at one endpoint or at all. */
+  /** Returns the number of requests to one endpoint, or to all. */
   count(endpoint?: Endpoint): number {
     return endpoint === undefined
       ? this.requests.length
@@ -143,7 +140,7 @@ export class FakeProvider {
     this.#next.set(endpoint, [...(this.#next.get(endpoint) ?? []), scripted]);
   }
 
-  /** Resolves after so many requests. */
+  /** Resolves when this number of requests has arrived. */
   async arrived(count: number): Promise<void> {
     while (this.requests.length < count) await new Promise((resolve) => setImmediate(resolve));
   }
@@ -153,7 +150,7 @@ export class FakeProvider {
     while (this.sockets.size > 0) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** An id_token with these claims and key id. */
+  /** Returns an id_token with these claims and this key id. */
   idToken(claims: Readonly<Record<string, unknown>> = {}, kid: string = 'rsa'): string {
     const iat = this.nowSeconds();
     return jws(
@@ -230,13 +227,13 @@ export class FakeProvider {
   }
 }
 
-/** The left half of a SHA-256 hash, as in `at_hash`. */
+/** Returns the left half of a hash of a text, like the claim `at_hash`. */
 export function halfHash(text: string, algorithm: string = 'sha256'): string {
   const digest = createHash(algorithm).update(text).digest();
   return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
-/** The S256 challenge of a verifier (RFC 7636 §4.2). */
+/** Returns the S256 challenge of a verifier (RFC 7636 §4.2). */
 export function challengeOf(verifier: string): string {
   return createHash('sha256').update(verifier).digest('base64url');
 }

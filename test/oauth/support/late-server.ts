@@ -1,6 +1,6 @@
 /**
- * A server whose address is known before its handler: a provider needs the application's address, and the application needs the
- * provider's.
+ * A server whose address is known before its handler. A provider needs the address of the application, and
+ * the application that of the provider.
  */
 import { once } from 'node:events';
 import http from 'node:http';
@@ -28,12 +28,12 @@ export class LateServer implements AsyncDisposable {
     return late;
   }
 
-  /** Without a trailing slash. */
+  /** Address of the server, without a slash at its end. */
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Sets the handler; waiting requests come first. */
+  /** Sets the handler. It gets the waiting requests first. */
   answerWith(listener: Listener): void {
     this.#listener.resolve(listener);
   }

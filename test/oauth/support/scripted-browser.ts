@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { CookieJar } from 'svc/testing';
 
-/** The final page. */
+/** Result of a visit: the last page. */
 export interface Visited {
   readonly url: URL;
   readonly response: Response;
@@ -13,10 +13,9 @@ export interface Visited {
 
 const MAX_REDIRECTS = 10;
 
-/** One browser. */
 export class ScriptedBrowser {
   readonly cookies: CookieJar = new CookieJar(Date.now);
-  /** Every address so far, including redirects. */
+  /** Addresses that the browser has opened, redirects included. */
   readonly history: URL[] = [];
 
   /** Opens a page. A redirect to an address that starts with `stopAt` is not followed; the response's `location` has it. */
@@ -50,7 +49,7 @@ export class ScriptedBrowser {
     throw new Error(`It never ends: ${this.history.join(' → ')}`);
   }
 
-  /** Submits the only form of a page, with its hidden fields and these. */
+  /** Submits the only form of a page, with its hidden fields and the given ones. */
   submit(
     { url, text }: Visited,
     fields: Readonly<Record<string, string>> = {},

@@ -12,7 +12,7 @@ import type { Env, SvcOptions } from 'svc';
 import type { OAuthPluginOptions, OAuthProviderOptions } from 'svc/oauth';
 import type { TestClientOptions, TestRequest } from 'svc/testing';
 
-/** Random text, only for tests. */
+/** Secret of the application under test. */
 export const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 
 export interface LoginSiteOptions {
@@ -22,12 +22,12 @@ export interface LoginSiteOptions {
   /** Names of several providers, all on one server. */
   readonly names?: readonly string[];
   readonly app?: SvcOptions;
-  /** Default: in production. */
+  /** Whether there is a database. Default: only in production. */
   readonly hasDatabase?: boolean;
-  /** The database. Default: SQLite in memory. */
+  /** Opens the database. Default: SQLite in memory. */
   readonly database?: () => Promise<SiteDatabase>;
   readonly hasSession?: boolean;
-  /** Additional set-up of the application. */
+  /** Adds to the application before it starts. */
   readonly more?: (app: Svc) => void;
   readonly listen?: boolean;
 }
@@ -49,7 +49,7 @@ export interface BegunVisit {
   readonly state: string;
 }
 
-/** A provider on the fake server; an OpenID provider only with `issuer`. */
+/** Returns a provider on the fake server. With `issuer` it is an OpenID provider. */
 export function fakeProvider(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
   return new OAuthProvider({
     name: 'fake',
@@ -75,7 +75,10 @@ export interface SiteDatabase {
 
 /** One application with any number of browsers. */
 export class LoginSite implements AsyncDisposable {
-  /** Replaces SQLite in memory. Then every application has a database, unless a test refuses one. */
+  /**
+   * Opens the databases of all sites in place of SQLite in memory. Then every site has a database, unless its
+   * test refuses one.
+   */
   static databases: (() => Promise<SiteDatabase>) | undefined;
   readonly #end: (() => Promise<void>) | undefined;
   readonly fake: FakeProvider;
@@ -143,12 +146,12 @@ export class LoginSite implements AsyncDisposable {
       return new LoginSite(fake, database, options);
     } catch (error) {
       await database?.end?.();
-      await fake[Symbol.asyncDispose](); // its server would keep the process alive
+      await fake[Symbol.asyncDispose]();
       throw error;
     }
   }
 
-  /** Another browser. */
+  /** Returns another browser. */
   browser(baseUrl?: string): TestClient {
     const client = new TestClient(this.app, {
       ...this.#client,
@@ -191,7 +194,7 @@ export class LoginSite implements AsyncDisposable {
     return (await response.json()) as Tokens;
   }
 
-  /** Performs a refresh. Its wait moves the clock by itself. */
+  /** Performs a refresh. The clock moves by itself while the refresh waits. */
   refresh(
     token: string,
     more: Readonly<Record<string, string>> = {},
@@ -212,7 +215,7 @@ export class LoginSite implements AsyncDisposable {
     return client.post('/oauth/revoke', { form });
   }
 
-  /** Events of the audit trail, all or by name. */
+  /** Returns the events of the audit trail, or only those with a name. */
   audited(event?: string): Record<string, unknown>[] {
     return this.events.filter(
       (line) => line['logger'] === 'svc_oauth' && (event === undefined || line['event'] === event),
@@ -254,7 +257,7 @@ export async function refusedAs(
   return body as never;
 }
 
-/** `Set-Cookie` fields, by name. */
+/** Returns the fields `Set-Cookie` by the name of the cookie. */
 export function cookiesOf(
   response: Response,
 ): Map<string, { readonly value: string; readonly attributes: readonly string[] }> {
@@ -267,7 +270,7 @@ export function cookiesOf(
   );
 }
 
-/** Claims of a token, unverified. */
+/** Returns the claims of a token without verifying it. */
 export function claimsOf(token: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as Record<string, unknown>;
 }

@@ -1,9 +1,9 @@
 /**
- * A certificate for localhost, provider.test and 127.0.0.1, and its authority, which no system trusts. Only for tests: the key is
- * public. Both end in 2126.
+ * Certificate for localhost, provider.test and 127.0.0.1, and the authority that has signed it, which no
+ * system trusts. The key is public, so both are only for tests. Both expire in 2126.
  */
 
-/** The authority, as in a `caFile`. */
+/** Authority in the form of a `caFile`. */
 export const AUTHORITY_PEM = `-----BEGIN CERTIFICATE-----
 MIIBkTCCATegAwIBAgIUQ+QEUpKy1Bj5oSSfCEkx5qrEuK8wCgYIKoZIzj0EAwIw
 HTEbMBkGA1UEAwwSc3ZjIHRlc3QgYXV0aG9yaXR5MCAXDTI2MTEyMTE0NDY1NFoY

@@ -96,7 +96,7 @@ async function bound(site: LoginSite, key: ClientKey = EC): Promise<Tokens> {
   return (await response.json()) as Tokens;
 }
 
-/** The parts of a request that a proof covers. */
+/** Returns a request with the members that a proof covers. */
 function requestOf(headers: Record<string, string>, parts: Partial<HttpRequest> = {}): HttpRequest {
   return {
     state: new RequestState(new AppState()),
@@ -141,7 +141,7 @@ function judge(clock: ManualClock): {
   return { dpop, reasonOf };
 }
 
-test('DPoP: a thumbprint equals that of RFC 7638 §3.1, for keys with any other members', () => {
+test('DPoP: thumbprintOf() gives the value of RFC 7638 §3.1, also for keys with further members', () => {
   const jwk = {
     kty: 'RSA',
     e: 'AQAB',
@@ -595,7 +595,7 @@ test('DPoP: cookie mode refuses the option dpop', async () => {
   assert.ok(make('off')());
 });
 
-test('DPoP: the proof of an MCP call is the proof of the HTTP request that brings it, once', async () => {
+test('DPoP: the proof of the HTTP request counts once for the MCP call in it', async () => {
   await using site = await LoginSite.open({
     plugin: { dpop: 'optional', scopes: ['read'] },
     more: (app) =>

@@ -69,7 +69,7 @@ function machine(
       ip: null,
       keyThumbprint: null,
     });
-  /** A refresh whose response was not sent yet. */
+  /** Starts a refresh whose response is not sent yet. */
   const answer = (
     text: string,
     request: { arrivedAt?: number; scopes?: readonly string[]; keyThumbprint?: string | null } = {},
@@ -92,12 +92,12 @@ function machine(
   return { clock, store, codec, tokens, login, answer, refresh, events, names };
 }
 
-/** A clock that only the test moves; pauses wait for it. */
+/** Returns a clock that only the test moves, and a pause that waits for the clock. */
 function still(clock = new ManualClock()): { clock: ManualClock; pause: (ms: number) => Promise<void> } {
   return { clock, pause: (ms) => clock.sleep(ms) };
 }
 
-/** Moves the clock, after requests in flight have gone as far as they can. */
+/** Moves the clock, when all requests wait for it. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   await clock.advance(0);
   await clock.advance(ms);
@@ -135,7 +135,7 @@ test('refresh tokens: a refresh token has 256 bits of secret, a prefix for scann
   assert.equal(codec.parse(refreshToken)?.secret.length, 32);
 });
 
-test('refresh tokens: the stored row contains no part of a token that could be used', async () => {
+test('refresh tokens: the stored row contains no usable part of a token', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const next = await refresh(refreshToken);
@@ -168,7 +168,7 @@ test('refresh tokens: a replayed token ends its login, and no other login of the
   );
 });
 
-test('refresh tokens: sequential replays are detected in a hundred of a hundred attempts', async () => {
+test('refresh tokens: each of a hundred sequential replays is detected', async () => {
   const { login, refresh, clock } = machine();
   let caught = 0;
   for (let round = 0; round < 100; round++) {
@@ -200,7 +200,7 @@ for (const count of [2, 5, 20, 100]) {
   });
 }
 
-test('refresh tokens: a refresh responds when its wait is over, and is complete when the response was sent', async () => {
+test('refresh tokens: a refresh responds after its wait for overlapping requests, and is complete when the response was sent', async () => {
   const clock = new ManualClock();
   const { login, answer, tokens, store } = machine({ holdMs: 25 }, { clock, pause: (ms) => clock.sleep(ms) });
   const { refreshToken, login: row } = await login();
@@ -615,7 +615,7 @@ test('refresh tokens: a new login does not wait when the clock was set back', as
 
 test('refresh tokens: a login that is revoked while it waits is refused', async () => {
   for (const lag of [0, 5_000]) {
-    // in the process that revokes
+    // revokeAll() and the login are in the same process
     const { login, store, clock } = machine({ apart: 10_000 }, still());
     await store.revokeAll('alice', clock.nowMicros());
     await clock.advance(1);
@@ -634,7 +634,7 @@ test('refresh tokens: a slow commit does not shorten the wait for overlapping re
   const rotate = memory.rotate.bind(memory);
   memory.rotate = async (rotation) => {
     const isWinner = await rotate(rotation);
-    await clock.sleep(40); // a slow disk
+    await clock.sleep(40); // the disk is slow, so the commit takes 40 ms
     return isWinner;
   };
   const { login, refresh, store } = machine({ holdMs: 25 }, { store: memory, ...still(clock) });
@@ -666,7 +666,7 @@ test('refresh tokens: after a stall of the event loop the waiting requests still
   const { login, refresh, clock } = machine({ holdMs: 25 }, still());
   const { refreshToken } = await login();
   const first = refresh(refreshToken);
-  await pass(clock, 24); // the first step is over, and sockets are read
+  await pass(clock, 24); // the first step of the wait has ended, and sockets are read
   await clock.advance(0.5);
   const second = refresh(refreshToken);
   await pass(clock, 0.5);

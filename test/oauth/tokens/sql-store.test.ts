@@ -1,5 +1,5 @@
 /**
- * The token store on SQLite, and its behaviour when the database fails, is locked, or is stolen.
+ * The token store on SQLite, and its behaviour when the database fails or is locked. A thief of its files gets no token.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ import { folder } from '../../support/run.ts';
 import { loginRow, tokenStoreContract } from './store.contract.ts';
 import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
 
-/** Longer than any retry of the store and any test here. */
+/** Time limit in milliseconds, longer than all attempts of the store. */
 const MOST_MS = 30_000;
 
 tokenStoreContract('SqlTokenStore with SQLite in memory', async () => {
@@ -72,9 +72,7 @@ function failing(
   const driver = {
     dialect,
     acquire: () => connection as unknown as Connection,
-    release() {
-      /* no connection is lent */
-    },
+    release() {},
   } as unknown as Driver;
   return { database: new Database(driver, { clock: new ManualClock(), statementTimeoutMs: 0 }), asked };
 }
@@ -95,7 +93,7 @@ function isUnavailable(cause: unknown) {
   };
 }
 
-/** Moves the clock until a promise settles; returns for how long. */
+/** Moves the clock until a promise settles. Returns by how many milliseconds. */
 async function passed(clock: ManualClock, work: Promise<unknown>): Promise<number> {
   let isDone = false;
   const startedMs = clock.monotonicMs();
@@ -241,7 +239,7 @@ test(
     t.after(() => other.close());
     const clock = new (class extends ManualClock {
       override pass(ms: number): Promise<void> {
-        return this.sleep(ms); // so the test can look
+        return this.sleep(ms); // the clock of the test, which the test can observe
       }
     })();
     const { issue, refresh } = tokensIn(database, { holdMs: 0 }, clock);
@@ -276,7 +274,7 @@ test('SqlTokenStore: a refresh whose delivery cannot be recorded leaves its toke
   assert.equal(await refresh(refreshToken), codec.format(codec.next(codec.parse(refreshToken)!)));
 });
 
-test('The files of the database contain no part of any refresh token', async (t) => {
+test('SqlTokenStore leaves no part of any refresh token in the files of the database', async (t) => {
   const path = join(folder(t), 'data.db');
   await using database = await oauthDatabase(`sqlite:${path}`);
   const { issue, refresh, codec, store, clock } = tokensIn(database, { holdMs: 0 });
@@ -295,7 +293,7 @@ test('The files of the database contain no part of any refresh token', async (t)
     files.some((text) => text.includes(codec.parse(issued[0]!)!.id)),
     'the id is there, so the scan can find what is',
   );
-  // any twelve consecutive characters of a secret, in each encoding of its bytes
+  // all texts of twelve consecutive characters of a secret, in each encoding of its bytes
   const chunks = new Set<string>();
   for (const text of issued) {
     const { secret } = codec.parse(text)!;
@@ -364,7 +362,7 @@ test('SqlTokenStore sets the previous hash before the next one in a rotation, be
   assert.deepEqual(asked[1]!.params, ['k', 'c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1, 'k']);
 });
 
-test('SqlTokenStore has no statement that reads a whole table, and reads the oldest states from their index', async () => {
+test('SqlTokenStore has no statement that reads a whole table', async () => {
   const { database, asked } = failing('sqlite', []);
   const store = new SqlTokenStore(() => database, new ManualClock());
   await store.addLogin(loginRow());

@@ -1,6 +1,4 @@
-/**
- * Databases and tokens of earlier versions stay valid. fixtures/make.ts wrote them.
- */
+/** Databases and tokens that earlier versions have written stay valid. fixtures/make.ts has written them. */
 import assert from 'node:assert/strict';
 import { copyFileSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +15,7 @@ const names = readdirSync(FIXTURES)
   .filter((name) => name.endsWith('.json'))
   .map((name) => name.slice(0, -'.json'.length));
 
-/** A copy of a fixture, with the clock shortly after it was written. */
+/** Opens a copy of a fixture, with the clock shortly after the time of writing. */
 async function opened(
   t: TestContext,
   name: string,
@@ -39,7 +37,7 @@ async function opened(
   };
 }
 
-test('test/oauth/tokens has a fixture of version 1.4', () => assert.ok(names.includes('1.4')));
+test('test/oauth/fixtures has a database of version 1.4', () => assert.ok(names.includes('1.4')));
 
 for (const name of names) {
   test(`refresh tokens stored by version ${name} are refreshed repeatedly`, async (t) => {

@@ -6,7 +6,6 @@ import { test, type TestContext } from 'node:test';
 import type { Awaitable } from '../../../src/http/contracts.ts';
 import type { LoginRow, TokenStore } from '../../../src/oauth/tokens/store.ts';
 
-/** An empty store under test. */
 export interface TokenStoreUnderTest {
   readonly store: TokenStore;
   close?(): Awaitable<void>;
@@ -17,7 +16,7 @@ const DAY = 86_400_000_000;
 /** Time limit of a test; its store is closed in any case. */
 const MOST_MS = 60_000;
 
-/** A login as it is first stored. */
+/** Returns a login as it is stored first. */
 export function loginRow(parts: Partial<LoginRow> = {}): LoginRow {
   return {
     id: 'login-1',

@@ -23,7 +23,7 @@ interface Module {
 
 const GROUPS = { path: 'params', query: 'query', header: 'headers', cookie: 'cookies' } as const;
 
-/** Sample values for schemas of a document, made as the docs page makes them. */
+/** Returns a function that makes sample values for schemas of a document, as the docs page does. */
 function sampler(document: OpenApiDocument): (schema: object) => unknown {
   const text = ['sample', 'pattern'].map((name) =>
     readFileSync(join(ROOT, `src/openapi/docs/${name}.js`), 'utf8'),
@@ -36,7 +36,7 @@ function sampler(document: OpenApiDocument): (schema: object) => unknown {
   return (schema) => JSON.parse(context.run!(JSON.stringify(schema))) as unknown;
 }
 
-/** Returns an input for an operation that fits its document. */
+/** Returns an input for an operation. It fits the document of the operation. */
 function inputOf(operation: Operation, sample: (schema: object) => unknown): Record<string, unknown> {
   const input: Record<string, unknown> = {};
   for (const { name, in: place, schema } of operation.parameters ?? [])
@@ -69,9 +69,10 @@ for (const seed of [5, 6, 7]) {
     const statuses: number[] = [];
     for (const operation of Object.values(document.paths).flatMap((item) => Object.values(item)))
       statuses.push((await api[operation.operationId]!(inputOf(operation, sample))).status);
-    // Handlers of the generated application reply with 409
+    // handlers of the generated application reply with 409
     const refused = statuses.filter((status) => status >= 400 && status !== 409);
-    // Some inputs have no value: an e-mail address of two characters, an empty list in a query, two items in one cookie
+    // for some schemas no value exists: an e-mail address of two characters, an empty list in a query, two
+    // items in one cookie
     assert.ok(
       statuses.length >= 80 && refused.length <= 5,
       `${refused.length} of ${statuses.length} are refused`,

@@ -1,5 +1,5 @@
 /**
- * A generated client compiles strictly, wrong calls do not compile, and it calls the application of its
+ * A generated client: it compiles strictly, wrong calls do not compile, and it calls the application of its
  * document.
  */
 import assert from 'node:assert/strict';
@@ -73,12 +73,12 @@ async function compiled(t: TestContext, files: Readonly<Record<string, string>>)
   return cwd;
 }
 
-/** Documents a response without a schema. */
+/** Returns `meta` that documents a response of this media type without a schema. */
 function only(type: string): Readonly<Record<string, unknown>> {
   return { openapi: { responses: { 200: { description: type, content: { [type]: {} } }, 204: null } } };
 }
 
-/** The example shop with an additional route for each kind of body and response. */
+/** Returns the example shop with an additional route for each kind of body and response. */
 function served(): Svc {
   const app = shop().use(new SessionMiddleware());
   const user = sessionKey<string>('user');
@@ -215,7 +215,7 @@ same(redirected instanceof Error && redirected.name, 'UnexpectedResponse');
 
 const login = await api.login({ form: { name: 'ada' } });
 const [session = ''] = (login.response.headers.getSetCookie()[0] ?? '').replace(/^[^=]*=/, '').split(';');
-const headers = { Origin: new URL(baseUrl).origin }; // browsers send it
+const headers = { Origin: new URL(baseUrl).origin }; // browsers send this field themselves
 const own = createClient({ baseUrl, auth: { session } });
 const member = createClient({ baseUrl, auth: { session, csrf: async () => unwrap(own.csrf_token()) }, headers });
 same((await member.remove_item({ params: { id: 1 } })).status, 204);

@@ -85,7 +85,7 @@ test('clientText() renames schemas with reserved names, and quotes operation nam
   assert.match(written({ operationId: '__proto__' }), /^ {2}\['__proto__'\]: \{ method/m);
 });
 
-test('clientText() groups failures with one body, without the statuses that have another body', () => {
+test('clientText() groups failures that have the same body; a range such as 4XX excludes statuses with another body', () => {
   const problem = { content: { 'application/problem+json': { schema: { type: 'object' } } } };
   const gone = { content: { 'application/json': { schema: { type: 'string' } } } };
   const text = written({ responses: { 204: {}, 400: problem, 410: gone, '4XX': problem, '5XX': problem } });
@@ -97,7 +97,7 @@ test('clientText() groups failures with one body, without the statuses that have
   );
 });
 
-test('clientText() types streams, text, files and bodies without a schema by their media type', () => {
+test('clientText() derives the types of streams, texts, files and bodies without a schema from their media type', () => {
   const type = (media: string): string | undefined =>
     /Success<200, (.*)>>;$/m.exec(written({ responses: { 200: { content: { [media]: {} } } } }))?.[1];
   assert.deepEqual(
@@ -108,7 +108,7 @@ test('clientText() types streams, text, files and bodies without a schema by the
   );
 });
 
-test('clientText() types webhooks and callbacks for the code that receives them', () => {
+test('clientText() writes types of webhooks and callbacks for programs that receive them', () => {
   const app = new Svc({ openapi: { webhooks: { paid: { description: 'An order is paid', ...signed } } } });
   app.post(
     '/orders',

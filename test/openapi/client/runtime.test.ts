@@ -21,7 +21,9 @@ interface Sent {
   readonly headers: Headers;
 }
 
-/** A function for one operation, the requests that it sends, and the response that it receives. */
+/**
+ * Returns a function for one operation, and the requests that it has sent. Each call gets the given response.
+ */
 function one(
   operation: Partial<Operation>,
   {
@@ -61,7 +63,7 @@ test('a call refuses path values that would change the path', async () => {
   assert.equal(sent.length, 0);
 });
 
-test('a call sends the credentials of the first complete alternative, each in its place', async () => {
+test('a call sends the credentials of the first security alternative for which all are known, each in its place', async () => {
   const schemes: Record<string, Scheme> = {
     bearer: { in: 'bearer' },
     basic: { in: 'basic' },
@@ -135,7 +137,7 @@ test('a call sends JSON, forms, files and raw bodies by their media type', async
   );
 });
 
-test("a call merges header fields of client, input and call; the call's fields win", async () => {
+test('a call merges header fields of client, input and call; fields of the call override the others', async () => {
   const { call, sent } = one({}, { headers: { a: '1', b: '1', c: '1' } });
   const { signal } = new AbortController();
   await call({ headers: { b: ['2', '3'], c: 2 } }, { headers: { c: '3' }, signal });
@@ -219,7 +221,7 @@ async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-test('events() parses a stream by the standard, wherever its chunks are split', async () => {
+test('events() parses an event stream as WHATWG HTML §9.2.6 says, wherever its chunks are split', async () => {
   const text =
     '\ufeffid: 7\r\nevent: tick\ndata: é1\ndata:2\r\r: comment\nretry: 5\ndata\n\nunknown: x\n\ndata: not complete';
   const expected: ServerSentEvent[] = [
@@ -231,7 +233,7 @@ test('events() parses a stream by the standard, wherever its chunks are split', 
   assert.deepEqual(await all(events(streamed([...bytes].map((byte) => Uint8Array.of(byte))))), expected);
 });
 
-test('events() closes the connection when its loop is left, and refuses a line above the limit', async () => {
+test('events() closes the connection when its loop is left, and rejects for a line above the limit', async () => {
   let isClosed = false;
   for await (const _ of events(streamed(['data: a\n\n', 'data: b\n\n', 'c'], () => (isClosed = true)))) break;
   assert.equal(isClosed, true);

@@ -62,7 +62,10 @@ class Book extends Schema {
   pages = Field(int);
 }
 
-/** Features that only documents of other tools have. The operation returns the request that it received. */
+/**
+ * A document with features that documents of this package do not have. Its operation returns the request that
+ * it received.
+ */
 const FOREIGN = {
   openapi: '3.1.0',
   info: { title: 'Foreign', version: '1' },
@@ -118,7 +121,7 @@ const FOREIGN = {
   },
 };
 
-/** An application with an operation of each kind. */
+/** Returns an application with an operation of each kind. */
 function library(): Svc {
   const app = new Svc({
     title: 'Library',
@@ -506,7 +509,7 @@ test('/docs in Chromium sends API keys, and cookies of the browser with a CSRF t
   assertPeaceful(page, [REFUSED]);
 });
 
-test('/docs in Chromium supports foreign documents: Basic credentials, parameter styles, and cookies that it restores, for its own origin only', async (t) => {
+test('/docs in Chromium supports documents of other tools: Basic credentials, parameter styles, and cookies that it restores, for its own origin only', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/foreign/docs');
   await unfold(page, 'basic');
@@ -552,7 +555,7 @@ test('/docs in Chromium supports foreign documents: Basic credentials, parameter
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls a route that has session and CSRF layers of its own', async (t) => {
+test('/docs in Chromium calls a route that has session and CSRF middleware of its own', async (t) => {
   if (!needsChromium(t)) return;
   const own = new Svc({ authSecret: SECRET, env: 'development', logger: collectedLog().logger });
   const use = [new SessionMiddleware(), new CSRFMiddleware()];
@@ -729,7 +732,7 @@ test('/docs in Chromium sends files, and shows images, streams and redirects', a
   );
   await unfold(page, 'getAway');
   assert.match((await sent(page, 'getAway')).status, /^No response/);
-  // The redirect starts this request, and the policy blocks it
+  // the redirect starts this request, and the policy blocks it
   assertPeaceful(page, [/Content Security Policy|Fetch API cannot load/], ['http://127.0.0.2:9/']);
 });
 
@@ -886,7 +889,7 @@ test('/docs in Chromium loads within a second for 500 operations, and fits a wid
   const page = await opened('/large/docs');
   let [ms, bytes, operations] = [Infinity, 0, 0];
   for (let load = 0; load < 5 && ms >= 1_000; load++) {
-    // The first load includes rendering the page; a busy machine may be late once
+    // the first load includes rendering the page, and a busy machine may be late once
     await page.reload();
     const [took, ...reported] = await page.run<[number, number, number]>(
       '(() => { const [{ domContentLoadedEventEnd, responseStart, encodedBodySize }] = performance.getEntriesByType("navigation"); return [domContentLoadedEventEnd - responseStart, encodedBodySize, document.querySelectorAll(".op").length]; })()',
@@ -929,7 +932,7 @@ test('/docs in Chromium passes axe-core: closed, open and called, in the dialog,
     for (const width of isDark ? [1280] : [1280, 360]) {
       const page = await opened('/everything/docs', { isDark, width, height: 1_000 });
       await page.send('Page.setBypassCSP', { enabled: true });
-      await page.reload(); // This time without the policy, which would block axe-core
+      await page.reload(); // without the policy, which would block axe-core
       await page.run(`void ${source}`);
       const look = (when: string): Promise<void> =>
         assertAccessible(page, t, `${when}, ${isDark ? 'dark' : 'light'}, ${width}`);

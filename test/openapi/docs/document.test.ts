@@ -30,7 +30,7 @@ test('readDocument() groups operations by their first tag, in the order of the d
   assert.equal(sections[1]!.description, 'Books on the shelves.');
 });
 
-test("readDocument() merges parameters of a path and its operation; the operation's win", () => {
+test('readDocument() merges parameters of a path and its operation; if both have one, that of the operation is used', () => {
   const { sections } = readDocument({
     paths: {
       '/{a}': {

@@ -136,8 +136,8 @@ test('prose() takes time in proportion to its text', () => {
       const { user, system } = process.cpuUsage(before);
       return (user + system) / 1_000;
     };
-    cpuMs(12_500); // compiles
-    // Quadratic time would be 16 times as much. The constant allows for garbage collection of short runs.
+    cpuMs(12_500); // the first run compiles the code
+    // quadratic time would be 16 times as much; the constant allows for garbage collection of short runs
     assert.ok(cpuMs(100_000) < 8 * cpuMs(25_000) + 100, evil);
   }
 });

@@ -29,7 +29,7 @@ function make(options: SvcOptions = {}): Svc {
   );
 }
 
-/** The nonces in a policy and in the elements of its page. */
+/** Returns the nonces in the policy of a response and in the elements of its page. */
 function noncesOf(
   response: Response,
   page: string,
@@ -88,7 +88,7 @@ test('GET /docs forbids caching, framing and content sniffing, and sends no refe
   }
 });
 
-/** The bytes on the wire, and the decoded page. */
+/** Returns the content coding and the size of a response, and its decoded page. */
 async function coded(
   app: Svc,
   accepted: string,
@@ -165,7 +165,7 @@ test('HEAD /docs has no body, and a CSRF token valid for the visitor when the ap
   );
 });
 
-test('HEAD /docs has a CSRF token that is valid for routes with a CSRF layer of their own', async () => {
+test('HEAD /docs has a CSRF token that is valid for routes with CSRF middleware of their own', async () => {
   const [session, csrf] = [new SessionMiddleware(), new CSRFMiddleware()];
   const app = make().post('/books', { public: true, use: [session, csrf] }, () => 'made');
   await using client = new TestClient(app);

@@ -141,7 +141,7 @@ test('sample() follows references, terminates for recursive schemas, and names t
   );
 });
 
-/** The minimum length of a text with a format; a smaller maximum leaves no valid value. */
+/** Minimum length of a text by format. With a smaller maximum no value is valid. */
 const SHORTEST = { date: 10, 'date-time': 20, uuid: 36, email: 5, ipv4: 7 };
 
 /** Whether a nested schema has no valid value. */

@@ -97,8 +97,39 @@ function describe(name: string, declared: readonly Declaration[]): string[] {
     ...(first.kind === 'interface' && first.members.length > 0 && !/ extends /.test(first.head)
       ? []
       : ['```typescript', ...signatures, '```', '']),
-    ...membersTable(first),
+    ...membersTable({ ...first, members: first.members.map((member, at) => explained(member, at, first)) }),
   ];
+}
+
+/** Returns a member with the comment of an earlier overload, or of the type that it implements, if it has none. */
+function explained(member: Member, at: number, { members, head }: Declaration): Member {
+  const name = nameOf(member);
+  if (member.doc !== '' || name === undefined) return member;
+  const overload = members.slice(0, at).findLast((each) => nameOf(each) === name && each.doc !== '');
+  const [, bases = ''] = /\b(?:extends|implements) ([^]*)$/.exec(head) ?? [];
+  const inherited = [...bases.matchAll(/[\w$]+/g)]
+    .flatMap(([base]) => exportedTypes().get(base)?.members ?? [])
+    .find((each) => nameOf(each) === name && each.doc !== '');
+  return { ...member, doc: (overload ?? inherited)?.doc ?? '' };
+}
+
+/** Returns the name of a method; undefined for other members. */
+export function nameOf({ text }: Member): string | undefined {
+  return /^(?:static |abstract )*([\w$]+)\??[<(]/.exec(text)?.[1];
+}
+
+let types: ReadonlyMap<string, Declaration> | undefined;
+
+/** Returns the exported classes and interfaces by name. */
+function exportedTypes(): ReadonlyMap<string, Declaration> {
+  types ??= new Map(
+    entryPoints()
+      .flatMap(([, file]) => exportsOf(file).map((exported) => declarationOf(file, exported)))
+      .flatMap((source) => declarationsIn(source.file).filter(({ name }) => name === source.name))
+      .filter(({ members }) => members.length > 0)
+      .map((declaration) => [declaration.name, declaration] as const),
+  );
+  return types;
 }
 
 /**

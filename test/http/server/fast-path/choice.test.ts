@@ -7,7 +7,10 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import test from 'node:test';
 import { ROOT } from '../../../support/build.ts';
 
-/** Starts a process with this variable. Returns whether it uses internals, the members of its classes, and its responses. */
+/**
+ * Starts a process with SVC_NODE_INTERNALS set to `value`. Returns whether it uses internals, the members of
+ * its classes, and its responses.
+ */
 function found(value: string | undefined): Record<string, unknown> {
   const program = `import { createServer } from 'node:http';
     import { Svc } from 'svc';
@@ -33,7 +36,7 @@ function found(value: string | undefined): Record<string, unknown> {
   return JSON.parse(/^found (.*)$/m.exec(stderr)?.[1] ?? assert.fail(stderr)) as Record<string, unknown>;
 }
 
-/** The members of Node's classes that these override. */
+/** Returns the members of Node's class that `names` overrides. */
 const overridden = (names: unknown, base: typeof IncomingMessage | typeof ServerResponse): string[] =>
   (names as string[]).filter((name) => name !== 'constructor' && name in base.prototype).sort();
 

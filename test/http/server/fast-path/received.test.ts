@@ -11,7 +11,7 @@ import { turn } from '../../../support/turn.ts';
 import type { AddressInfo } from 'node:net';
 import type { IncomingMessage, Server } from 'node:http';
 
-/** Tests of undocumented parts, skipped if those are not used. */
+/** Reason to skip tests of undocumented parts of Node; false if this process uses these parts. */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
 
 /** An application on a free port; the loop's next turn is the only wait in it. */
@@ -152,10 +152,10 @@ test('ReceivedMessage drains a refused body, so that the connection stays usable
   assert.equal((await client.answer()).text(), '3');
 });
 
-/** Fields that node:http ignores. */
+/** Header fields that have no meaning for node:http. */
 const FIVE = 'A: 1\r\nB: 1\r\nC: 1\r\nD: 1\r\nE: 1\r\n';
 
-/** A plain server with these messages, for node:http's own view of them. */
+/** Starts a node:http server with these message classes, to compare what node:http itself sees. */
 async function bare(
   onRequest: (incoming: IncomingMessage) => void,
 ): Promise<{ server: Server; client: RawClient } & AsyncDisposable> {

@@ -16,7 +16,10 @@ import { seeded } from '../../../support/random.ts';
 import { RawClient } from '../../../support/raw-http.ts';
 import { turn } from '../../../support/turn.ts';
 
-/** Tests of responses written past node:http, skipped without undocumented parts. */
+/**
+ * Reason to skip tests of responses that are written directly to the socket; false if this process writes
+ * such.
+ */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
 
 /** An application on a free port, and one connection to it. */
@@ -154,9 +157,9 @@ test('SentMessage emits its events through ServerResponse.emit(), also after a t
   assert.ok(seen.includes('finish'), String(seen));
 });
 
-// ── past node:http ──
+// ── responses written directly to the socket ──
 
-/** Imitates a tool that patches node:http: then nothing is written past it. */
+/** Imitates a tool that patches node:http, so that no response is written directly to the socket. */
 function watchMessages(): Disposable {
   const messages = channel('http.server.request.start');
   const ignore = (): void => undefined;
@@ -164,7 +167,7 @@ function watchMessages(): Disposable {
   return { [Symbol.dispose]: () => messages.unsubscribe(ignore) };
 }
 
-/** Counts writes past node:http. */
+/** Counts responses that are written directly to the socket. */
 function countTexts(): { count: number } & Disposable {
   const { prototype } = MESSAGES.ServerResponse;
   const { writeText } = prototype;

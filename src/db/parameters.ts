@@ -1,0 +1,90 @@
+/**
+ * Checks the values for placeholders. Refuses a value that would reach the database as another value or as
+ * NULL.
+ *
+ *   wrong type      undefined, a plain object, a promise: an SvcError, because the program is wrong
+ *   wrong content   half a surrogate pair, an invalid Date, NaN: a DataError, because the data is wrong
+ */
+import { SvcError } from '../base/errors.ts';
+import { DataError } from './errors.ts';
+import { Json, Typed, bytesOf } from './values.ts';
+
+/** Reason why a value cannot be bound. Never shows the value. */
+export interface Refusal {
+  readonly problem: string;
+  /**
+   * SQLSTATE with which a server refuses such content. If it is set, the error is a DataError. Undefined for
+   * a value of a wrong type.
+   */
+  readonly sqlstate?: DataState;
+}
+
+/** SQLSTATEs of refused content: invalid text, a number out of range, an invalid date. */
+export type DataState = '22021' | '22003' | '22007';
+
+/** Returns the reason why no engine can bind a value, or undefined. */
+export function parameterIssue(value: unknown): Refusal | undefined {
+  switch (typeof value) {
+    case 'string':
+      return value.isWellFormed()
+        ? undefined
+        : { problem: 'text with half a surrogate pair, which no encoding can store', sqlstate: '22021' };
+    case 'number':
+      return Number.isFinite(value)
+        ? undefined
+        : { problem: `${value}, which SQL cannot represent: write null`, sqlstate: '22003' };
+    case 'bigint':
+      return BigInt.asIntN(64, value) === value
+        ? undefined
+        : { problem: 'an integer that needs more than 64 bits: store it as text', sqlstate: '22003' };
+    case 'boolean':
+      return undefined;
+    case 'undefined':
+      return { problem: 'undefined: write null if that is meant' };
+    case 'object':
+      return objectIssue(value);
+    default:
+      return { problem: `a ${typeof value}` };
+  }
+}
+
+function objectIssue(value: object | null): Refusal | undefined {
+  if (value instanceof Date)
+    return Number.isNaN(value.getTime()) ? { problem: 'an invalid Date', sqlstate: '22007' } : undefined;
+  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
+  if (value instanceof Typed)
+    return { problem: `a value of the type "${value.type}", and the database has no option "types"` };
+  if (value instanceof Promise) return { problem: 'a promise: await it first' };
+  if (Array.isArray(value))
+    return {
+      problem: 'an array: wrap it in json() to store it, or use sql.join() for a list of placeholders',
+    };
+  const what = value.constructor === Object ? 'a plain object' : 'an object';
+  return { problem: `${what}: wrap it in json() to store it` };
+}
+
+/** Position of a refused value. */
+export interface ParameterPlace {
+  /** Position in the statement, counted from 1. */
+  readonly position: number;
+  /** Number of the row, counted from 1. Undefined if the statement has one row of values. */
+  readonly row?: number | undefined;
+  readonly sql: string;
+  /** Error number with which a server refuses such content. */
+  readonly errno?: number | undefined;
+}
+
+/** Throws the error for an invalid value: a DataError for its content, an SvcError for its type. */
+export function refuseParameter(
+  { problem, sqlstate }: Refusal,
+  { position, row, sql, errno }: ParameterPlace,
+): never {
+  const where = row === undefined ? `parameter ${position}` : `parameter ${position} of row ${row}`;
+  if (sqlstate === undefined) throw new SvcError('E_DB_PARAMETER', [where, problem]);
+  throw new DataError(`Cannot bind ${where}: found ${problem}`, { sqlstate, errno, sql });
+}
+
+/** Throws when the number of values differs from the number of placeholders. */
+export function refuseCount(needed: number, given: number, row?: number): never {
+  throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);
+}

@@ -1,0 +1,179 @@
+/**
+ * Clients that public generators make of documents: they compile with all strict options of TypeScript, and
+ * wrong calls do not.
+ */
+import assert from 'node:assert/strict';
+import { symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import {
+  Field,
+  Schema,
+  Svc,
+  any,
+  bytes,
+  date,
+  datetime,
+  file,
+  float,
+  int,
+  lazy,
+  list,
+  literal,
+  nullable,
+  record,
+  str,
+  tuple,
+  union,
+  uuid,
+} from '../../src/index.ts';
+import { generatedApp, shop } from '../support/openapi-app.ts';
+import { folder as temporary, run } from '../support/run.ts';
+import { scratch } from '../support/scratch.ts';
+
+const PACKAGES = {
+  '@hey-api/openapi-ts': '0.99.0',
+  orval: '8.38.0',
+  prettier: '3.6.2',
+  typescript: '5.9.3',
+};
+const COMPILER = {
+  target: 'es2023',
+  lib: ['es2024', 'dom', 'dom.iterable'],
+  module: 'esnext',
+  moduleResolution: 'bundler',
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  // without exactOptionalPropertyTypes: the request code that hey-api adds to each client does not compile with it
+  noImplicitOverride: true,
+  noEmit: true,
+  skipLibCheck: true,
+  types: [],
+};
+
+class Circle extends Schema {
+  kind = Field(literal('circle'));
+  radius = Field(float, { gt: 0 });
+}
+class Square extends Schema {
+  kind = Field(literal('square'));
+  side = Field(int, { ge: 1, le: 9 });
+}
+class Tree extends Schema {
+  name = Field(str);
+  children = Field(list(lazy((): typeof Tree => Tree)));
+}
+class Every extends Schema {
+  id = Field(int, { readOnly: true });
+  text = Field(str, { minLength: 1, maxLength: 9, pattern: '^[a-z]+$' });
+  email = Field(str, { email: true });
+  ipv6 = Field(str, { format: 'ipv6', optional: true });
+  number = Field(float, { multipleOf: 0.5 });
+  flag = Field(true);
+  at = Field(datetime);
+  day = Field(date);
+  key = Field(uuid);
+  raw = Field(bytes, { optional: true });
+  color = Field(literal('red', 'green', 3, false));
+  tags = Field(list(str, { minLength: 1 }), { maxLength: 5, unique: true });
+  scores = Field(record(int));
+  pair = Field(tuple(str, nullable(int)));
+  shape = Field(union(Circle, Square));
+  either = Field(union(str, int));
+  tree = Field(nullable(Tree));
+  anything = Field(any);
+  odd = Field(str, { alias: 'odd name/1', default: 'x' });
+  old = Field(str, { optional: true, deprecated: true, description: 'ends */ here ${x}' });
+}
+class Missing extends Schema {
+  id = Field(int);
+}
+
+/** An application whose document has a field of every type, and every kind of body and reply. */
+function every(): Svc {
+  const app = new Svc({ env: 'test' });
+  const none = (): never => assert.fail('no route is called');
+  const query = { tag: Field(list(str), { default: () => [] }), day: Field(date, { optional: true }) };
+  const headers = { 'x-trace': Field(str, { optional: true }) };
+  app.get('/every/{id:int}', { query, headers, response: { 200: Every, 404: Missing } }, none);
+  app.post('/every', { body: Every, response: { 201: Every, 409: Missing }, public: true }, none);
+  app.put('/list', { body: list(nullable(Every)), response: record(Every), public: true }, none);
+  const form = { note: Field(str), photo: Field(file), more: Field(list(file), { optional: true }) };
+  app.post('/upload', { form, response: str, public: true }, none);
+  app.delete('/every/{id:uuid}/x', { status: 204, public: true }, none);
+  assert.deepEqual(
+    app.check().findings.filter(({ severity }) => severity === 'error'),
+    [],
+  );
+  return app;
+}
+
+const DOCUMENTS: Readonly<Record<string, () => Svc>> = { every, shop, generated: () => generatedApp(7, 100) };
+
+/** Calls of both clients for the document of {@link every}. */
+const CALLS = `
+import { getEveryById, postEvery } from './hey-every/index.ts';
+import type { Every } from './hey-every/index.ts';
+import { getEveryById as getByOrval } from './orval-every.ts';
+
+const read = await getEveryById({ path: { id: 1 }, query: { tag: ['a'] } });
+export const shape: 'circle' | 'square' | undefined = read.data?.shape.kind;
+export const color: 'red' | 'green' | 3 | false | undefined = read.data?.color;
+export const children: string[] | undefined = read.data?.tree?.children.map((tree) => tree.name);
+// @ts-expect-error a reply has no such member
+read.data?.price;
+// @ts-expect-error an id is a number
+await getEveryById({ path: { id: 'one' } });
+// @ts-expect-error a body has more members
+await postEvery({ body: { text: 'a' } });
+// @ts-expect-error a client does not send what it may only read
+export const id = (every: Every): number => every.id;
+
+const other = await getByOrval(1, { tag: ['a'] });
+if (other.status === 200) other.data.scores['a']?.toFixed();
+// @ts-expect-error the member belongs to the reply 200
+other.data.scores;
+// @ts-expect-error an id is a number
+await getByOrval('one');
+`;
+
+test('clients of hey-api and orval compile with strict options, for a field of every type and for 100 generated routes', async (t) => {
+  const tools = scratch(t, 'openapi-generators', PACKAGES);
+  if (tools === undefined) return;
+  const names = Object.keys(DOCUMENTS);
+  const cwd = temporary(t, {
+    'package.json': '{"type":"module"}',
+    'tsconfig.json': JSON.stringify({
+      compilerOptions: { ...COMPILER, allowImportingTsExtensions: true },
+      include: ['**/*.ts'],
+    }),
+    'calls.ts': CALLS,
+    'orval.config.mjs': `export default ${JSON.stringify(
+      Object.fromEntries(
+        names.map((name) => [
+          name,
+          { input: { target: `./${name}.json` }, output: { target: `./orval-${name}.ts`, client: 'fetch' } },
+        ]),
+      ),
+    )};`,
+    ...Object.fromEntries(
+      names.map((name) => [`${name}.json`, JSON.stringify(DOCUMENTS[name]!().openapi())]),
+    ),
+  });
+  symlinkSync(join(tools, 'node_modules'), join(cwd, 'node_modules'));
+  for (const [bin, ...args] of [
+    ...names.map((name) => [
+      '@hey-api/openapi-ts/bin/run.js',
+      ...['-i', `${name}.json`, '-o', `hey-${name}`, '--no-log-file'],
+    ]),
+    ['orval/dist/bin/orval.mjs', '--config', 'orval.config.mjs'],
+    ['typescript/bin/tsc', '-p', '.'],
+  ]) {
+    const { status, stdout, stderr } = await run(
+      process.execPath,
+      [join(tools, 'node_modules', bin!), ...args],
+      { cwd, env: { NODE_V8_COVERAGE: '' } },
+    );
+    assert.equal(status, 0, `${bin}: ${stdout}${stderr}`);
+  }
+});
