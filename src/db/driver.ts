@@ -34,6 +34,7 @@ export type SqlValue = null | string | number | bigint | boolean | object;
 /** A row by column name. When two columns share a name, the last one counts; `fetchArrays` keeps both. */
 export type Row = Record<string, SqlValue>;
 
+/** Result of a statement that writes. */
 export interface ExecuteResult {
   /** Rows inserted, updated or deleted; 0 for any other statement. */
   readonly affectedRows: number;
@@ -74,6 +75,7 @@ export interface Limit {
  */
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
+/** Options that begin a transaction. */
 export interface BeginOptions {
   readonly isolation: Isolation | undefined;
   readonly isReadOnly: boolean;
@@ -163,6 +165,7 @@ export interface ListenOptions {
   readonly onReconnect?: (() => unknown) | undefined;
 }
 
+/** Number of connections and waiting callers of a driver. */
 export interface DriverLoad {
   readonly inUse: number;
   readonly idle: number;

@@ -298,6 +298,7 @@ export class Caller {
   }
 }
 
+/** Returns the call site of the running database method. */
 export function callerHere(): Caller {
   const caller = new Caller();
   Error.captureStackTrace(caller, callerHere);

@@ -75,6 +75,7 @@ const COMMENT_MARK = /\/\*|\*\//g;
 /** A string literal of PostgreSQL continues after whitespace with a line break, if another quote follows. */
 const CONTINUED = /(?:[ \t\f]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f]|--[^\n\r]*[\n\r])*(?=')/y;
 
+/** Options of a lexer that do not depend on the dialect. */
 export interface LexerOptions {
   /** Whether a backslash in a string is a plain character, as with NO_BACKSLASH_ESCAPES of MySQL. */
   readonly hasPlainBackslashes?: boolean | undefined;

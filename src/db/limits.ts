@@ -59,6 +59,7 @@ export function limitOf(
   };
 }
 
+/** Returns a limit that ends `timeoutMs` milliseconds from now. */
 export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): Limit {
   return { signal, deadlineMs: clock.monotonicMs() + timeoutMs, timeoutMs };
 }

@@ -24,6 +24,7 @@ export interface OwnType {
   readonly encode?: ((value: never) => string | Bytes) | undefined;
 }
 
+/** Conversions of custom types, by lower-case type name. */
 export type OwnTypes = ReadonlyMap<string, CheckedType>;
 
 /** Conversions of one type, with errors that name the type. */
@@ -110,6 +111,7 @@ export function encodeTyped(params: Params, types: OwnTypes, row?: number): Para
   });
 }
 
+/** Encodes the values made by {@link typed} in many rows. */
 export function* encodeRows(rows: Iterable<Params>, types: OwnTypes): Generator<Params, void, undefined> {
   let row = 0;
   for (const params of rows) yield encodeTyped(params, types, ++row);

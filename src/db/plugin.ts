@@ -359,6 +359,7 @@ const STATEMENT_BUCKETS = [0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0
 
 const known = new WeakMap<Metrics, DatabaseMetrics>();
 
+/** Metrics that all database plugins of an application share. */
 export class DatabaseMetrics {
   readonly waits: Histogram;
   readonly statements: Histogram;

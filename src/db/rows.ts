@@ -53,6 +53,7 @@ export type SetsOf<S extends readonly SchemaClass[]> = {
   -readonly [K in keyof S]: S[K] extends SchemaClass<infer T> ? T[] : never;
 };
 
+/** Options of any method that runs a statement. @internal */
 export type VerbOptions = QueryOptions | RowOptions | ValueOptions | SetOptions;
 
 /** Returns the options without `as` and `snakeCase`; undefined when no others are left. @internal */
@@ -84,6 +85,7 @@ interface ColumnReading extends Pick<RowReading, 'check'> {
 
 const READINGS = new WeakMap<SchemaClass, Readings>();
 
+/** Reads rows as instances of a schema. */
 export class RowDecoder<T extends object> {
   readonly #schema: SchemaClass<T>;
   readonly #dialect: Dialect;

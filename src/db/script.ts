@@ -54,6 +54,7 @@ const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
 const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
 
+/** Result of splitting a script into statements. */
 export interface SplitScript {
   /** Comments above the first statement, as they are written in the script. */
   readonly head: readonly string[];

@@ -5,6 +5,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
+/** Options for timing the statements of a connection. */
 export interface TimingOptions {
   readonly clock: Clock;
   readonly log: Logger | undefined;
@@ -22,6 +23,7 @@ export function timingOf(options: TimingOptions): StatementTiming | undefined {
     : new StatementTiming(options);
 }
 
+/** Measures the time of a statement whose rows are read in batches. */
 export interface BatchTiming {
   wait<T>(batch: () => Promise<T>): Promise<T>;
   end(): void;
@@ -30,6 +32,7 @@ export interface BatchTiming {
 /** Timer for connections that record no times. It measures nothing. */
 export const UNTIMED: BatchTiming = { wait: (batch) => batch(), end: () => undefined };
 
+/** Measures the time of the statements of one connection. */
 export class StatementTiming {
   readonly #options: TimingOptions;
 

@@ -12,6 +12,7 @@ import type { Awaitable } from '../cache/stores.ts';
 import type { Connection, Dialect, Row } from './driver.ts';
 import type { Failable } from '../observability/traced.ts';
 
+/** Tracing channel of statements. @internal */
 export const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:query');
 
 /**

@@ -16,6 +16,7 @@ import { parsePostgresUrl, type PostgresUrl } from './postgres/url.ts';
 import { MEMORY } from './sqlite/connection.ts';
 import type { Dialect } from './driver.ts';
 
+/** A parsed address of a database. */
 export type DatabaseUrl = SqliteUrl | PostgresUrl | MySqlUrl;
 
 /** Parsed address of a SQLite database. */

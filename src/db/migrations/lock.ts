@@ -103,6 +103,7 @@ async function fileOf(connection: Connection): Promise<string> {
   return String(file ?? '');
 }
 
+/** Returns whether statements that change tables commit the transaction around them. */
 export function commitsByItself(dialect: Dialect): boolean {
   return dialect === 'mysql' || dialect === 'mariadb';
 }

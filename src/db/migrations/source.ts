@@ -31,6 +31,7 @@ export interface ContributedMigration {
   readonly sql: Readonly<Record<Dialect, readonly string[]>>;
 }
 
+/** Where migrations come from: a folder, plugins, or both. */
 export interface MigrationSources {
   /** Folder with migration files. Default: none. */
   readonly directory?: string | undefined;
@@ -38,6 +39,7 @@ export interface MigrationSources {
   readonly contributed?: readonly ContributedMigration[] | undefined;
 }
 
+/** Statements of a migration, and how they run. */
 export interface Script {
   /** File, or plugin and id of the migration, for messages. */
   readonly origin: string;
@@ -46,6 +48,7 @@ export interface Script {
   readonly hasForeignKeys: boolean;
 }
 
+/** A migration of a file or of a plugin. */
 export interface Migration {
   /** `0001` for a migration from a file, `plugin/id` for a migration of a plugin. */
   readonly id: string;

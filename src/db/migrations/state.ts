@@ -27,6 +27,7 @@ export interface Applied {
   readonly applied_at: string | null;
 }
 
+/** The next migration to run, and its script. */
 export interface Task {
   readonly migration: Migration;
   readonly script: Script;
@@ -149,6 +150,7 @@ export function refuseUnfinished(rows: readonly Applied[]): void {
     ]);
 }
 
+/** Returns whether a migration has begun and has not ended. */
 export function isUnfinished({ applied_at }: Applied): boolean {
   return applied_at === null;
 }

@@ -94,6 +94,7 @@ export async function runMany(
     : insertSeveral(runner, sql, insert, rows, limit);
 }
 
+/** Inserts rows of values into a table. Returns the number of rows inserted. */
 export async function insertRows(
   runner: MySqlRunner,
   table: string,

@@ -37,6 +37,7 @@ interface Request {
   readonly limit: Limit | undefined;
 }
 
+/** A cursor on the server, over the rows of one statement. */
 export interface Cursor {
   readonly id: number;
   readonly sql: string;
@@ -62,6 +63,7 @@ export interface KnownStatement {
   readonly kinds: Kinds | undefined;
 }
 
+/** Runs the statements of one connection to MySQL or MariaDB. */
 export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   readonly statements: PreparedStatements<KnownStatement, number>;
   /** `max_allowed_packet` of the server in bytes. */

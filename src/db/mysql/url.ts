@@ -45,6 +45,7 @@ interface MySqlSettings {
   readonly pipelines: boolean;
 }
 
+/** A parsed address of a MySQL or MariaDB database. */
 export interface MySqlUrl extends ServerUrl, MySqlSettings {
   readonly dialect: 'mysql' | 'mariadb';
   readonly values: Omit<MySqlValueOptions, 'int8' | 'types'>;
@@ -79,6 +80,7 @@ const rules = (dialect: 'mysql' | 'mariadb'): UrlRules => ({
   ]),
 });
 
+/** Parses the address of a MySQL or MariaDB database. */
 export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse: Refuse): MySqlUrl {
   const url = parseServerUrl(rest, rules(dialect), refuse);
   const { settings, parameters } = url;
@@ -147,6 +149,7 @@ const AUTH_PLUGINS = [
   'parsec',
   'mysql_clear_password',
 ] as const;
+/** Name of one of the {@link AUTH_PLUGINS}. */
 export type AuthPlugin = (typeof AUTH_PLUGINS)[number];
 
 /** Options for decoding values. */

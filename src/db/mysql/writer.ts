@@ -16,6 +16,7 @@ const FIRST_BYTES = 16 * 1024;
 const MAX_SHORT_LENGTH = 250;
 const TWO_32 = 2 ** 32;
 
+/** Encodes the client's packets. */
 export class PacketWriter extends ByteWriter {
   #packetAt = 0;
   #sequence = 0;

@@ -24,6 +24,7 @@ export type PageOrder = Readonly<Record<string, Direction>>;
 /** Values of one row in the sort columns. */
 export type Position = readonly (Parameter & (string | number | bigint | boolean | Uint8Array | null))[];
 
+/** A column of a sort order. */
 export interface OrderColumn {
   readonly name: string;
   readonly isAscending: boolean;
@@ -54,6 +55,7 @@ export function fromSource(query: Sql): Sql {
 ) as ${sql.identifier(SOURCE)}`;
 }
 
+/** Returns the name of a column of the statement whose rows are read in pages. */
 export function sourceColumn(name: string): Sql {
   return sql.identifier(SOURCE, name);
 }

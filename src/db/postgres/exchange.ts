@@ -18,6 +18,7 @@ import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { DatabaseError } from '../errors.ts';
 import type { PostgresTypes } from './types.ts';
 
+/** Kinds of replies that an exchange can expect next. */
 export const STEP = {
   parse: 0,
   parameters: 1,

@@ -22,6 +22,7 @@ import { isLocalHost } from '../wire/server-url.ts';
 import * as read from './messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
+/** Result of a login. */
 export interface LoggedIn {
   readonly parameters: Map<string, string>;
   readonly processId: number;

@@ -9,6 +9,7 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
+/** A statement to run for many rows, and its rows. */
 export interface Many {
   readonly text: string;
   /** Name of the prepared statement. Empty for an unnamed statement. */

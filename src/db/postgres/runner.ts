@@ -72,6 +72,7 @@ interface KnownStatement {
   columns: readonly Column[] | undefined;
 }
 
+/** Runs the statements of one connection to PostgreSQL. */
 export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation> {
   readonly statements: PreparedStatements<KnownStatement, string>;
   /**

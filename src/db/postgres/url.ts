@@ -18,6 +18,7 @@ import type { TimingOptions } from '../slow-statements.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { ServerHost, ServerTls } from '../wire/server-url.ts';
 
+/** A parsed address of a PostgreSQL database. */
 export interface PostgresUrl extends ServerUrl {
   readonly dialect: 'postgres';
   readonly database: string;
@@ -57,6 +58,7 @@ const RULES: UrlRules = {
   ]),
 };
 
+/** Parses the address of a PostgreSQL database. */
 export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
   const url = parseServerUrl(rest, RULES, refuse);
   const { settings, user } = url;

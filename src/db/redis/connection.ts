@@ -61,6 +61,7 @@ interface Waiter {
   next: Waiter | undefined;
 }
 
+/** One connection to Redis, shared by many callers. */
 export class RedisConnection {
   readonly #socket: Socket;
   readonly #clock: Clock;

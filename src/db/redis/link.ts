@@ -31,6 +31,7 @@ interface RedisLinkDeps {
 const YOUNG_MS = 5_000;
 const REFUSED_PAUSE_MS = 30_000;
 
+/** A connection to Redis that reconnects after a loss. */
 export class RedisLink {
   readonly #deps: RedisLinkDeps;
   readonly #abort = new AbortController();

@@ -17,6 +17,7 @@ import { RedisError } from './connection.ts';
 import type { Host, Plugin, StateKey } from '../../http/contracts.ts';
 import type { Counter, Histogram, Metrics } from '../../observability/metrics.ts';
 
+/** Options of a {@link RedisPlugin}. */
 export interface RedisPluginOptions extends RedisOptions {
   /** Name of the plugin, of its readiness check and of its key. Default `redis`. */
   readonly name?: string | undefined;
@@ -30,6 +31,7 @@ export interface RedisPluginOptions extends RedisOptions {
 /** Key of the client whose plugin has no name of its own. */
 export const redis: StateKey<Redis> = stateKey('redis');
 
+/** Adds a Redis client to an application. The opening comment of db/redis/plugin.ts has examples. */
 export class RedisPlugin implements Plugin {
   readonly name: string;
   readonly startsFirst = true;

@@ -39,6 +39,7 @@ interface RespLimits {
   readonly maxReplyBytes: number;
 }
 
+/** A reply of the server is longer than `maxReplyBytes`. */
 export class ReplyTooLarge extends ProtocolViolation {}
 
 /** Maximum length of a line in bytes. Lines contain simple strings, errors, numbers and lengths. */
@@ -207,6 +208,7 @@ export class RespReader {
   }
 }
 
+/** An argument of a command. */
 export type RespArgument = string | Uint8Array | number | bigint;
 
 /** Encodes commands as arrays of bulk strings. */

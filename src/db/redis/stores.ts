@@ -23,6 +23,7 @@ import type {
 import type { RedisValue } from './connection.ts';
 import type { Redis } from './redis.ts';
 
+/** Options that every store in Redis has. */
 export interface RedisStoreOptions {
   /** Prefix of the store's keys, 1 ... 100 characters. Two stores on one server need different prefixes. */
   readonly prefix?: string | undefined;

@@ -359,6 +359,7 @@ export class SqliteReads {
 
 /* Messages between a program and its reader processes. structuredClone() can clone all their values. */
 
+/** Options for starting a reader process. */
 export type ReaderOptions = Pick<SqliteOptions, 'path' | 'busyTimeoutMs' | 'statementCache' | 'int8'>;
 
 /** A request to a reader process. The process replies in the order of the requests. */
@@ -369,6 +370,7 @@ export interface ReaderRequest {
   readonly args: readonly unknown[];
 }
 
+/** Reply of a reader process to a request. */
 export interface ReaderReply {
   readonly id: number;
   readonly value?: unknown;

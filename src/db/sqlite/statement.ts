@@ -46,6 +46,7 @@ interface Counters {
   hasRowid(target: Target): boolean;
 }
 
+/** A prepared statement of SQLite. */
 export class SqliteStatement {
   readonly scanned: ScannedStatement;
   readonly #statement: StatementSync;

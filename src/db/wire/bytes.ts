@@ -215,6 +215,7 @@ export function utf8(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
 }
 
+/** Decodes digits and other ASCII text. */
 export function latin1(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end);
 }

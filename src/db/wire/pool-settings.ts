@@ -31,6 +31,7 @@ export interface ResolvedPoolOptions {
   readonly leakAfterMs: number;
 }
 
+/** Dependencies of a pool. */
 export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOptions {
   readonly connect: Connect<C>;
   readonly clock: Clock;

@@ -148,6 +148,7 @@ interface Sent<E> {
   readonly startedMs: number;
 }
 
+/** Runs the statements of one connection to a server. */
 export abstract class ServerRunner<
   E extends ServerExchange<RowReader>,
   C extends Conversation<E, ByteWriter>,

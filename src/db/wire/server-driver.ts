@@ -13,6 +13,7 @@ import type { Connect, PoolEventKind, PooledConnection, ResolvedPoolOptions } fr
 import type { ServerUrl } from './server-url.ts';
 import type { Params } from '../values.ts';
 
+/** Dependencies of a driver. `openDatabase` has validated them. */
 export interface ServerDriverDeps<Session> {
   readonly address: Pick<ServerUrl, 'hosts' | 'target' | 'connectTimeoutMs'> & { readonly dialect: Dialect };
   /** Address without its password, for messages. */

@@ -10,6 +10,7 @@ import type { Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
 import type { ServerHost, TargetSession } from './server-url.ts';
 
+/** Options of a search for a suitable server. */
 export interface Search<C extends PooledConnection> {
   readonly hosts: readonly ServerHost[];
   readonly target: TargetSession;

@@ -41,6 +41,7 @@ export interface UrlRules {
   readonly needsUser?: boolean;
 }
 
+/** Parts of an address that every database server has. */
 export interface ServerUrl {
   readonly hosts: readonly ServerHost[];
   readonly target: TargetSession;
@@ -288,12 +289,14 @@ export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-f
 /** Wanted kind of server. The values are those of libpq's parameter `target_session_attrs`. */
 export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
 
+/** Host and port of one server. */
 export interface ServerHost {
   /** Host name, IP address, or path of a Unix socket. Only such a path begins with a slash. */
   readonly host: string;
   readonly port: number;
 }
 
+/** TLS options of a connection. */
 export interface ServerTls {
   readonly mode: SslMode;
   /**

@@ -145,7 +145,7 @@ test('parsePostgresUrl() refuses parameters that contradict each other, and sugg
     ['postgres://u@db/d?statement_timeout=5', /set\.statement_timeout|did you mean/],
     ['postgres://u@db/d?sslmode=full', /one of "disable"/],
     ['postgres://u@db/d?sslmode=allow', /clear/],
-    ['postgres://u@db/d?sslmode', /no value/],
+    ['postgres://u@db/d?sslmode', /needs a value/],
     ['postgres://u@db/d?sslmode=require&sslmode=disable', /twice/],
     ['postgres://u@db/d?host=/run', /"host" occurs twice/],
     ['postgres://u@db/d?user=v', /"user" occurs twice/],
