@@ -2,7 +2,7 @@
  * Rules that read the code of handlers, dependencies and middleware: calls that block the process, clean-up
  * that may not run, and dependencies that no handler uses.
  */
-import { isBlockingName } from './source/blocking.ts';
+import { isBlockingName } from './source/async-rules.ts';
 import { codeOf, givesNothing, takenBy, withoutOnce } from './source/functions.ts';
 import { dependenciesOf, needsOf, ownRoutes, subjectOf } from './check.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';

@@ -13,7 +13,9 @@ import {
   KEEPING,
   PASSING,
   PASSING_FUNCTIONS,
+  QUERIES,
   READERS,
+  VALIDATES,
   isWeakTest,
   WEAK_MEMBERS,
   memberOf,
@@ -35,6 +37,7 @@ import {
   literalTextOf,
   Names,
   outsideOf,
+  requestByName,
   OWN,
   returnsOf,
 } from './values.ts';
@@ -88,25 +91,25 @@ export class Flow {
     around: Names,
     roles: readonly (Role | undefined)[],
     given: readonly (Given | undefined)[] = [],
+    keys: readonly string[] = [],
   ): void {
     const names = new Names(around);
     const returned = this.#returned;
     fn.params.forEach((param, index) => {
       const role = roles[index];
-      const own = role === undefined ? this.#byName(param) : givenBy(role);
-      this.#bind(param, given[index] ?? (isBehindSchema(fn) ? undefined : own), names);
+      const { checked } = this.#handlers;
+      const own = role === undefined ? requestByName(param, checked) : givenBy(role, checked);
+      this.#bind(
+        param,
+        given[index] ?? (isBehindSchema(fn) || role?.route?.isValidated === true ? undefined : own),
+        names,
+      );
     });
+    // `find(id, (error, row) => …)`: a test of `row` counts as a check of `id`
+    for (const { local } of keys.length > 0 ? fn.params.flatMap((param) => boundIn(param)) : [])
+      names.setKeys(local, keys);
     this.#body(fn, names);
     this.#returned = returned;
-  }
-
-  #byName(param: Node): Given | undefined {
-    const target = param.type === 'assign' ? param.target : param;
-    if (target.type === 'name' && /^(?:req|request|ctx)$/.test(target.name))
-      return { kind: 'request', what: target.name, lead: '', text: '' };
-    if (target.type !== 'object') return undefined;
-    const hasRequest = target.entries.some((entry) => entry.type === 'entry' && entry.key === 'req');
-    return hasRequest ? { kind: 'request', what: 'request', lead: '', text: '' } : undefined;
   }
 
   #body(fn: Fn, names: Names): void {
@@ -142,8 +145,7 @@ export class Flow {
 
   #bind(target: Node, value: Given | undefined, names: Names): void {
     for (const { local, path } of boundIn(target)) {
-      let given = value;
-      for (const key of path) given = given === undefined ? undefined : memberOf(given, key);
+      const given = path.reduce<Given | undefined>((at, key) => at && memberOf(at, key), value);
       names.set(local, given);
     }
   }
@@ -216,8 +218,8 @@ export class Flow {
       const [target, over] = head as [Node, Node]; // a for-of or for-in loop has two parts
       this.#scan(over, names);
       const value = this.#value(over, names);
-      if (target.type === 'declare') for (const item of target.items) this.#bind(item.target, value, names);
-      else this.#bind(target, value, names);
+      for (const each of target.type === 'declare' ? target.items.map((item) => item.target) : [target])
+        this.#bind(each, value, names);
     } else for (const part of head) this.#statement(part, names);
     this.#statement(body, names);
   }
@@ -235,8 +237,8 @@ export class Flow {
   #lookedUp(target: Node, value: Node, names: Names): void {
     const call = value.type === 'await' ? value.value : value;
     if (call.type !== 'call') return;
+    if (VALIDATES.test(calledName(call) ?? '')) return this.#asserted(call, names);
     const keys = this.#keysWithin(call, names);
-    if (keys.length === 0) return;
     for (const { local } of boundIn(target)) names.setKeys(local, keys);
     if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
   }
@@ -403,6 +405,7 @@ export class Flow {
     this.#scan(call.callee, names);
     const receiver = call.callee.type === 'member' ? this.#value(call.callee.object, names) : undefined;
     const isRoute = call.args.some((arg) => arg.type === 'function' && this.#handlers.isHandler(arg));
+    const keys = QUERIES.test(calledName(call) ?? '') ? this.#keysWithin(call, names) : [];
     const isThen = call.callee.type === 'member' && call.callee.property === 'then';
     names.during(isThen ? this.#keysWithin(call.callee, names, true) : [], () => {
       for (const arg of call.args) {
@@ -410,7 +413,7 @@ export class Flow {
         else {
           const element =
             !isRoute && receiver?.kind === 'outside' ? { ...receiver, part: undefined } : undefined;
-          this.#enter(arg, names, this.#handlers.rolesOf(arg), [element]);
+          this.#enter(arg, names, this.#handlers.rolesOf(arg), [element], isRoute ? [] : keys);
         }
       }
     });
@@ -419,10 +422,9 @@ export class Flow {
       const path = pathOf(call.callee.object);
       if (kept !== undefined && path !== undefined && names.get(path) === undefined) names.set(path, kept);
     }
-    const module = this.#module;
     this.#visit({
       call,
-      module,
+      module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
     // nothing uses the result: analyse the called function only for the calls in it
@@ -464,6 +466,7 @@ export class Flow {
         return this.#valueOfCall(node, names);
       case 'await':
       case 'spread':
+      case 'assign':
         return this.#value(node.value, names);
       case 'template':
         return node.tag === undefined || pathOf(node.tag) === 'String.raw'
@@ -482,8 +485,6 @@ export class Flow {
         });
         return value;
       }
-      case 'assign':
-        return this.#value(node.value, names);
       case 'sequence':
         return node.items.length === 0 ? undefined : this.#value(node.items.at(-1)!, names);
       case 'list':
@@ -533,12 +534,11 @@ export class Flow {
       }
       if (receiver?.kind === 'outside') {
         if (!PASSING.test(callee.property) || isOneCharacter(call)) return undefined;
-        const [name] = args;
-        if (/^(?:get|getAll)$/.test(callee.property) && name?.type === 'text')
-          return memberOf(receiver, name.value);
-        const [fn] = args;
-        if (/^(?:map|flatMap)$/.test(callee.property) && fn?.type === 'function')
-          return this.#mapped(fn, receiver, names);
+        const [arg] = args;
+        if (/^(?:get|getAll)$/.test(callee.property) && arg?.type === 'text')
+          return memberOf(receiver, arg.value);
+        if (/^(?:map|flatMap)$/.test(callee.property) && arg?.type === 'function')
+          return this.#mapped(arg, receiver, names);
         return { ...receiver, part: undefined };
       }
     }

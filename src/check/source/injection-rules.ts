@@ -22,7 +22,8 @@ const NEVER_OTHERWISE =
 function isAnchored({ lead }: Given): boolean {
   return (
     lead.startsWith(OWN) ||
-    /^\/[^/\\]/.test(lead) ||
+    /^(?:\/|\.{1,2}\/)[^/\\]/.test(lead) ||
+    /^\.{1,2}\/$/.test(lead) ||
     /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(lead) ||
     /^[#?]/.test(lead)
   );
@@ -103,6 +104,7 @@ function findCode({ call, module, given }: Visit, meaning: string, report: Repor
   if (!RUNS_CODE.test(meaning)) return;
   for (const arg of call.args) {
     const value = given(arg);
+    if (meaning === 'require' && /\.json\s*$/.test(value?.text ?? '')) continue; // JSON is data
     if (value !== undefined)
       return report(
         'SVC603',
@@ -128,10 +130,10 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
 }
 
 /**
- * Values that other sites cannot choose: the Referer, which leads back, cookies of this site, and the parts
- * that the pattern of a route matches.
+ * Values that other sites cannot choose: headers, cookies of this site, and the parts that the pattern of a
+ * route matches.
  */
-const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^(?:signedC|c)ookies?\b|^params$/i;
+const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 
 /** SVC605: client input in the target of a redirect. */
 function findRedirects(visit: Visit, meaning: string, name: string | undefined, report: ReportNode): void {
@@ -176,6 +178,7 @@ function locationIn({ args }: Visit['call'], name: string | undefined): Node | u
 
 const OPENS_FILE =
   /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|stat|lstat|access|exists|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
+const PROBES = /\.(?:exists|access|stat|lstat)(?:Sync)?$/;
 const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 
 /** SVC606: client input in file paths. */
@@ -200,6 +203,8 @@ function findPaths(
       : [];
   for (const path of paths) {
     const value = given(path);
+    // a test whether a file exists reveals little, where a root then limits what is sent
+    if (PROBES.test(meaning) && hasRoot(call, module)) continue;
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
     // the parser of a form chose the path of an upload
@@ -211,6 +216,12 @@ function findPaths(
       `the path is built from ${value.what}: a value with ".." leads to any file`,
     );
   }
+}
+
+/** Whether the function around a call sends a file with `root`. */
+function hasRoot(call: Call, { source }: Visit['module']): boolean {
+  const around = functionAround(call);
+  return /\broot\s*:/.test(source.slice(around?.start ?? 0, around?.end ?? 0));
 }
 
 /** Whether a handler sends text that browsers do not show as HTML. */
@@ -240,7 +251,8 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
       ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
       : address;
   const value = given(target);
-  if (value === undefined || hasHost(value) || hasAgent(call)) return;
+  // the response_url of Slack is part of a signed request
+  if (value === undefined || hasHost(value) || hasAgent(call) || /response_?url$/i.test(value.what)) return;
   report(
     'SVC607',
     module,
@@ -256,8 +268,9 @@ function hasAgent({ args }: Call): boolean {
   );
 }
 
+/** Whether the program chooses the host. An address that begins with a slash can only be one of the own site. */
 function hasHost({ lead }: Given): boolean {
-  return lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
+  return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
 
 /** SVC608: client input in HTML. */

@@ -386,6 +386,9 @@ function addAssigned(node: Node, byName: Map<string, Exported>): void {
       byName.set(entry.key, entry.value);
 }
 
+/** Stands in a path for the members that a destructuring pattern does not name. */
+export const REST = '...';
+
 /**
  * Returns the variables that a destructuring pattern declares, each with the key of the object that it is
  * taken from.
@@ -405,7 +408,11 @@ export function boundIn(
       return target.items.flatMap((item) => boundIn(item));
     case 'object':
       return target.entries.flatMap((entry) => {
-        if (entry.type === 'spread') return boundIn(entry.value);
+        // `{ id, ...rest }`: the rest is not the whole object
+        if (entry.type === 'spread')
+          return boundIn(entry.value).map((bound) =>
+            target.entries.length > 1 ? { ...bound, path: [REST] } : bound,
+          );
         const inner = entry.value === undefined ? [] : boundIn(entry.value, entry.key);
         return key === undefined ? inner : inner.map((bound) => ({ ...bound, path: [key, ...bound.path] }));
       });

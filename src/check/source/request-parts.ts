@@ -2,6 +2,7 @@
  * Parts of a request: which members hold text of a client, and which methods and functions keep that text in
  * their result.
  */
+import { REST } from './modules.ts';
 import { isHarmless } from './routes.ts';
 import type { Call } from './nodes.ts';
 import type { Given } from './values.ts';
@@ -32,11 +33,14 @@ export const PASSING_FUNCTIONS: RegExp =
   /^(?:String|decodeURIComponent|decodeURI|unescape|JSON\.(?:parse|stringify)|structuredClone|Object\.(?:values|entries|fromEntries|assign|freeze)|Array\.from|Buffer\.from|URL|Promise\.(?:all|resolve)|(?:path\.|posix\.|path\.posix\.)?(?:join|resolve|normalize)|fileURLToPath|pathToFileURL|String\.raw|format|util\.format)$/;
 export const KEEPING: RegExp = /^(?:push|unshift|append|add|concat)$/;
 export const ASSERTING: RegExp =
-  /(?:assert|check|enforce|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
+  /(?:assert|check|enforce|ensure|valid|safeParse|verify|must|guard|require|expect|allow|reject|refuse)/i;
 
 /** Names of functions whose result counts as checked: `sanitize`, `cleanName`, `toSafePath`. */
 export const CLEANING: RegExp =
   /^(?:sanit|clean|escape|encode|basename|validat|whitelist|allowlist|safe|slug|purify|normali[sz]e[A-Z])|(?:Saniti[sz]ed?|Clean|Escape[ds]?|Safe[A-Z]?\w*|Slug)$|^to(?:Safe|Slug|Int|Number)/;
+
+/** Functions that validate a whole input: `const { error } = schema.validate(body)`. */
+export const VALIDATES: RegExp = /^(?:validate\w*|safeParse\w*)$/;
 
 /** Functions that throw if they find nothing: `findOneOrFail`. */
 export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
@@ -46,16 +50,22 @@ export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
  */
 export const LOOKS_UP: RegExp = /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)/;
 
+/** Names of methods that look records up and pass them to a callback: `db.query(text, values, callback)`. */
+export const QUERIES: RegExp = /^(?:find|get|load|lookup|query|retrieve|select|fetch|sql)|quer(?:y|ies)$/i;
+
 /**
  * Returns a member of a value that a request contains, or undefined if the member cannot contain harmful
  * text.
  */
 export function memberOf(object: Given, property: string): Given | undefined {
+  // code that names some members leaves out those that clients must not set
+  if (property === REST) return object.kind === 'outside' ? { ...object, part: undefined } : object;
   if (object.kind === 'members') return object.members?.get(property);
   const made = (what: string, more: Partial<Given> = {}): Given => ({
     kind: 'outside',
     what,
     route: object.route,
+    checked: object.checked,
     isRaw: object.isRaw,
     lead: '',
     text: '',
@@ -66,6 +76,7 @@ export function memberOf(object: Given, property: string): Given | undefined {
     return PARTS.test(property) ? made(property, { part: property }) : undefined;
   }
   if (HARMLESS_MEMBERS.test(property)) return undefined;
+  if (object.part === 'params' && object.checked?.has(property) === true) return undefined;
   if (object.part === 'headers' && HARMLESS_HEADERS.test(property)) return undefined;
   if (object.part === undefined && HARMLESS_OF_ADDRESS.test(property)) return undefined;
   if (object.part !== undefined && isHarmless(object.route, object.part, property)) return undefined;

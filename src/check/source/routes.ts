@@ -3,7 +3,7 @@
  * and dependencies. Also tells which declared inputs are harmless: a number, or a word from a list, cannot
  * carry code.
  */
-import { entryOf, pathOf } from './nodes.ts';
+import { entryOf, pathOf, walk } from './nodes.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Binding, Project, SourceModule } from './modules.ts';
 
@@ -11,6 +11,8 @@ import type { Binding, Project, SourceModule } from './modules.ts';
 export interface RouteCall {
   readonly call: Call;
   readonly module: SourceModule;
+  /** Whether a middleware of the route validates the request first. */
+  readonly isValidated?: boolean;
 }
 
 /** Value that a parameter of a function receives: a request, or a message of a client. */
@@ -28,6 +30,8 @@ export class Handlers {
   readonly #roles = new Map<Fn, readonly (Role | undefined)[]>();
   readonly #methods = new Map<string, Fn[]>();
   readonly #homes = new Map<Fn, SourceModule>();
+  /** Parameters of paths that a middleware of their route checks by name: `check('id', isNumber)`. */
+  readonly checked: Set<string> = new Set();
 
   constructor(
     project: Project,
@@ -121,16 +125,36 @@ export class Handlers {
     if (name === undefined) return;
     const isRoute = callee.type === 'member' && METHODS.test(name) && isPath(args[0], name);
     const route: RouteCall = { call, module };
+    let isValidated = false;
     args.forEach((arg, index) => {
       const fns = arg.type === 'list' ? arg.items : [arg];
       for (const each of fns) {
+        if (isRoute && index > 0) {
+          isValidated ||= validatesRequest(each);
+          this.#addChecked(args[0]!, each);
+        }
         const fn = each.type === 'function' || index > 0 || !isRoute ? this.resolve(each, module) : undefined;
         if (fn === undefined || this.#roles.has(fn)) continue;
-        const roles = rolesFor(name, fn, isRoute ? route : undefined, callee.type === 'member');
+        const roles = rolesFor(
+          name,
+          fn,
+          isRoute ? { ...route, isValidated } : undefined,
+          callee.type === 'member',
+        );
         if (roles !== undefined) this.#roles.set(fn, roles);
       }
     });
     if (isRoute) this.#markHandlerOf(args, route);
+  }
+
+  /** Adds the parameters of a path that a middleware names. */
+  #addChecked(path: Node, middleware: Node): void {
+    if (path.type !== 'text' || middleware.type !== 'call') return;
+    const names = new Set(path.value.match(/(?<=[:{])\w+/g));
+    walk(middleware, (node) => {
+      if (node.type === 'text' && names.has(node.value)) this.checked.add(node.value);
+      return node.type !== 'function';
+    });
   }
 
   /** Marks the handler of `fastify.route({ url, handler })`. */
@@ -186,6 +210,15 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
     .slice(1)
     .map((arg) => literal(arg, module))
     .find((arg) => arg?.type === 'object');
+}
+
+/** Whether an argument of a route is a middleware that validates the request: `validate(schema)`. */
+export function validatesRequest(node: Node): boolean {
+  if (node.type === 'function' || node.type === 'object') return false;
+  const named = node.type === 'call' ? node.callee : node;
+  return /validat(?:e(?!d)|or|ion)|schema|celebrate|saniti[sz]|normali[sz]e|check(?:Param|Body|Query|Path)/i.test(
+    pathOf(named) ?? '',
+  );
 }
 
 /** Returns an expression, or the value of the constant that it names. */

@@ -1,7 +1,6 @@
 /**
- * Secrets and tokens: comparison, generation, password hashing and decoding (SVC621 … SVC624).
+ * Secrets: comparison, generation and password hashing (SVC621 … SVC623).
  */
-import { boundIn } from './modules.ts';
 import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
@@ -16,7 +15,6 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
   findComparisons(sources, report);
   findRandom(sources, report);
   findBareHashes(sources, report);
-  findUnverified(sources, report);
 }
 
 // -- SVC621: comparison of secrets --
@@ -29,6 +27,10 @@ const SIGNATURE_WORD = /(?:signature|hmac|mac|sig|digest)$/;
 /** Names of values that code computes to compare them with a secret of a client. */
 const EXPECTED = /^(?:expected|computed|calculated|actual|wanted)\w*(?:token|mac|sig|signature|secret)$/;
 const DIGESTS = /hash|digest|encr|sha\d|md5|hmac|sign|derive|kdf|scrypt|crypt$/i;
+
+/** Names of functions that compute a hash of a password: `generatePassword(password, salt)`. */
+const MAKES_DIGEST =
+  /^(?:calc|calculate|compute|create|generate|make|gen|get|to|salt)\w*(?:password|pass|pwd)\w*$/i;
 
 function findComparisons(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
@@ -88,7 +90,12 @@ function isFromClient(node: Node, module: SourceModule, depth = 0): boolean {
     const owner = node.callee.type === 'member' ? (pathOf(node.callee.object) ?? '') : '';
     if (/(?:^|\.)(?:req|request|ctx|c)$/.test(owner) && /^(?:get|header|query|param|cookie)$/.test(name))
       return true;
-    if (DIGESTS.test(name) || /^(?:find|get|load|fetch|read|query|select|lookup)/i.test(name)) return false;
+    if (
+      DIGESTS.test(name) ||
+      MAKES_DIGEST.test(name) ||
+      /^(?:find|get|load|fetch|read|query|select|lookup)/i.test(name)
+    )
+      return false;
     const parts = [...node.args, ...(node.callee.type === 'member' ? [node.callee.object] : [])];
     return parts.some((part) => part.type !== 'function' && isFromClient(part, module, depth + 1));
   }
@@ -199,7 +206,7 @@ function isNamedConstant(side: Node): boolean {
 
 /** Whether a value is a default, as in `secret === DEFAULT_SECRET`. Defaults are public. */
 function isDefault(side: Node): boolean {
-  return /(?:^|\.)default|_default$/i.test(pathOf(side) ?? '');
+  return /default/i.test(pathOf(side) ?? '');
 }
 
 /**
@@ -237,18 +244,29 @@ const SECRET_NAME =
   /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
 
 function findRandom(sources: Sources, report: ReportNode): void {
+  const reported = new Set<Node>();
   for (const { module, node: call } of sources.all('call')) {
     if (pathOf(call.callee) !== 'Math.random') continue;
     if (usesBetterChance(call, module) || isOrder(call)) continue;
     const name = secretNameAround(call) ?? secretMaker(call);
-    if (name !== undefined && !isNamedId(call, name))
-      report(
-        'SVC622',
-        module,
-        call,
-        `"${name}" is made with Math.random(), whose next numbers can be computed from earlier ones`,
-      );
+    const statement = statementAround(call);
+    if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
+    reported.add(statement); // `Math.random().toString(36) + Math.random().toString(36)` is one mistake
+    report(
+      'SVC622',
+      module,
+      call,
+      `"${name}" is made with Math.random(), whose next numbers can be computed from earlier ones`,
+    );
   }
+}
+
+/** Returns the statement around a node, or the member of an object or class. */
+function statementAround(node: Node): Node {
+  let at = node;
+  while (at.parent !== undefined && !/^(?:statement|declarator|leave|entry|function|block)$/.test(at.type))
+    at = at.parent;
+  return at;
 }
 
 /**
@@ -258,7 +276,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
 function isNamedId(call: Call, name: string): boolean {
   if (!/(?:sessionid|sid)$/.test(bare(name))) return false;
   let at: Node = call;
-  while (at.parent !== undefined && at.parent.type !== 'declarator' && at.parent.type !== 'statement')
+  while (at.parent !== undefined && !/^(?:declarator|statement|leave|entry|assign)$/.test(at.parent.type))
     at = at.parent;
   return /^[a-z]{2,}[-_:]/i.test(leadOf(at));
 }
@@ -270,6 +288,8 @@ function isNamedId(call: Call, name: string): boolean {
 function secretNameAround(node: Node): string | undefined {
   let depth = 0;
   for (let at = node.parent; at !== undefined && depth < 3; at = at.parent) {
+    // a function that is named `token` may read the tokens of a text: only what it returns counts
+    if (at.type === 'function' && !isResult(node, at)) return undefined;
     const name =
       at.type === 'declarator' || at.type === 'assign'
         ? wordOfTarget(at.target)
@@ -281,13 +301,21 @@ function secretNameAround(node: Node): string | undefined {
     if (at.type === 'function') depth++;
     if (/^(?:length|size|min|max)$/.test(name ?? '')) return undefined;
     if (name !== undefined && SECRET_NAME.test(bare(name)) && !BELONGS.test(name)) return name;
-    if (at.type === 'statement') return undefined;
+    // `{ placeholder: Math.random() }` is no part of a secret, whatever holds the object
+    if (at.type === 'statement' || at.type === 'entry') return undefined;
   }
   return undefined;
 }
 
-/** Names of values that belong to a secret: `idForToken`. */
-const BELONGS = /[a-z](?:For|Of|From)[A-Z]/;
+/** Whether a function returns a value where it is made: `() => Math.random()`, `return Math.random()`. */
+function isResult(node: Node, fn: Fn): boolean {
+  let at = node;
+  while (at.parent !== undefined && at.parent !== fn && at.type !== 'leave') at = at.parent;
+  return at.type === 'leave' || fn.isExpression;
+}
+
+/** Names of values that belong to a secret, such as `idForToken`, or are none, such as `cacheBustToken`. */
+const BELONGS = /[a-z](?:For|Of|From)[A-Z]|cache|bust|placeholder|dummy|fake|mock/i;
 
 /** Names of functions that generate unguessable values: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
@@ -336,7 +364,9 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     if (text === undefined || isSlowLater(call, module)) continue;
     // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
     // call is reported
-    if (replaces(call, text) || isHashOfHash(text, module)) continue;
+    if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call)) continue;
+    // a protocol with challenges requires its hash
+    if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
     if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue; // may be a stored hash
     if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
@@ -417,6 +447,13 @@ function hashersOf(sources: Sources): Map<Fn, number> {
   return found;
 }
 
+/** Whether the digest is compared at once. Where the other hash was stored, the rule reports it. */
+function isCompared(call: Call): boolean {
+  let at: Node | undefined = call.parent;
+  while (at?.type === 'member' || at?.type === 'call') at = at.parent;
+  return at?.type === 'binary' && /^[!=]==?$/.test(at.operator);
+}
+
 /** Whether the hash replaces the text: `password = createHash(…).update(password).digest()`. */
 function replaces(call: Call, text: Node): boolean {
   let at: Node | undefined = call.parent;
@@ -432,153 +469,8 @@ function innermostCall(call: Call): Call | undefined {
   return at.type === 'call' && at !== call ? at : undefined;
 }
 
-// -- SVC624: tokens that are not verified --
-
-function findUnverified(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call')) {
-    const meaning = meaningOfCall(call, module);
-    const isDecoder =
-      /^(?:jsonwebtoken|jwt|jose)\.(?:decode|decodeJwt|UnsecuredJWT\.decode)$|(?:^|\.)(?:decodeJwt|jwtDecode|jwt_decode|decodeToken)$/.test(
-        meaning,
-      ) && sources.handlers.resolve(call.callee, module) === undefined;
-    const isByHand = meaning === 'JSON.parse' && readsTokenPart(call, module);
-    if ((!isDecoder && !isByHand) || call.parent?.type === 'unary' || isOwnObject(call, module)) continue; // `!!jwt.decode(text)` asks for the form
-    const around = functionAround(call);
-    if (/verif(?!ied)|timingSafeEqual|TokenExpired|passport/i.test(module.source)) continue;
-    const code = module.source.slice(around?.start ?? 0, around?.end);
-    if (isClearlyOwn(code) || call.args.some(isOfAccount) || !isTrusted(call, around)) continue;
-    if (isProviderCallback(around) || IS_CLIENT.test(module.source)) continue;
-    if (isVerifiedByCallers(around, sources) || isOfProvider(call, module)) continue;
-    report(
-      'SVC624',
-      module,
-      call,
-      'the token is read without verifying its signature: any client can forge a token',
-    );
-  }
-}
-
-/**
- * Whether a token is stored with an account or object, such as `user.ssoToken`, so that no client sends it
- * now.
- */
-function isOfAccount(node: Node): boolean {
-  return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$|^this\.#?\w+$/.test(
-    pathOf(node) ?? '',
-  );
-}
-
-/** Marks the code of an OAuth client, which receives its tokens from the provider itself. */
-const IS_CLIENT = /\bgrant_type\b|OAuth2?Client\b|\bgetToken\(|\bid_token\b/;
-
-/**
- * Whether a function is the callback of an OAuth provider, which has just sent the tokens over TLS:
- * `(accessToken, refreshToken, profile, done) => …`. Or whether it finds the key that verifies the token.
- */
-function isProviderCallback(fn: Fn | undefined): boolean {
-  if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
-  const names = fn?.params.flatMap((param) => boundIn(param).map(({ local }) => local)) ?? [];
-  return (
-    names.filter((name) => /^_?(?:access_?token|refresh_?token|id_?token|profile)$/i.test(name)).length > 1
-  );
-}
-
-/** Claims that name the client, or that say what the client may do. */
-const CLAIM =
-  /^(?:sub|uid|id|_id|user|user_?id|user_?name|login|email|account|account_?id|tenant|tenant_?id|roles?|is_?admin|admin|scopes?|permissions|groups)$/i;
-/** Names of functions that read a token for another purpose than to let its sender in. */
-const ONLY_READS = /expir|kid|header|audience|issuer|inspect|debug|print|display/i;
-
-/** Whether code trusts a decoded token: it reads a claim that names the client, or returns all claims. */
-function isTrusted(call: Call, fn: Fn | undefined): boolean {
-  if (fn === undefined || ONLY_READS.test(nameOfCallback(fn) ?? '')) return false;
-  let at: Node = call;
-  while (at.parent?.type === 'await' || at.parent?.type === 'choice' || at.parent?.type === 'binary')
-    at = at.parent;
-  const { parent } = at;
-  if (parent?.type === 'leave' || parent === fn) return true;
-  if (parent?.type === 'member') return CLAIM.test(parent.property ?? '');
-  if (parent?.type === 'declarator' && parent.target.type !== 'name')
-    return boundIn(parent.target).some(({ path }) => path.some((key) => CLAIM.test(key)));
-  const name = parent?.type === 'declarator' || parent?.type === 'assign' ? pathOf(parent.target) : undefined;
-  if (name === undefined) return false;
-  let isRead = false;
-  walk(fn, (node) => {
-    if (node.type === 'member' && pathOf(node.object) === name && CLAIM.test(node.property ?? ''))
-      isRead = true;
-    if (node.type === 'leave' && node.value !== undefined && pathOf(node.value) === name) isRead = true;
-    return !isRead;
-  });
-  return isRead;
-}
-
-/** Whether a function that calls this one also verifies the token. */
-function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
-  const name = fn === undefined ? undefined : nameOfCallback(fn);
-  if (name === undefined) return false;
-  return sources.all('call').some(({ module, node }) => {
-    const caller = calledName(node) === name ? functionAround(node) : undefined;
-    return caller !== undefined && /\bverif\w*\s*\(/i.test(module.source.slice(caller.start, caller.end));
-  });
-}
-
-/** Whether the token comes from the reply of another server, whose identity TLS has proved. */
-function isOfProvider(call: Call, module: SourceModule): boolean {
-  let found = false;
-  for (const arg of call.args)
-    walk(arg, (node) => {
-      const value = node.type === 'name' ? literal(node, module) : undefined;
-      const made = value?.type === 'await' ? value.value : value;
-      if (made?.type !== 'call' || made.callee.type !== 'member') return;
-      const owner = pathOf(made.callee.object) ?? '';
-      if (
-        /^(?:text|json)$/.test(made.callee.property ?? '') &&
-        /^(?:res|resp|response|answer|reply)$/i.test(owner)
-      )
-        found = true;
-    });
-  return found;
-}
-
-/** Whether the program itself has just signed the token. */
-function isClearlyOwn(code: string): boolean {
-  return /\bcreateToken\s*\(|\bsign\s*\(/.test(code);
-}
-
-/**
- * Whether a call parses a part of a token: `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`, also
- * through a variable.
- */
-function readsTokenPart(call: Call, module: SourceModule): boolean {
-  const [text] = call.args;
-  if (text === undefined) return false;
-  const written = module.source.slice(text.start, text.end);
-  if (!/base64|atob/.test(written)) return false;
-  if (/\.split\(\s*['"]\.['"]\s*\)/.test(written)) return true;
-  let found = false;
-  walk(text, (node) => {
-    if (node.type !== 'name') return;
-    const binding = module.lookup(node.name, node);
-    const value =
-      binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
-    if (
-      value !== undefined &&
-      /\.split\(\s*['"]\.['"]\s*\)/.test(module.source.slice(value.start, value.end))
-    )
-      found = true;
-  });
-  return found;
-}
-
 /** `letters.sort(() => Math.random() - 0.5)`: chance decides the order alone. */
 function isOrder(call: Call): boolean {
   const around = functionAround(call)?.parent;
   return around?.type === 'call' && calledName(around) === 'sort';
-}
-
-/** `const jwt = this.tokens; jwt.decode(token)`: an object of the program may verify. */
-function isOwnObject({ callee }: Call, module: SourceModule): boolean {
-  if (callee.type !== 'member' || callee.object.type !== 'name') return false;
-  const binding = module.lookup(callee.object.name, callee);
-  return binding?.kind === 'declared' || binding?.kind === 'parameter';
 }

@@ -2,6 +2,7 @@
  * The input of the rules: the modules of a project, indexed by kind of node. Knows which functions requests
  * reach, and resolves imported names to their original names.
  */
+import { basename, dirname } from 'node:path';
 import { Handlers } from './routes.ts';
 import { functionAround, pathOf, walk } from './nodes.ts';
 import type { Project, SourceModule } from './modules.ts';
@@ -165,4 +166,10 @@ export function makerOf(node: Node, module: SourceModule): string | undefined {
 export function writtenOf(module: SourceModule, { start, end }: Node): string {
   const text = module.source.slice(start, end).replace(/\s+/g, ' ');
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+/** Whether a module is a program for the command line, which may print secrets as its result. */
+export function isCommand({ file, source }: SourceModule): boolean {
+  if (/^(?:bin|cli|commands|scripts)$/.test(basename(dirname(file)))) return true;
+  return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);
 }

@@ -8,7 +8,7 @@ import { meaningOfCall } from './sources.ts';
 import { hasDeclaredBody, literal } from './routes.ts';
 import { analysePattern } from '../../schema/pattern.ts';
 import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Member, Node } from './nodes.ts';
+import type { Assign, Call, Fn, Member, Node } from './nodes.ts';
 import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
@@ -25,6 +25,16 @@ export function reportState(sources: Sources, report: ReportNode): void {
 const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
 
+/** The variables with a finding, by function: a function that sets members of one makes one mistake. */
+const reported = new WeakMap<Fn, Set<Node>>();
+
+/** Whether a finding is the first one of a variable in a function. */
+function isFirst(fn: Fn, variable: Node): boolean {
+  const known = reported.get(fn) ?? new Set();
+  reported.set(fn, known);
+  return known.size < known.add(variable).size;
+}
+
 function findKept(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('assign')) {
     if (node.operator !== '=') continue;
@@ -40,15 +50,29 @@ function findKept(sources: Sources, report: ReportNode): void {
     )
       continue;
     if (sources.reachedFrom(fn) === undefined) continue;
+    if (isOnlyFirst(node)) continue;
     const given = personalIn(node.value, module);
-    if (given !== undefined)
-      report(
-        'SVC631',
-        module,
-        node,
-        `"${path}" is one variable for all requests, and "${given}" belongs to one request: other clients may see it`,
-      );
+    if (given === undefined || !isFirst(fn!, binding.node)) continue; // a binding is looked up in a function only
+    report(
+      'SVC631',
+      module,
+      node,
+      `"${path}" is one variable for all requests, and "${given}" belongs to one request: other clients may see it`,
+    );
   }
+}
+
+/** Whether code sets a variable only the first time: `if (!provider) provider = start(req)`. */
+function isOnlyFirst({ target, parent }: Assign): boolean {
+  const path = pathOf(target);
+  let at = parent;
+  while (at?.type === 'statement' || at?.type === 'block') at = at.parent;
+  if (at?.type !== 'if') return false;
+  const { test } = at;
+  const isUnset = test.type === 'unary' && test.operator === '!' && test.value !== undefined;
+  return isUnset
+    ? pathOf(test.value!) === path
+    : test.type === 'binary' && /^===?$/.test(test.operator) && pathOf(test.left) === path;
 }
 
 /** SVC631: an assignment of a value of a request to a module variable, or to a member of one. */
@@ -67,6 +91,7 @@ export function findKeptRequests(
   // a request body may update shared state on purpose: other code then reads the variable
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
+  if (!isFirst(fn, binding.node)) return;
   report(
     'SVC631',
     module,
@@ -94,6 +119,9 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
     if (node.type !== 'name' || found !== undefined || !PERSONAL.test(node.name))
       return node.type !== 'function';
     if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
+      return true;
+    // `providers(req)` may read a setting of the application
+    if (node.parent?.type === 'call' && node.parent.callee !== node && /^req(?:uest)?$/.test(node.name))
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
       return true; // a request body may update shared state on purpose

@@ -5,6 +5,7 @@
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
+import { validatesRequest } from './routes.ts';
 import type { Role, RouteCall } from './routes.ts';
 
 /** A value of a request, the request itself, or an object with such members. */
@@ -15,6 +16,8 @@ export interface Given {
   /** The input that this value is as a whole: `query`, `body`. Undefined for a part of an input. */
   readonly part?: string | undefined;
   readonly route?: RouteCall | undefined;
+  /** Parameters of paths that a middleware checks; see Handlers.checked. */
+  readonly checked?: ReadonlySet<string> | undefined;
   /** Literal text before the value. {@link OWN} if the text begins with a value of the program. */
   readonly lead: string;
   /** All literal text around the value. */
@@ -220,8 +223,18 @@ export function conditionOf(name: Extract<Node, { type: 'name' }>, module: Sourc
 }
 
 /** Returns the value of a handler's parameter at the start of the analysis: the request or a message. */
-export function givenBy({ kind, route }: Role): Given {
-  return { kind, what: kind === 'request' ? 'request' : 'the message', route, lead: '', text: '' };
+export function givenBy({ kind, route }: Role, checked: ReadonlySet<string>): Given {
+  return { kind, what: kind === 'request' ? 'request' : 'the message', route, checked, lead: '', text: '' };
+}
+
+/** Returns the request that a parameter holds by its name: `req`, `ctx`, or an object with the member `req`. */
+export function requestByName(param: Node, checked: ReadonlySet<string>): Given | undefined {
+  const target = param.type === 'assign' ? param.target : param;
+  if (target.type === 'name' && /^(?:req|request|ctx)$/.test(target.name))
+    return { kind: 'request', what: target.name, checked, lead: '', text: '' };
+  if (target.type !== 'object') return undefined;
+  const hasRequest = target.entries.some((entry) => entry.type === 'entry' && entry.key === 'req');
+  return hasRequest ? { kind: 'request', what: 'request', checked, lead: '', text: '' } : undefined;
 }
 
 /**
@@ -231,8 +244,5 @@ export function givenBy({ kind, route }: Role): Given {
 export function isBehindSchema(fn: Fn): boolean {
   const around =
     fn.parent?.type === 'call' ? fn.parent.args : fn.parent?.type === 'list' ? fn.parent.items : [];
-  return around.slice(0, around.indexOf(fn)).some((each) => {
-    const named = each.type === 'call' ? each.callee : each;
-    return /validat(?:e(?!d)|or|ion)|schema|celebrate|sanitiz/i.test(pathOf(named) ?? '');
-  });
+  return around.slice(0, around.indexOf(fn)).some(validatesRequest);
 }

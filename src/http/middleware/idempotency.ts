@@ -175,9 +175,12 @@ export class IdempotencyMiddleware implements Middleware {
     }
     const key = readIdempotencyKey(field);
     if (key === undefined)
-      throw new BadRequest(`The header field ${this.header} must be one string of 1 … 255 characters in quotation marks`, {
-        code: 'idempotency_key_malformed',
-      });
+      throw new BadRequest(
+        `The header field ${this.header} must be one string of 1 … 255 characters in quotation marks`,
+        {
+          code: 'idempotency_key_malformed',
+        },
+      );
     return this.#once(req, route, key, next);
   }
 

@@ -175,7 +175,8 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'error',
         subject,
         message: `another RateLimitMiddleware around this one also has the name "${this.name}"`,
-        remedy: "Give one of the two middlewares another name: new RateLimitMiddleware({ name: 'account', … })",
+        remedy:
+          "Give one of the two middlewares another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
     for (const {

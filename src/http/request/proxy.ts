@@ -421,7 +421,8 @@ export class ProxyWatch {
       peer: req.ip,
       field,
       request_id: req.id,
-      problem: 'all clients behind this proxy share one rate limit, because req.ip is the address of the proxy',
+      problem:
+        'all clients behind this proxy share one rate limit, because req.ip is the address of the proxy',
       remedy: "Name the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or SVC_TRUST_PROXY",
     });
   }

@@ -303,7 +303,9 @@ class Spool {
   /** The error for a failed write. A full disk is neither the client's mistake nor a bug: 507. */
   #failure(error: NodeJS.ErrnoException): unknown {
     if (error.code === 'ENOSPC' || error.code === 'EDQUOT')
-      return new HTTPException(507, 'There is not enough storage for the files of this form', { cause: error });
+      return new HTTPException(507, 'There is not enough storage for the files of this form', {
+        cause: error,
+      });
     if (error.code === 'EMFILE' || error.code === 'ENFILE')
       return new HTTPException(503, 'There are too many uploads at the moment', {
         cause: error,

@@ -147,7 +147,8 @@ export class SessionMiddleware implements Middleware {
         rule: 'SVC205',
         severity: 'warning',
         subject,
-        message: 'the session secret is the authSecret of the application, so a leak of one is a leak of both',
+        message:
+          'the session secret is the authSecret of the application, so a leak of one is a leak of both',
         remedy: 'Remove secrets to derive the keys from authSecret, or set a different secret',
       };
     }

@@ -1,6 +1,7 @@
 /** Every application of the source phase, by name, and its files. */
 import { ASYNC } from './async.ts';
 import { DECLARATIONS } from './declarations.ts';
+import { FOREIGN } from './foreign.ts';
 import { HELPERS } from './helpers.ts';
 import { INJECTION } from './injection.ts';
 import { SECRETS } from './secrets.ts';
@@ -13,6 +14,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...STATE,
   ...DECLARATIONS,
   ...HELPERS,
+  ...FOREIGN,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

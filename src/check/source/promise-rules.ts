@@ -1,0 +1,437 @@
+/**
+ * Rules about promises that are not awaited, and asynchronous callbacks of array methods (SVC611, SVC612).
+ */
+import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
+import { makerOf, meaningOfCall } from './sources.ts';
+import { returnsOf } from './values.ts';
+import type { SourceModule } from './modules.ts';
+import type { Call, ClassNode, Fn, Member, Node } from './nodes.ts';
+import type { ReportNode, Sources } from './sources.ts';
+
+/** Runs every rule of this file. */
+export function reportPromises(sources: Sources, report: ReportNode): void {
+  findForgotten(sources, report);
+  findAsyncCallbacks(sources, report);
+}
+
+// -- SVC611: promises that are not awaited --
+
+const OURS = /^svc\.(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
+/** Names of databases and transactions. */
+export const DATABASE: RegExp = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
+/** Methods of databases that return promises. */
+export const OF_DATABASE: RegExp =
+  /^(?:execute|executeMany|fetchOne|fetchAll|fetchArrays|scalar|script|transaction)$/;
+const LIMITER = /(?:^|\.)#?\w*limit(?:er)?s?$/i;
+const REQUEST = /(?:^|\.)(?:req|request)$/;
+/** Methods that return promises, by the class or function that created their object. */
+const OF_CLASSES: Readonly<Record<string, RegExp>> = {
+  'svc/oauth.OAuthPlugin':
+    /^(?:revokeAll|listSessions|revokeSession|issue|providerToken|forgetProviderToken|logout|cleanUp)$/,
+  'svc.RateLimiter': /^take$/,
+  'svc/db.Redis': /^(?:get|set|del|incr|expire|hget|hset|publish)$/,
+};
+
+/**
+ * A call that returns a promise. `isOurs`: a known function of this package or of Node.js, so that it
+ * certainly returns one.
+ */
+interface Promised {
+  readonly name: string;
+  readonly isOurs: boolean;
+  readonly fn?: Fn;
+}
+
+/** Returns the promise that a call returns, or undefined if the call is unknown or returns none. */
+function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0): Promised | undefined {
+  if (call.isNew) return undefined;
+  const meaning = meaningOfCall(call, module);
+  if (OURS.test(meaning) && !/\.(?:constants|watch|opendir)$/.test(meaning))
+    return { name: meaning.replace(/^svc\./, ''), isOurs: true };
+  const { callee } = call;
+  if (callee.type === 'member' && isOfPackage(call, callee, module))
+    return { name: pathOf(callee) ?? 'the function', isOurs: true };
+  const fn = sources.handlers.resolve(callee, module);
+  // `step('load', async () => …)` may return anything
+  const isCertain =
+    fn?.parent?.type !== 'call' && (callee.type !== 'member' || isMethodOf(callee, fn, module));
+  return fn !== undefined && isCertain && !takesCallback(call) && givesPromise(fn, sources, depth)
+    ? { name: pathOf(callee) ?? 'the function', isOurs: false, fn }
+    : undefined;
+}
+
+/** Whether a call runs a method of this package that returns a promise. */
+function isOfPackage(call: Call, { object, property }: Member, module: SourceModule): boolean {
+  if (property === undefined) return false;
+  const owner = pathOf(object) ?? '';
+  const made = makerOf(object, module);
+  if (made !== undefined && OF_CLASSES[made]?.test(property) === true) return true;
+  if (property === 'transaction') return DATABASE.test(owner) && !isOtherTransaction(call);
+  if (takesCallback(call)) return false;
+  if (property === 'take') return LIMITER.test(owner) && isOfRequest(call.args[0]);
+  const isBody = REQUEST.test(owner) && /^(?:json|text|form|body)$/.test(property);
+  return isBody
+    ? call.args.length < 2 && isParameter(object, module)
+    : DATABASE.test(owner) && OF_DATABASE.test(property);
+}
+
+/** Whether a value is named like a request. `limiter.take(5)` belongs to another class than RateLimiter. */
+function isOfRequest(node: Node | undefined): boolean {
+  return node !== undefined && REQUEST.test(pathOf(node) ?? '');
+}
+
+/** Whether an expression is a parameter of a function or a member of one, such as `req` and `ctx.req`. */
+function isParameter(node: Node, module: SourceModule): boolean {
+  const [name] = (pathOf(node) ?? '').split('.') as [string];
+  return module.lookup(name, node)?.kind === 'parameter';
+}
+
+/** Names of functions that receive the result or the error of a call. */
+const CALLBACK =
+  /(?:^|\.)(?:cb|callback|done|next|resolve|reject|fulfill|respond|on[A-Z]\w*|\w+C(?:b|allback))$/;
+
+/** Whether a call passes a function on, which may receive what fails: `load(id, next)`. */
+function takesCallback({ args }: Call): boolean {
+  return args.some((arg) => arg.type === 'function' || CALLBACK.test(pathOf(arg) ?? ''));
+}
+
+/**
+ * Whether a call to transaction() returns no promise: a transaction of IndexedDB, or of a database with
+ * synchronous functions.
+ */
+export function isOtherTransaction({ args: [work] }: Call): boolean {
+  return work?.type !== 'function' || (!work.isAsync && work.params.length === 0);
+}
+
+/**
+ * Whether `fn` is certainly the method that the call runs: the object is `this` in the class of the method or
+ * in a class that extends it, a module, an object literal of the project, or `new` of the class of the method.
+ */
+function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
+  const { object } = callee;
+  if (fn === undefined || object.type !== 'name') return false;
+  const owner = fn.parent?.parent;
+  if (object.name === 'this') return owner?.type === 'class' && isInClass(callee, owner);
+  const binding = module.lookup(object.name, object);
+  if (binding?.kind === 'module') return true;
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return false;
+  const { value } = binding.node;
+  if (value?.type === 'object') return value === owner;
+  if (value?.type !== 'call' || !value.isNew || value.callee.type !== 'name') return false;
+  const made = binding.module.lookup(value.callee.name, value.callee);
+  return made?.kind === 'declared' && made.node === owner;
+}
+
+/** Whether a node is in a class, or in a class that extends it. */
+function isInClass(node: Node, owner: ClassNode): boolean {
+  let at: Node | undefined = node;
+  while (at !== undefined && at.type !== 'class') at = at.parent;
+  return (
+    at === owner || (at?.base !== undefined && owner.name !== undefined && pathOf(at.base) === owner.name)
+  );
+}
+
+/** Whether a function is asynchronous, or returns only promises of other calls. */
+function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
+  if (fn.isGenerator) return false;
+  if (fn.isAsync) return true;
+  if (depth > 1) return false;
+  const returned = fn.isExpression ? fn.body : returnsOf(fn);
+  const module = sources.handlers.homeOf(fn);
+  return (
+    returned.length > 0 &&
+    returned.every(
+      (value) => value.type === 'call' && promiseOf(value, module, sources, depth + 1) !== undefined,
+    )
+  );
+}
+
+/**
+ * Whether errors of a function can escape: the function throws, or awaits a promise that may reject, outside
+ * of `try`. What a `catch` block awaits does not count.
+ */
+function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
+  const module = sources.handlers.homeOf(fn);
+  let fails = false;
+  const visit = (node: Node, isHandler: boolean): void => {
+    if (fails || node.type === 'function') return;
+    if (node.type === 'try' && node.handler !== undefined) {
+      visit(node.handler, true);
+      if (node.finalizer !== undefined) visit(node.finalizer, isHandler);
+      return;
+    }
+    if (node.type === 'leave' && node.how === 'throw') fails = true;
+    const awaited = isHandler ? undefined : awaitedBy(node, module, sources);
+    if (awaited !== undefined && isUncaught(awaited, module, sources, depth)) fails = true;
+    for (const child of childrenOf(node)) visit(child, isHandler);
+  };
+  if (fn.isExpression && fn.body[0]!.type === 'call') return isUncaught(fn.body[0]!, module, sources, depth);
+  for (const statement of fn.body) visit(statement, false);
+  return fails;
+}
+
+/** Returns the promise that a node awaits or returns. */
+function awaitedBy(node: Node, module: SourceModule, sources: Sources): Node | undefined {
+  if (node.type === 'await') return node.value;
+  return node.type === 'leave' &&
+    node.value?.type === 'call' &&
+    promiseOf(node.value, module, sources) !== undefined
+    ? node.value
+    : undefined;
+}
+
+/** Names of functions whose promises do not reject: they wait, or turn errors into results. */
+const NEVER_FAILS =
+  /^(?:sleep|delay|wait|pause|timeout|tick|nextTick|set(?:Timeout|Immediate)|allSettled|value|to|attempt|swallow|try[A-Z]\w*|safe[A-Z]?\w*)$/;
+
+/**
+ * Whether nothing catches the rejection of a promise. `load().catch(…)` catches it, and so does a function
+ * that awaits only in `try`.
+ */
+function isUncaught(value: Node, module: SourceModule, sources: Sources, depth: number): boolean {
+  if (value.type !== 'call') return true;
+  if (isCaught(value) || NEVER_FAILS.test(calledName(value) ?? '')) return false;
+  const path = pathOf(value.callee);
+  const [first] = value.args;
+  // without a second parameter `(resolve) => …` cannot reject
+  if (value.isNew && path === 'Promise') return first?.type !== 'function' || first.params.length > 1;
+  if (/^Promise\.(?:all|race|any)$/.test(path ?? '') && first !== undefined && depth <= 2)
+    return allIn(first).some((each) => isUncaught(each, module, sources, depth + 1));
+  const fn = depth > 2 ? undefined : sources.handlers.resolve(value.callee, module);
+  return fn === undefined || mayFail(fn, sources, depth + 1);
+}
+
+/** Whether a chain of calls has a `catch()`, or a `then()` with two functions. */
+function isCaught(call: Call): boolean {
+  if (calledName(call) === 'catch' || (calledName(call) === 'then' && call.args.length > 1)) return true;
+  return call.callee.type === 'member' && call.callee.object.type === 'call' && isCaught(call.callee.object);
+}
+
+/**
+ * Returns the promises in the argument of `Promise.all()`: the elements of a list, or what the callback of
+ * `map()` calls.
+ */
+function allIn(list: Node): readonly Node[] {
+  if (list.type === 'list') return list.items;
+  const [callback] = list.type === 'call' && calledName(list) === 'map' ? list.args : [];
+  if (callback?.type !== 'function') return [list];
+  // the call of the callback itself: isUncaught() then looks into its body
+  return [
+    { type: 'call', callee: callback, args: [], isNew: false, start: callback.start, end: callback.end },
+  ];
+}
+
+function findForgotten(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const use = useOf(call);
+    if (use === undefined) continue;
+    const promise = promiseOf(call, module, sources);
+    if (promise === undefined) continue;
+    if (use === 'condition')
+      report(
+        'SVC611',
+        module,
+        call,
+        `${promise.name}() is not awaited: its promise counts as true, whatever its result is`,
+      );
+    else if (use === 'statement' && isLost(promise, call, sources))
+      report(
+        'SVC611',
+        module,
+        call,
+        `${promise.name}() is not awaited: what follows does not wait for it, and its errors are lost`,
+        { severity: 'warning' },
+      );
+    else if (use === 'value' && promise.isOurs)
+      report(
+        'SVC611',
+        module,
+        call,
+        `${promise.name}() is not awaited: its promise is used as if it were the value`,
+      );
+    else if (use === 'kept') {
+      const kept = keptPromise(call);
+      if (kept !== undefined)
+        report(
+          'SVC611',
+          module,
+          call,
+          `${promise.name}() is not awaited: "${kept}" is a promise instead of its result`,
+        );
+    }
+  }
+}
+
+/**
+ * Whether the errors of a promise are lost. For functions of the project, only calls that requests reach
+ * count, and only where the project has no listener for rejections.
+ */
+function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
+  if (isOurs || fn === undefined) return true;
+  if (isOnPurpose(call, sources.handlers.homeOf(functionAround(call) ?? fn))) return false;
+  if (sources.reachedFrom(functionAround(call)) === undefined || hasListener(sources)) return false;
+  return mayFail(fn, sources);
+}
+
+const ON_PURPOSE =
+  /\/?[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block))/i;
+
+/** Whether a comment at a call, or right above it, says that nothing waits for it: `// fire and forget`. */
+function isOnPurpose({ start, end }: Call, { source }: SourceModule): boolean {
+  const lines = source.slice(0, start).split('\n');
+  const own = `${lines.pop()!}${source.slice(start, end)}${source.slice(end).split('\n', 1)[0]!}`;
+  const above = lines.slice(lines.findLastIndex((line) => !/^\s*(?:\/\/|\/?\*)/.test(line)) + 1);
+  return [...above, own].some((line) => ON_PURPOSE.test(line));
+}
+
+/** Whether the project handles rejections that nothing else does: `process.on('unhandledRejection', …)`. */
+function hasListener({ project }: Sources): boolean {
+  return project.modules.some(({ source }) => /['"]unhandledRejection['"]/.test(source));
+}
+
+/**
+ * Returns how code uses the promise of a call: ignores it, tests it, stores it in a variable, or uses it as a
+ * value. Undefined if it may be awaited.
+ */
+function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
+  const { parent } = call;
+  switch (parent?.type) {
+    case 'statement':
+      return 'statement';
+    case 'unary':
+      return parent.operator === '!' ? 'condition' : undefined;
+    case 'if':
+    case 'choice':
+      return parent.test === call ? 'condition' : undefined;
+    case 'binary':
+      if (parent.operator === '&&' && parent.left === call) return 'condition';
+      if (/^[!=]==?$/.test(parent.operator)) return 'condition';
+      return (parent.operator === '&&' || parent.operator === '||') && isTest(parent)
+        ? 'condition'
+        : undefined;
+    case 'member':
+      return parent.object === call && !/^(?:then|catch|finally)$/.test(parent.property ?? 'then')
+        ? 'condition'
+        : undefined;
+    case 'declarator':
+      return 'kept';
+    case 'template':
+      return 'value';
+    case 'list':
+      return isBound(parent) ? 'value' : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * Whether a list holds the parameters of an SQL statement: `db.execute('…', [name, hashPassword(password)])`.
+ */
+function isBound(list: Node): boolean {
+  const { parent } = list;
+  return (
+    parent?.type === 'call' &&
+    parent.callee.type === 'member' &&
+    (OF_DATABASE.test(parent.callee.property ?? '') || parent.callee.property === 'query') &&
+    parent.args[0] !== list
+  );
+}
+
+function isTest(node: Node): boolean {
+  const { parent } = node;
+  if (parent?.type === 'binary' && /^(?:&&|\|\|)$/.test(parent.operator)) return isTest(parent);
+  return (parent?.type === 'if' || parent?.type === 'choice') && parent.test === node;
+}
+
+/**
+ * Returns the variable that holds the promise, if all code uses it as the result: tests it or reads a member
+ * of it.
+ */
+function keptPromise(call: Call): string | undefined {
+  const declarator = call.parent;
+  const fn = functionAround(call);
+  if (declarator?.type !== 'declarator' || fn === undefined) return undefined;
+  if (declarator.target.type === 'object' || declarator.target.type === 'list')
+    return 'what is taken out of it';
+  if (declarator.target.type !== 'name') return undefined;
+  const { name } = declarator.target;
+  let isMisused = false;
+  let isAwaited = false;
+  walk(fn, (node) => {
+    if (node.type !== 'name' || node.name !== name || node === declarator.target) return;
+    const { parent } = node;
+    const isMisuse =
+      (parent?.type === 'unary' && parent.operator === '!') ||
+      ((parent?.type === 'if' || parent?.type === 'choice') && parent.test === node) ||
+      (parent?.type === 'binary' && /^(?:[!=]==?|&&|\|\|)$/.test(parent.operator)) ||
+      (parent?.type === 'member' &&
+        parent.object === node &&
+        !/^(?:then|catch|finally)$/.test(parent.property ?? 'then'));
+    if (isMisuse) isMisused = true;
+    else isAwaited = true; // the promise may be awaited, or passed on
+  });
+  return isMisused && !isAwaited ? name : undefined;
+}
+
+// -- SVC612: asynchronous callbacks of array methods --
+
+const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
+
+function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const name = call.callee.type === 'member' ? calledName(call) : undefined;
+    const [callback] = call.args;
+    if (name === undefined || callback === undefined || !(name === 'forEach' || TESTS.test(name))) continue;
+    const fn =
+      callback.type === 'function'
+        ? callback
+        : callback.type === 'name'
+          ? sources.handlers.resolve(callback, module)
+          : undefined;
+    if (fn?.isAsync !== true) continue;
+    if (TESTS.test(name)) {
+      if (!isList(call)) continue;
+      report(
+        'SVC612',
+        module,
+        callback,
+        `${name}() receives a promise from its callback, which counts as true for every element`,
+        { severity: 'error' },
+      );
+    } else if (call.parent?.type !== 'await' && isList(call) && awaits(fn) && mayFail(fn, sources))
+      report(
+        'SVC612',
+        module,
+        callback,
+        'forEach() does not await its callback: later code runs before the callback ends, and errors of the callback are lost',
+      );
+  }
+}
+
+/** Owners whose methods may await their callbacks: streams, cursors, queries, and promises of libraries. */
+const OTHER_LISTS = /stream|cursor|quer(?:y|ies)|iterator|observable|collection|promise|readable|\$$/i;
+
+/** Whether the method certainly belongs to a list: nothing awaits its result, and no query made its object. */
+function isList(call: Call): boolean {
+  let at: Node = call.callee;
+  if (call.parent?.type === 'await') return false;
+  while (at.type === 'member' || at.type === 'call') {
+    const name = at.type === 'member' ? at.property : undefined;
+    if (
+      name !== undefined &&
+      (OTHER_LISTS.test(name) || (/^(?:find|aggregate)$/.test(name) && at !== call.callee))
+    )
+      return false;
+    at = at.type === 'member' ? at.object : at.callee;
+  }
+  return at.type !== 'name' || !OTHER_LISTS.test(at.name);
+}
+
+function awaits(fn: Fn): boolean {
+  let found = false;
+  walk(fn, ({ type }) => {
+    found ||= type === 'await';
+    return !found;
+  });
+  return found;
+}

@@ -1,0 +1,164 @@
+/**
+ * Tokens that are read without verification (SVC624).
+ */
+import { boundIn } from './modules.ts';
+import { calledName, functionAround, pathOf, walk } from './nodes.ts';
+import { literal } from './routes.ts';
+import { meaningOfCall } from './sources.ts';
+import { nameOfCallback } from './words.ts';
+import type { SourceModule } from './modules.ts';
+import type { Call, Fn, Node } from './nodes.ts';
+import type { ReportNode, Sources } from './sources.ts';
+
+/** SVC624: a token whose claims code trusts without verifying its signature. */
+export function findUnverified(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const meaning = meaningOfCall(call, module);
+    const isDecoder =
+      isOfPackage(call, module) &&
+      /^(?:jsonwebtoken|jwt|jose)\.(?:decode|decodeJwt|UnsecuredJWT\.decode)$|(?:^|\.)(?:decodeJwt|jwtDecode|jwt_decode|decodeToken)$/.test(
+        meaning,
+      ) &&
+      sources.handlers.resolve(call.callee, module) === undefined;
+    const isByHand = meaning === 'JSON.parse' && readsTokenPart(call, module);
+    if ((!isDecoder && !isByHand) || call.parent?.type === 'unary' || isOwnObject(call, module)) continue; // `!!jwt.decode(text)` asks for the form
+    const around = functionAround(call);
+    if (/verif(?!ied)|timingSafeEqual|TokenExpired|passport/i.test(module.source)) continue;
+    const code = module.source.slice(around?.start ?? 0, around?.end);
+    if (isClearlyOwn(code) || call.args.some(isOfAccount) || !isTrusted(call, around)) continue;
+    if (isProviderCallback(around) || IS_CLIENT.test(module.source)) continue;
+    if (isVerifiedByCallers(around, sources) || isOfProvider(call, module)) continue;
+    report(
+      'SVC624',
+      module,
+      call,
+      'the token is read without verifying its signature: any client can forge a token',
+    );
+  }
+}
+
+/** Whether a call runs a function of a package, and not a method of the project: `this.tokens.decodeToken()`. */
+function isOfPackage({ callee }: Call, module: SourceModule): boolean {
+  const [root] = (pathOf(callee) ?? '').split('.') as [string];
+  const kind = module.lookup(root, callee)?.kind;
+  return root !== '' && root !== 'this' && (kind === undefined || kind === 'external');
+}
+
+/**
+ * Whether a token is stored with an account or object, such as `user.ssoToken`, so that no client sends it
+ * now.
+ */
+function isOfAccount(node: Node): boolean {
+  return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$|^this\.#?\w+$/.test(
+    pathOf(node) ?? '',
+  );
+}
+
+/** Marks the code of an OAuth client, which receives its tokens from the provider itself. */
+const IS_CLIENT = /\bgrant_type\b|OAuth2?Client\b|\bgetToken\(|\bid_token\b/;
+
+/**
+ * Whether a function is the callback of an OAuth provider, which has just sent the tokens over TLS:
+ * `(accessToken, refreshToken, profile, done) => …`. Or whether it finds the key that verifies the token.
+ */
+function isProviderCallback(fn: Fn | undefined): boolean {
+  if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
+  const names = fn?.params.flatMap((param) => boundIn(param).map(({ local }) => local)) ?? [];
+  return (
+    names.filter((name) => /^_?(?:access_?token|refresh_?token|id_?token|profile)$/i.test(name)).length > 1
+  );
+}
+
+/** Claims that name the client, or that say what the client may do. */
+const CLAIM =
+  /^(?:sub|uid|id|_id|user|user_?id|user_?name|login|email|account|account_?id|tenant|tenant_?id|roles?|is_?admin|admin|scopes?|permissions|groups)$/i;
+/** Names of functions that read a token for another purpose than to let its sender in. */
+const ONLY_READS = /expir|kid|header|audience|issuer|inspect|debug|print|display|log|meta/i;
+
+/** Whether code trusts a decoded token: it reads a claim that names the client, or returns all claims. */
+function isTrusted(call: Call, fn: Fn | undefined): boolean {
+  if (fn === undefined || ONLY_READS.test(nameOfCallback(fn) ?? '')) return false;
+  let at: Node = call;
+  while (at.parent?.type === 'await' || at.parent?.type === 'choice' || at.parent?.type === 'binary')
+    at = at.parent;
+  const { parent } = at;
+  if (parent?.type === 'leave' || parent === fn) return true;
+  if (parent?.type === 'member') return CLAIM.test(parent.property ?? '');
+  if (parent?.type === 'declarator' && parent.target.type !== 'name')
+    return boundIn(parent.target).some(({ path }) => path.some((key) => CLAIM.test(key)));
+  const name = parent?.type === 'declarator' || parent?.type === 'assign' ? pathOf(parent.target) : undefined;
+  if (name === undefined) return false;
+  let isRead = false;
+  walk(fn, (node) => {
+    if (node.type === 'member' && pathOf(node.object) === name && CLAIM.test(node.property ?? ''))
+      isRead = true;
+    if (node.type === 'leave' && node.value !== undefined && pathOf(node.value) === name) isRead = true;
+    return !isRead;
+  });
+  return isRead;
+}
+
+/** Whether a function that calls this one also verifies the token. */
+function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
+  const name = fn === undefined ? undefined : nameOfCallback(fn);
+  if (name === undefined) return false;
+  return sources.all('call').some(({ module, node }) => {
+    const caller = calledName(node) === name ? functionAround(node) : undefined;
+    return caller !== undefined && /\bverif\w*\s*\(/i.test(module.source.slice(caller.start, caller.end));
+  });
+}
+
+/** Whether the token comes from the reply of another server, whose identity TLS has proved. */
+function isOfProvider(call: Call, module: SourceModule): boolean {
+  let found = false;
+  for (const arg of call.args)
+    walk(arg, (node) => {
+      const value = node.type === 'name' ? literal(node, module) : undefined;
+      const made = value?.type === 'await' ? value.value : value;
+      if (made?.type !== 'call' || made.callee.type !== 'member') return;
+      const owner = pathOf(made.callee.object) ?? '';
+      if (
+        /^(?:text|json)$/.test(made.callee.property ?? '') &&
+        /^(?:res|resp|response|answer|reply)$/i.test(owner)
+      )
+        found = true;
+    });
+  return found;
+}
+
+/** Whether the program itself has just signed the token. */
+function isClearlyOwn(code: string): boolean {
+  return /\bcreateToken\s*\(|\bsign\s*\(/.test(code);
+}
+
+/**
+ * Whether a call parses a part of a token: `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`, also
+ * through a variable.
+ */
+function readsTokenPart(call: Call, module: SourceModule): boolean {
+  const [text] = call.args;
+  if (text === undefined) return false;
+  const written = module.source.slice(text.start, text.end);
+  if (!/base64|atob/.test(written)) return false;
+  if (/\.split\(\s*['"]\.['"]\s*\)/.test(written)) return true;
+  let found = false;
+  walk(text, (node) => {
+    if (node.type !== 'name') return;
+    const binding = module.lookup(node.name, node);
+    const value =
+      binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
+    if (
+      value !== undefined &&
+      /\.split\(\s*['"]\.['"]\s*\)/.test(module.source.slice(value.start, value.end))
+    )
+      found = true;
+  });
+  return found;
+}
+
+/** `const jwt = this.tokens; jwt.decode(token)`: an object of the program may verify. */
+function isOwnObject({ callee }: Call, module: SourceModule): boolean {
+  if (callee.type !== 'member' || callee.object.type !== 'name') return false;
+  const binding = module.lookup(callee.object.name, callee);
+  return binding?.kind === 'declared' || binding?.kind === 'parameter';
+}

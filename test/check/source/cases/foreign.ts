@@ -1,0 +1,95 @@
+/** Right code that other applications write, and that is close to a mistake. */
+export const FOREIGN: Readonly<Record<string, string>> = {
+  'background work that is meant to run alone': `
+app.post('/a', async (req, res, next) => {
+  show(req.body, next);
+  wait();
+  refresh(req.body);
+  // fire and forget: a report may be lost
+  report(req.body);
+  store(req.body); // SVC611
+  res.sendStatus(202);
+});
+async function show(data, next) { await send(data); next(); }
+async function wait() { await new Promise((resolve) => { setTimeout(resolve, 1_000); }); }
+async function refresh(data) { try { await send(data); } catch (error) { await log(error); } }
+async function report(data) { await send(data); }
+async function store(data) { await send(data); }
+function hashPassword(password) { return slowHash(password); }
+app.post('/b', (req, res) => res.json({ isSame: hashPassword(req.body.password) === 'x' }));
+`,
+  'methods of another class': `
+class Base { save() { return 1; } }
+class Store { async store() { await send(1); } }
+class Page extends Base {
+  constructor() { super(); app.post('/page', (req, res) => { this.store(); res.sendStatus(204); }); }
+}
+`,
+  'rejections that a listener receives': `
+process.on('unhandledRejection', (error) => { log.error(error); });
+app.post('/a', async (req, res) => { store(req.body); res.sendStatus(202); });
+async function store(data) { await send(data); }
+`,
+  'lists of streams and cursors': `
+app.get('/a', {}, async ({ db }) => {
+  await rows.filter(async (row) => await isKnown(row));
+  readable.filter(async (row) => await isKnown(row));
+  notes.find({}).forEach(async (note) => { await send(note); });
+});
+`,
+  'time limits in variables': `
+import axios from 'axios';
+import https from 'node:https';
+const options = { url: 'https://rates.example/eur', timeout: 5_000 };
+app.get('/a', {}, async () => await axios(options));
+app.get('/b', {}, () => https.request(options));
+app.get('/c', {}, async () => await fetch('/api/rates'));
+app.get('/d', {}, async () => await fetch('https://rates.example/eur')); // SVC635
+`,
+  'streams of a command': `
+const [file] = process.argv.slice(2);
+createReadStream(file).pipe(createGunzip()).pipe(process.stdout);
+`,
+  'parameters that a middleware checks': `
+app.get('/file/:file', normalizePathParam('file'), sendFile);
+app.get('/page/:page', need('page', isWord), (req, res) => res.type('text/html').send('<b>' + req.params.page + '</b>'));
+app.get('/name/:name', (req, res) => res.type('text/html').send('<b>' + req.params.name + '</b>')); // SVC608
+function sendFile(req, res) { res.sendFile(path.join(ROOT, req.params.file)); }
+app.post('/note', async (req, res) => {
+  const { error } = schema.validate(req.body);
+  if (error) return res.status(400).json(error);
+  res.json(await Note.create(req.body));
+});
+app.post('/rest', async (req, res) => {
+  const { id, owner, ...fields } = req.body;
+  res.json(await Note.create(fields));
+});
+app.get('/rows/:id', (req, res) => {
+  db.query('select * from files where id = ?', [req.params.id], (error, rows) => {
+    if (rows[0]) fs.createReadStream('files/' + req.params.id).on('error', fail).pipe(res);
+  });
+});
+app.get('/lang/:lang', (req, res) => res.json(require('./lang/' + req.params.lang + '.json')));
+app.get('/host', (req, res) => res.redirect('https://' + req.headers['x-forwarded-host']));
+app.get('/next', (req, res) => res.redirect(\`./\${req.query.id}/edit\`));
+`,
+  'values that are no secrets': `
+export const prodCacheBustToken = String(Math.random());
+export const mode = { token(stream) { const name = 'n-' + Math.random(); return stream.next() ? name : null; } };
+export const generateSessionId = () => { return \`terminal_\${Math.random()}\`; };
+export function login(req, user) { return generatePassword(req.body.password, user.salt) === user.password; }
+export const digest = (nonce, password) => createHash('sha256').update(nonce + password).digest('hex');
+const captainDefaultPassword = process.env.START ?? 'captain';
+export const isDefault = (password) => captainDefaultPassword === password;
+export function refuse(token) { log.warn('Invalid token', req.body.token); }
+const password = await Passwords.insert({ placeholder: String(Math.random()) });
+export const claims = (tokens, token) => tokens.decodeToken(token).sub;
+`,
+  'settings that the first request reads': `
+let provider;
+app.get('/a', (req, res) => {
+  if (!provider) provider = open(req);
+  res.json(provider.list());
+});
+`,
+};
