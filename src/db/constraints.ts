@@ -17,19 +17,20 @@ export interface ConflictRule {
   /** Status of the response. Default 409 or 422: see {@link conflictOn}. */
   readonly status?: 409 | 422 | undefined;
   /**
-   * Place of the rejected value in the body, for example `email` or `['home', 'city']`. The response names it
-   * in `errors`, like input that fails its schema.
+   * Path of the rejected value in the request body, for example `email` or `['home', 'city']`. The response
+   * lists this path in `errors`, like the path of input that fails its schema.
    */
   readonly field?: string | readonly (string | number)[] | undefined;
 }
 
 /**
- * Rules by the violated column (`email`), columns in key order (`owner, title`), or constraint
- * (`account_email_key`). Each key may start with a table and a dot (`account.email`).
+ * Rules for violations. The key of a rule is the violated column (`email`), the columns of the violated key
+ * in order (`owner, title`), or the name of the constraint (`account_email_key`). Each key may start with a
+ * table and a dot (`account.email`).
  */
 export type ConflictRules = Readonly<Record<string, string | ConflictRule>>;
 
-/** Default texts for clients, by kind of constraint. */
+/** Texts for violations without a rule of their own. */
 const DETAILS: Readonly<Record<ConstraintKind, string>> = {
   unique: 'There is such an entry already',
   exclusion: 'The entry collides with another one',

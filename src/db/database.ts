@@ -1,5 +1,6 @@
 /**
- * A database: runs each statement on a pooled connection of its own, and runs transactions.
+ * A database client. Runs each statement on its own pooled connection, or several statements in a transaction
+ * on one connection.
  */
 import { randomInt } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
@@ -30,7 +31,7 @@ import type {
   Row,
 } from './driver.ts';
 
-/** Pause before the first retry of a transaction. Each further pause is twice as long. */
+/** Pause before the first retry of a transaction. Each further pause is twice as long, up to MAX_PAUSE_MS. */
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
@@ -38,7 +39,6 @@ const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
 
 const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
 
-/** Options of one transaction. */
 interface TransactionPlan {
   readonly begin: BeginOptions;
   readonly retries: number;
@@ -52,15 +52,17 @@ interface DatabaseDeps {
   readonly clock: Clock;
   /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
-  /** Default: no custom types, and columns have the names of members. */
+  /**
+   * Conversion of values. By default there are no custom types, and a column must have exactly the name of
+   * its member.
+   */
   readonly conversion?: Conversion | undefined;
-  /** Name of the database in its tracing events. Default `database`. */
   readonly name?: string | undefined;
-  /** Called with the seconds that a caller waited for a connection; not called when a connection was free. */
+  /** Called with the seconds that a caller waited for a connection. Not called when a connection was free. */
   readonly onWait?: ((seconds: number) => void) | undefined;
 }
 
-/** A database, open or about to open. `openDatabase` makes one; in an application `DatabasePlugin` does. */
+/** A database client. `openDatabase` makes one; in an application, `DatabasePlugin` makes and opens it. */
 export class Database extends Session {
   readonly dialect: Dialect;
   /** @internal */
@@ -70,7 +72,10 @@ export class Database extends Session {
   readonly #statementTimeoutMs: number;
   readonly #name: string;
   readonly #onWait: ((seconds: number) => void) | undefined;
-  /** Number of open transactions. While it is 0, no statement can be inside one, so the check is skipped. */
+  /**
+   * Number of open transactions. While it is 0, no statement can be inside a transaction, so the check for
+   * E_DB_NESTED is skipped.
+   */
   #openTransactions = 0;
 
   /** @internal */
@@ -88,16 +93,19 @@ export class Database extends Session {
     this.#onWait = onWait;
   }
 
-  /** Number of connections in use, of idle connections, and of callers that wait for one. */
+  /**
+   * Number of connections in use, number of idle connections, and number of callers that wait for a
+   * connection.
+   */
   get load(): DriverLoad {
     return this.#driver.load;
   }
 
   /**
-   * Runs `fn` in a transaction: commits when `fn` returns, rolls back when it throws, and passes on its
-   * result or error. All statements must use the handle that `fn` receives. With `retries`, an error that is
-   * retryable makes `fn` run again from its start. Then `fn` must not do anything outside the database that
-   * must happen only once, such as sending mail.
+   * Runs `fn` in a transaction: commits when `fn` returns, rolls back when it throws, and returns its result
+   * or throws its error. All statements of the transaction must use the handle that `fn` receives. With
+   * `retries`, an error that is retryable makes `fn` run again from its start. With `retries`, `fn` must have
+   * no effect outside the database that must happen only once, such as sending mail.
    *
    * @throws SvcError `E_DB_NESTED` inside a transaction of this database: use its handle's `transaction`
    */
@@ -113,14 +121,14 @@ export class Database extends Session {
     }
   }
 
-  /** Resolves when the database answers, and throws when it does not. */
+  /** Resolves when the database answers. Rejects when the database does not answer. */
   ping(options?: QueryOptions): Promise<void> {
     return this.#guarded(options, (limit) => this.#driver.ping(limit));
   }
 
   /**
    * Writes a consistent copy of the database to a file. The file appears under its name when the copy is
-   * complete, and replaces an existing file. Other connections read and write meanwhile.
+   * complete, and replaces an existing file. Other connections can read and write while the copy is made.
    *
    * @throws SvcError `E_DB_OPTION` for an engine that has its own backup tools
    */
@@ -128,7 +136,7 @@ export class Database extends Session {
     return this.#guarded(options, (limit) => {
       if (this.#driver.backup === undefined)
         throw new SvcError('E_DB_OPTION', [
-          `${this.dialect} has no backup() here: use the tools of the server`,
+          `${this.dialect} has no backup() in this library: use the backup tools of the database server`,
         ]);
       return this.#driver.backup(path, limit);
     });
@@ -136,13 +144,13 @@ export class Database extends Session {
 
   /**
    * Subscribes to a NOTIFY channel on a separate connection, until the subscription is disposed of or the
-   * database closes. After a loss, the connection is opened again. Notifications sent in between are lost:
-   * use `onReconnect` to read the current state.
+   * database closes. After the connection is lost, it is opened again. Notifications sent while it was lost
+   * never arrive: use `onReconnect` to read the current state.
    *
    *   await using orders = await db.listen('orders', (payload) => { ... }, { onReconnect: () => readThemAll() });
    *
    * @throws SvcError `E_DB_OPTION` for an engine without LISTEN, `E_DB_IDENTIFIER`; ConnectionLost when the
-   * server cannot be reached
+   *   server cannot be reached
    */
   async listen(channel: string, notified: Notified, options: ListenOptions = {}): Promise<AsyncDisposable> {
     try {
@@ -192,14 +200,13 @@ export class Database extends Session {
     } catch (error) {
       throw atCaller(error);
     } finally {
-      if (late !== undefined)
-        this.#release(connection!, late); // `late` is set only for work on a connection
+      if (late !== undefined) this.#release(connection!, late);
       else if (connection !== undefined) this.#driver.release(connection);
     }
   }
 
   /**
-   * Runs `work` in a transaction without a handle, a callback or a context: takes a third less time than
+   * Runs `work` in a transaction that has no handle, callback or async context. Takes a third less time than
    * `transaction()`.
    *
    * @internal
@@ -301,7 +308,7 @@ export class Database extends Session {
 
   /**
    * Returns a connection to the driver: at once, or when `late` has settled. `late` is work that still runs
-   * although its caller has stopped waiting.
+   * although its caller no longer waits.
    */
   #release(connection: Connection, late: Promise<unknown> | undefined): void {
     if (late === undefined) return this.#driver.release(connection);
@@ -349,8 +356,8 @@ export class Database extends Session {
   }
 
   /**
-   * Sleeps between half of the pause and all of it, at random: two transactions that collided then retry at
-   * different moments.
+   * Sleeps for a random time between half of the pause and the whole pause. So two transactions that collided
+   * retry at different moments.
    */
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
@@ -358,7 +365,9 @@ export class Database extends Session {
   }
 }
 
-/** Yields the rows of a source until the limit. Does not wait for the source to end after that. */
+/**
+ * Yields the rows of a source until the limit is reached. After that, does not wait for the source to end.
+ */
 async function* withinLimit(
   source: AsyncIterable<readonly Row[]>,
   limit: Limit,
@@ -368,7 +377,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // the caller has stopped reading; the source ends by itself
+      hasEnded = true; // the caller gets an error and reads no more; the source ends by itself
       void rows.return?.().catch(() => undefined);
     });
   try {

@@ -1,6 +1,6 @@
 /**
- * SQL that differs between engines and that this library writes itself: quoted names, and the start of
- * transactions.
+ * SQL that this library writes itself and that differs between engines: quoted names, and the statements that
+ * begin a transaction.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -29,12 +29,12 @@ export function quotedName(dialect: Dialect, name: string): string {
   return isMySql(dialect) ? `\`${name.replaceAll('`', '``')}\`` : `"${name.replaceAll('"', '""')}"`;
 }
 
-/** Whether the dialect is MySQL's, which MariaDB shares. */
+/** Returns whether the dialect is `mysql` or `mariadb`. Both use the SQL of MySQL. */
 export function isMySql(dialect: Dialect): dialect is 'mysql' | 'mariadb' {
   return dialect === 'mysql' || dialect === 'mariadb';
 }
 
-/** Pattern of one name, plain or quoted in the way of one of the engines. */
+/** Pattern of one name: plain, in backticks or in double quotes. */
 const NAME = '(?:`((?:[^`]|``)+)`|"((?:[^"]|"")+)"|(\\w+))';
 const WRITES = new RegExp(
   `^\\s*(?:insert|replace|update)\\s+(?:(?:low_priority|delayed|high_priority|ignore|into|or\\s+\\w+)\\s+)*(?:${NAME}\\s*\\.\\s*)?${NAME}`,
@@ -54,14 +54,14 @@ export function writtenTable(
   const [schema, table] = [names.slice(0, 3), names.slice(3)].map((quoted) =>
     quoted.find((name) => name !== undefined)?.replaceAll(/``|""/g, (pair) => pair[0]!),
   );
-  return { schema, table: table! }; // the pattern always captures a table
+  return { schema, table: table! };
 }
 
 /** Returns the statements that begin a transaction, in the order in which they run. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {
-    // a deferred transaction that reads and then writes fails when another connection wrote in between, and
-    // waiting cannot help
+    // `begin deferred` only for reads: when it reads first and another connection then writes, its own write
+    // fails at once, and waiting for the lock does not help
     case 'sqlite':
       return [isReadOnly ? 'begin deferred' : 'begin immediate'];
     case 'postgres':

@@ -5,10 +5,10 @@
  *   Database, Transaction -> Driver.acquire() -> Connection -> the engine
  *                           Driver.release() <-
  *
- * A result that may be available at once is `Awaitable`: SQLite answers without a promise, a server always
- * with one. An owner may start several statements; the connection runs them in the order of the calls. All
- * errors are classes of errors.ts. The driver checks and encodes values, because only it knows the types. It
- * never writes a value into the text of a statement.
+ * A method whose result may be available at once returns an `Awaitable`: SQLite returns the result itself,
+ * and a server always returns a promise. An owner may start several statements; the connection runs them in
+ * the order of the calls. All errors have classes of errors.ts. The driver checks and encodes values, because
+ * only the driver knows the types of its database. It never writes a value into the text of a statement.
  */
 import type { Awaitable } from '../cache/stores.ts';
 import type { Params } from './values.ts';
@@ -22,7 +22,7 @@ export type Dialect = 'sqlite' | 'postgres' | 'mysql' | 'mariadb';
  */
 export type Timestamps = 'date' | 'string';
 
-/** Form of integers wider than 53 bits in rows: see DatabaseOptions.int8. */
+/** Form of integers wider than 53 bits in rows. See DatabaseOptions.int8. */
 export type Int8 = 'auto' | 'bigint' | 'string';
 
 /**
@@ -34,13 +34,13 @@ export type SqlValue = null | string | number | bigint | boolean | object;
 /** A row by column name. When two columns share a name, the last one counts; `fetchArrays` keeps both. */
 export type Row = Record<string, SqlValue>;
 
-/** Effect of a statement that writes. */
+/** Result of a statement that writes. */
 export interface ExecuteResult {
   /** Rows inserted, updated or deleted; 0 for any other statement. */
   readonly affectedRows: number;
   /**
    * Key of the last row that an `insert` added to a table with an integer key; undefined when no row was
-   * added. It is also undefined for an upsert in SQLite: use `returning` there.
+   * added. It is also undefined for an upsert in SQLite: use the clause `returning` there.
    */
   readonly lastInsertId: number | bigint | string | undefined;
 }
@@ -50,7 +50,7 @@ export interface Column {
   readonly name: string;
   /** Table of the column; undefined for an expression. */
   readonly table: string | undefined;
-  /** Declared type, in the spelling of the engine. */
+  /** Declared type of the column, as the engine spells it. */
   readonly type: string | undefined;
 }
 
@@ -63,15 +63,15 @@ export interface Table {
 /** Abort signal and deadline of a call. */
 export interface Limit {
   readonly signal: AbortSignal | undefined;
-  /** Deadline by Clock.monotonicMs(); Infinity without one. */
+  /** Deadline in milliseconds by Clock.monotonicMs(). Infinity when there is no deadline. */
   readonly deadlineMs: number;
-  /** Timeout as the caller gave it, for messages. */
+  /** Timeout in milliseconds as the caller gave it, for messages. */
   readonly timeoutMs: number;
 }
 
 /**
- * Isolation levels. `read uncommitted` is left out on purpose. An engine may isolate more than was asked:
- * SQLite is always serializable.
+ * Isolation levels. `read uncommitted` is left out on purpose. An engine may use a stricter level than the
+ * requested one: SQLite is always serializable.
  */
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
@@ -82,14 +82,14 @@ export interface BeginOptions {
 }
 
 /**
- * Use of a connection. `read` stands for a statement or transaction that only reads; a connection that cannot
- * write is enough for it.
+ * Purpose for which a caller needs a connection. `read` stands for a statement or transaction that only reads, so a
+ * connection that cannot write is enough.
  */
 export type Purpose = 'statement' | 'transaction' | 'read';
 
 /** A connection to the engine. It has one owner at a time. */
 export interface Connection {
-  /** Whether a transaction is open, as reported by the engine. */
+  /** Whether a transaction is open on the connection, as the engine reports it. */
   readonly isInTransaction: boolean;
   /** Runs a statement and returns its effect. */
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult>;
@@ -100,16 +100,20 @@ export interface Connection {
   /** Returns all rows as arrays, and their columns. */
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table>;
   /**
-   * Returns every result of a statement that may give several. Absent for engines without such statements.
+   * Returns every result of a statement that may give several results. Absent for engines without such
+   * statements.
    */
   fetchSets?(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[][]>;
-  /** Returns the first value of the first row; undefined when there is no row. */
+  /** Returns the first value of the first row, or undefined when there is no row. */
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown>;
-  /** Runs one statement for each row of values inside the open transaction, and returns the rows affected. */
+  /**
+   * Runs one statement for each row of values inside the open transaction. Returns the number of rows
+   * affected.
+   */
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
   /**
-   * Inserts rows into one table. Present when the engine has a way that is faster than `insert`. Names are
-   * already quoted.
+   * Inserts rows into one table. Present when the engine has a faster way than `insert` statements. The names
+   * are already quoted.
    */
   insertMany?(
     table: string,
@@ -117,28 +121,31 @@ export interface Connection {
     rows: Iterable<Params>,
     limit: Limit | undefined,
   ): Awaitable<number>;
-  /** Yields rows in batches, read on demand. Leaving the loop early ends the statement. */
+  /**
+   * Yields rows in batches, which are read on demand. The statement ends when the reader leaves the loop
+   * early.
+   */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
-  /** Runs several statements without parameters, for migrations. Stops at the first that fails. */
+  /** Runs several statements without parameters, for migrations. Stops at the first statement that fails. */
   script(sql: string, limit: Limit | undefined): Awaitable<void>;
   /** Begins a transaction. */
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
   /**
-   * Commits. Throws when the engine did not commit, even if it reported success. Throws CommitOutcomeUnknown
-   * when the engine answers neither COMMIT within the limit nor the cancel request.
+   * Commits. Throws when the engine did not commit, even if the engine reported success. Throws
+   * CommitOutcomeUnknown when the engine answers neither COMMIT within the limit nor the cancel request.
    */
   commit(limit?: Limit): Awaitable<void>;
-  /** Rolls back. Never throws for a transaction that has already ended. */
+  /** Rolls back. Does not throw when the transaction has already ended. */
   rollback(limit?: Limit): Awaitable<void>;
-  /** Sets a savepoint. The library chooses the name: letters, digits and underscores. */
+  /** Sets a savepoint. Its name, which the library chooses, has only letters, digits and underscores. */
   savepoint(name: string, limit?: Limit): Awaitable<void>;
   /** Removes a savepoint, and keeps what happened after it. */
   releaseSavepoint(name: string, limit?: Limit): Awaitable<void>;
   /** Undoes everything after the savepoint, and removes the savepoint. */
   rollbackTo(name: string, limit?: Limit): Awaitable<void>;
   /**
-   * Prevents further use of the connection by others, because its session has settings that they should not
-   * get. Absent for an engine with a single connection.
+   * Makes the driver close this connection instead of lending it again, because its session has settings that
+   * other callers must not get. Absent for an engine with a single connection.
    */
   retire?(): void;
 }
@@ -152,46 +159,51 @@ export type Notified = (
 /** Options of a channel subscription. */
 export interface ListenOptions {
   /**
-   * Called after a lost connection is restored. Notifications sent in between are lost, so read the current
-   * state.
+   * Called when a lost connection is open again. Notifications sent while it was lost never arrive, so read
+   * the current state.
    */
   readonly onReconnect?: (() => unknown) | undefined;
 }
 
-/** Load of a driver. */
+/** Number of connections and waiting callers of a driver. */
 export interface DriverLoad {
   readonly inUse: number;
   readonly idle: number;
   readonly waiting: number;
 }
 
-/** A driver of one engine: manages the connections to one database. */
+/** Manages the connections to one database. */
 export interface Driver {
   readonly dialect: Dialect;
   readonly load: DriverLoad;
   /**
-   * Opens the database, so that the first statement does not have to. Reports a mistake in the address.
-   * Called once.
+   * Opens the database in advance, so that the first statement does not wait for it. Throws when the address
+   * is wrong. Called once.
    */
   open(): Promise<void>;
-  /** Lends a connection, in the order of the calls. @throws PoolTimeout, QueryCanceled, QueryTimeout */
+  /**
+   * Lends a connection to each caller, in the order of the calls. @throws PoolTimeout, QueryCanceled,
+   * QueryTimeout
+   */
   acquire(limit: Limit | undefined, purpose: Purpose): Awaitable<Connection>;
   /**
-   * Takes a connection back. A transaction that is still open is rolled back and logged, so the next owner
-   * gets an idle connection.
+   * Takes a connection back. Rolls back and logs a transaction that is still open, so the next owner gets a
+   * connection without a transaction.
    */
   release(connection: Connection): void;
-  /** Yields rows in batches. Uses a separate connection where a slow reader would block other callers. */
+  /** Yields rows in batches. Uses a separate connection when a slow reader would block other callers. */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
-  /** Resolves when the database answers, and throws when it does not. */
+  /** Resolves when the database answers. Rejects when the database does not answer. */
   ping(limit: Limit | undefined): Awaitable<void>;
   /**
-   * Writes a consistent copy to a file, while other connections read and write. Absent for engines that
-   * cannot.
+   * Writes a consistent copy of the database to a file, while other connections read and write. Absent for
+   * engines that cannot do this.
    */
   backup?(path: string, limit: Limit | undefined): Promise<void>;
-  /** Subscribes to a channel until the subscription is disposed of. Absent for engines that cannot. */
+  /** Subscribes to a channel until the subscription is disposed of. Absent for engines without channels. */
   listen?(channel: string, notified: Notified, options: ListenOptions): Promise<AsyncDisposable>;
-  /** Refuses new statements, waits for running ones, and closes. Further calls have no effect. */
+  /**
+   * Refuses new statements, waits for running ones, and closes all connections. Further calls have no effect.
+   */
   close(): Promise<void>;
 }

@@ -4,9 +4,9 @@
  * statement. It never carries a bound value.
  *
  *   DatabaseError - ConstraintViolation - UniqueViolation ForeignKeyViolation NotNullViolation CheckViolation ExclusionViolation
- *                 + SerializationFailure Deadlock LockTimeout             isRetryable: the same transaction may succeed again
+ *                 + SerializationFailure Deadlock LockTimeout             isRetryable: the same transaction may succeed when it runs again
  *                 + QueryCanceled QueryTimeout PoolTimeout                the caller or the library stopped waiting
- *                 + StatementError DataError ReadOnly                     the statement, or its values, can never work
+ *                 + StatementError DataError ReadOnly                     the statement or its values are wrong, so a retry cannot help
  *                 + ConnectionLost CommitOutcomeUnknown TransactionAborted
  *                 \ DiskFull StorageFailed Corrupt                        an operator is needed
  */
@@ -40,18 +40,21 @@ export type DatabaseErrorCode =
 
 const RETRYABLE: ReadonlySet<DatabaseErrorCode> = new Set(['serialization', 'deadlock', 'lock_timeout']);
 
-/** Details of a failure besides its message. */
+/** Details of a failure in addition to its message. */
 export interface DatabaseErrorDetails {
-  /** SQLSTATE of ISO 9075, five characters. For an engine without one, the SQLSTATE that PostgreSQL uses. */
+  /**
+   * SQLSTATE of ISO 9075, five characters. For an engine without SQLSTATEs, the code that PostgreSQL uses for
+   * this error.
+   */
   readonly sqlstate?: string | undefined;
-  /** Error number of the engine; for SQLite the extended result code. */
+  /** Error number of the engine. For SQLite, the extended result code. */
   readonly errno?: number | undefined;
   readonly constraint?: string | undefined;
   readonly table?: string | undefined;
   readonly columns?: readonly string[] | undefined;
-  /** Statement as it was sent: with placeholders, without values. */
+  /** Statement as it was sent: it has placeholders and no values. */
   readonly sql?: string | undefined;
-  /** Position of the mistake in `sql`, in characters counted from 1. Only PostgreSQL reports it. */
+  /** Position of the mistake in `sql`, in characters counted from 1. Only PostgreSQL reports a position. */
   readonly position?: number | undefined;
   readonly detail?: string | undefined;
   readonly hint?: string | undefined;
@@ -97,49 +100,54 @@ export class DatabaseError extends Error {
     return this.#details.detail;
   }
 
-  /** Hint of PostgreSQL. Logs do not show it. */
+  /** Hint that PostgreSQL adds to the error. Logs do not show it. */
   get hint(): string | undefined {
     return this.#details.hint;
   }
 
   /**
-   * PostgreSQL's call stack of functions and statements. It may quote values, so neither logs nor `inspect()`
-   * show it.
+   * Call stack inside PostgreSQL: the functions and statements that led to the error. It may quote values, so
+   * neither logs nor `inspect()` show it.
    */
   get where(): string | undefined {
     return this.#details.where;
   }
 
-  /** Whether the same transaction may succeed when it is run again. */
+  /** Whether the same transaction may succeed when it runs again. */
   get isRetryable(): boolean {
     return RETRYABLE.has(this.code);
   }
 }
 
-/** Kinds of constraint. `constraint` stands for a trigger, and for a kind that the engine does not name. */
+/**
+ * Kinds of constraint. `constraint` stands for a trigger, or for a constraint whose kind the engine does not
+ * report.
+ */
 export type ConstraintKind = 'unique' | 'foreign_key' | 'not_null' | 'check' | 'exclusion' | 'constraint';
 
 /** A constraint refuses a row. `kind`, `constraint`, `table` and `columns` name the constraint. */
 export class ConstraintViolation extends DatabaseError {
   override readonly code: ConstraintKind = 'constraint';
 
-  /** The kind of constraint. */
   get kind(): ConstraintKind {
     return this.code;
   }
 }
 /**
- * A row with this key already exists. `columns` names the key; an index over expressions has only
- * `constraint`.
+ * A row with this key already exists. `columns` lists the columns of the key. For an index over expressions,
+ * `columns` is empty and only `constraint` is set.
  */
 export class UniqueViolation extends ConstraintViolation {
   override readonly code = 'unique';
 }
-/** The referenced row is missing, or the row is still referenced. SQLite does not name the constraint. */
+/**
+ * The referenced row is missing, or another row still refers to this one. SQLite does not report the name of
+ * the constraint.
+ */
 export class ForeignKeyViolation extends ConstraintViolation {
   override readonly code = 'foreign_key';
 }
-/** A column that must not be null has no value. */
+/** A value is missing in a column that must not be null. */
 export class NotNullViolation extends ConstraintViolation {
   override readonly code = 'not_null';
 }
@@ -155,7 +163,7 @@ export class ExclusionViolation extends ConstraintViolation {
   override readonly code = 'exclusion';
 }
 
-/** The transaction read rows that another transaction then changed. */
+/** Another transaction changed rows that this transaction had read. */
 export class SerializationFailure extends DatabaseError {
   override readonly code = 'serialization';
 }
@@ -163,26 +171,28 @@ export class SerializationFailure extends DatabaseError {
 export class Deadlock extends DatabaseError {
   override readonly code = 'deadlock';
 }
-/** Another connection held a lock for longer than the lock timeout: SQLite's "database is locked". */
+/**
+ * Another connection held a lock for longer than the lock timeout. SQLite calls this "database is locked".
+ */
 export class LockTimeout extends DatabaseError {
   override readonly code = 'lock_timeout';
 }
 
-/** The caller's signal was aborted; `cause` is the reason of the signal. */
+/** The caller's signal was aborted. `cause` is the reason of the signal. */
 export class QueryCanceled extends DatabaseError {
   override readonly code = 'canceled';
 }
-/** A time limit ended: `timeoutMs`, or a limit of the server such as statement_timeout. */
+/** A time limit was reached: `timeoutMs`, or a limit of the server such as statement_timeout. */
 export class QueryTimeout extends DatabaseError {
   override readonly code = 'timeout';
 }
 /**
- * No connection became free in time, or too many callers already wait. When connecting failed, `cause` is
- * that error.
+ * No connection became free in time, or too many callers already wait. If a connection could not be opened,
+ * `cause` is the error of that attempt.
  */
 export class PoolTimeout extends DatabaseError {
   override readonly code = 'pool_timeout';
-  /** Load of the connection pool at that moment; undefined for an engine without a pool. */
+  /** Load of the connection pool when the error was created. Undefined for an engine without a pool. */
   readonly load: DriverLoad | undefined;
 
   constructor(
@@ -194,11 +204,13 @@ export class PoolTimeout extends DatabaseError {
   }
 }
 
-/** The statement is wrong: its syntax, or a name that does not exist. */
+/** The statement is wrong: it has a syntax error, or a name that does not exist. */
 export class StatementError extends DatabaseError {
   override readonly code = 'statement';
 }
-/** The schema changed after the statement was prepared. Running the statement again prepares it again. */
+/**
+ * The schema changed after the statement was prepared. When the statement runs again, it is prepared again.
+ */
 export class StalePlan extends StatementError {
   override get isRetryable(): boolean {
     return true;
@@ -221,21 +233,21 @@ export class ConnectionLost extends DatabaseError {
   override readonly code = 'connection_lost';
 }
 /**
- * The connection broke during COMMIT, so the commit may or may not have happened. Only reading the data shows
- * which. Never retried.
+ * The connection broke during COMMIT, so the commit may or may not have happened. Read the data to find out.
+ * Such a transaction is never retried.
  */
 export class CommitOutcomeUnknown extends DatabaseError {
   override readonly code = 'commit_unknown';
 }
 /**
- * The engine rolled the transaction back on its own, after an error that the callback caught. None of its
- * changes remain.
+ * The engine rolled the transaction back itself, after an error that the callback caught. None of the
+ * transaction's changes remain.
  */
 export class TransactionAborted extends DatabaseError {
   override readonly code = 'transaction_aborted';
 }
 
-/** The disk or the quota is full. */
+/** The disk is full, or a disk quota is used up. */
 export class DiskFull extends DatabaseError {
   override readonly code = 'disk_full';
 }
@@ -248,19 +260,22 @@ export class Corrupt extends DatabaseError {
   override readonly code = 'corrupt';
 }
 
-/** Folders whose frames are left out of stacks, because they do not help the reader. */
+/**
+ * Folders of this package whose stack frames are left out, because they do not help the application's
+ * developer.
+ */
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');
 
 /**
  * Returns the error with a stack that begins at the caller of the database method. Call it while that caller
- * still awaits: V8 then finds the caller's frames behind the library's `await`s.
+ * still awaits the method, because only then V8 can find the caller's frames.
  */
 export function atCaller(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const here: { stack?: string } = {};
   Error.captureStackTrace(here, atCaller);
   const frames = foreign(here.stack!);
-  // without an await there are no frames of the caller: keep the original stack
+  // a caller that does not await has no frames here: keep the original stack
   if (frames.length === 0) return error;
   Object.defineProperty(error, 'stack', {
     value: `${error.name}: ${error.message}\n${frames.join('\n')}`,
@@ -271,13 +286,13 @@ export function atCaller(error: unknown): unknown {
 }
 
 /**
- * Call site of a method of the database. Capturing is cheap: the frames are only formatted when they are
- * read.
+ * Call site of a database method. Capturing a stack is cheap, because V8 formats its frames only when they
+ * are read.
  */
 export class Caller {
   readonly stack?: string;
 
-  /** Frames outside this folder, one per line. */
+  /** Frames outside of OWN_FOLDERS, one per line. */
   get frames(): string {
     return foreign(this.stack ?? '').join('\n');
   }
@@ -303,13 +318,14 @@ function foreign(stack: string): string[] {
 }
 
 /**
- * The peer broke the protocol, so nothing after that can be understood. The message never shows the bytes.
+ * The peer broke the protocol, so all bytes after the violation have no known meaning. The message never
+ * shows the bytes.
  */
 export class ProtocolViolation extends Error {
   override readonly name = 'ProtocolViolation';
 }
 
-/** Returns the loss of a connection whose bytes cannot be understood. */
+/** Returns the ConnectionLost error for a connection whose peer broke the protocol. */
 export function lostByProtocol(cause: unknown): ConnectionLost {
   const problem =
     cause instanceof ProtocolViolation ? cause.message : 'the server sent a value that cannot be read';

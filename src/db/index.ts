@@ -1,5 +1,6 @@
 /**
- * `svc/db`: databases and record stores, in one process or shared by several. Usable without the framework.
+ * `svc/db`: clients for databases, and record stores in one process or shared by several processes. Works
+ * without the framework.
  */
 /// <reference types="node" preserve="true" />
 import '../base/need-node.ts';

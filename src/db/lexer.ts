@@ -9,11 +9,15 @@
  *   Postgres  ' "          E'...'                 --, nested block       ? $1, ?? operator   $tag$ ... $tag$
  *   MySQL     ' " `        ' "                    -- and space, #, block ?                   executable comments
  *
- * The marks of an executable comment are tokens, and so are the words in it.
+ * MySQL runs the text of an executable comment. So its opening mark, its closing mark and each word in it are
+ * tokens.
  */
 import type { Dialect } from './driver.ts';
 
-/** Kinds of tokens. `mark` opens or closes an executable comment; `other` is a single character. */
+/**
+ * Kinds of tokens. `mark` opens or closes an executable comment of MySQL. `other` is any other single
+ * character.
+ */
 type TokenKind = 'space' | 'comment' | 'quoted' | 'word' | 'number' | 'placeholder' | 'mark' | 'other';
 
 interface Syntax {
@@ -22,14 +26,14 @@ interface Syntax {
   /** Comment syntax between statements, if it differs from the syntax inside one. */
   readonly lineCommentBetween?: RegExp;
   readonly nestsComments?: boolean;
-  /** Opening of a comment that the server executes. */
+  /** Opening of a comment whose text the server executes. */
   readonly executable?: RegExp;
   /** Opening quotes, each with its closing quote. */
   readonly quotes: Readonly<Record<string, string>>;
   /** Quotes in which a backslash escapes the next character. */
   readonly escaping: string;
   readonly placeholder: RegExp;
-  /** Whether the dialect has E'...' and $tag$ ... $tag$. */
+  /** Whether the dialect has strings of the form E'...' and $tag$ ... $tag$. */
   readonly isPostgres?: boolean;
 }
 
@@ -68,15 +72,16 @@ const NUMBER = /\d[\w.]*/y;
 const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
 const ANY_SPACE = /\s+/y;
 const COMMENT_MARK = /\/\*|\*\//g;
-/** PostgreSQL continues a string literal that begins again after a line break. */
+/** A string literal of PostgreSQL continues after whitespace with a line break, if another quote follows. */
 const CONTINUED = /(?:[ \t\f]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f]|--[^\n\r]*[\n\r])*(?=')/y;
 
 /** Options of a lexer that do not depend on the dialect. */
 export interface LexerOptions {
-  /** MySQL: a backslash is a character like any other (NO_BACKSLASH_ESCAPES). */
+  /** Whether a backslash in a string is a plain character, as with NO_BACKSLASH_ESCAPES of MySQL. */
   readonly hasPlainBackslashes?: boolean | undefined;
   /**
-   * Whether the text is a script for a program, which may accept more kinds of whitespace than the server.
+   * Whether the text is a script, as a command-line client reads it. Such a client may accept more kinds of
+   * whitespace than the server.
    */
   readonly isScript?: boolean | undefined;
 }
@@ -84,18 +89,20 @@ export interface LexerOptions {
 /** Reads one token at a time. */
 export class Lexer {
   readonly source: string;
-  /** Kind and place of the current token. */
+  /** Kind of the current token. */
   kind: TokenKind = 'space';
   start = 0;
   end = 0;
-  /** Whether the token is a quote or comment without an end, so that it reaches the end of the text. */
+  /**
+   * Whether the current token is a quote or comment without an end. Such a token reaches to the end of the
+   * text.
+   */
   isOpen = false;
   readonly #syntax: Syntax;
   readonly #space: RegExp;
   readonly #escaping: string;
-  /** Whether the previous token was the E of E'...', so that backslashes escape in the string. */
+  /** Whether the previous token was the E of E'...', so that backslashes are escapes in this string. */
   #isBehindE = false;
-  /** Whether an executable comment is open. */
   #isExecutable = false;
 
   constructor(source: string, dialect: Dialect, { hasPlainBackslashes, isScript }: LexerOptions = {}) {
@@ -124,7 +131,7 @@ export class Lexer {
     const { lineComment, lineCommentBetween = lineComment, executable, quotes, isPostgres } = this.#syntax;
     if (this.#take(this.#space)) return 'space';
     if (this.#take(isBetween ? lineCommentBetween : lineComment)) return 'comment';
-    const character = this.source[this.end]!; // next() has checked that a character follows
+    const character = this.source[this.end]!;
     if (character === '/' && this.source[this.end + 1] === '*') {
       if (executable !== undefined && this.#take(executable)) {
         this.#isExecutable = true;

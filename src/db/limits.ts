@@ -1,6 +1,6 @@
 /**
- * Limits of a call: an abort signal, a timeout in milliseconds, or both, and the error when a limit is
- * reached.
+ * Limits of a call: an abort signal, a timeout in milliseconds, or both. Also makes the error for a limit
+ * that is reached.
  */
 import { bool, given, int, readOptions } from '../base/options.ts';
 import { QueryCanceled, QueryTimeout, type DatabaseError } from './errors.ts';
@@ -10,11 +10,11 @@ import type { Limit } from './driver.ts';
 /** Longest delay of a timer, about 24 days. */
 export const MAX_TIMEOUT_MS = 2_147_483_647;
 
-/** Last argument of every method that runs a statement. */
+/** Options of every method that runs a statement. They are its last argument. */
 export interface QueryOptions {
   /**
-   * Aborting it ends the wait, and the statement if the engine supports that. SQLite supports it only for
-   * statements that run in one of its `readers`.
+   * Aborting the signal ends the wait for the result. It also ends the statement, if the engine can cancel
+   * statements. SQLite can cancel only statements that run in one of its `readers`.
    */
   readonly signal?: AbortSignal | undefined;
   /** Time limit in milliseconds, 0 ... 2_147_483_647. The default 0 means no limit. */
@@ -27,7 +27,8 @@ export interface QueryOptions {
 }
 
 /**
- * Returns the limit of a call, within the limit of its transaction. Returns undefined when there is none.
+ * Returns the limit of a call, which never exceeds the limit of its transaction. Returns undefined when
+ * neither has a limit.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -58,19 +59,21 @@ export function limitOf(
   };
 }
 
-/** Returns a limit of so many milliseconds from now. */
+/** Returns a limit that ends `timeoutMs` milliseconds from now. */
 export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): Limit {
   return { signal, deadlineMs: clock.monotonicMs() + timeoutMs, timeoutMs };
 }
 
 /**
- * Time for COMMIT or ROLLBACK when the limit leaves none: stopping earlier would leave the outcome unknown.
+ * Milliseconds for COMMIT or ROLLBACK when the limit leaves no time. Without them, the outcome of the
+ * transaction would stay unknown.
  */
 const END_MS = 5_000;
 
 /**
- * Returns the limit for work that ends a call: a commit, rollback or savepoint. It is the statement timeout
- * or the time left of `outer`, without its signal. Returns undefined when there is none.
+ * Returns the limit for work that ends a call: a commit, rollback or savepoint. The time is the statement
+ * timeout or what remains of `outer`; the signal of `outer` does not count. Returns undefined when there is
+ * no limit.
  */
 export function endingLimit(
   outer: Limit | undefined,
@@ -89,15 +92,15 @@ export function endingLimit(
 }
 
 /**
- * Time that a caller waits after its limit for a server that was asked to cancel. Most servers answer at
- * once, and then the outcome is known.
+ * Milliseconds that a caller still waits after its limit, because the server was asked to cancel the
+ * statement. Most servers answer at once, and then the outcome is known.
  */
 const ANSWER_MS = 200;
 
 /**
- * Returns a promise that settles as `work` does. It rejects with the limit's error if `work` has not settled
- * {@link ANSWER_MS} after the limit. Then `onLate` gets the work, which still runs although its caller has
- * stopped waiting.
+ * Returns a promise that settles like `work`. If `work` has not settled {@link ANSWER_MS} after the limit,
+ * the promise rejects with the limit's error. Then `onLate` receives `work`, which still runs although its
+ * caller no longer waits.
  */
 export function settledBy<T>(
   work: Promise<T>,
@@ -125,13 +128,13 @@ export function settledBy<T>(
       },
       (error: unknown) => {
         stop();
-        reject(error as Error); // the error with which `work` rejected
+        reject(error as Error);
       },
     );
   });
 }
 
-/** Returns the error of a limit that has been reached, else undefined. */
+/** Returns the error of a limit that has been reached, or undefined. */
 export function limitReached(
   limit: Limit | undefined,
   clock: Clock,
@@ -145,8 +148,8 @@ export function limitReached(
 }
 
 /**
- * Calls `reached` once when the limit is reached; at once if it already has been. Dispose of the result to
- * stop watching.
+ * Calls `reached` once, when the limit is reached or at once if it was reached before. Dispose of the result
+ * to stop watching.
  */
 export function watchLimit(
   limit: Limit | undefined,
@@ -180,7 +183,7 @@ export function watchLimit(
   return { [Symbol.dispose]: stop };
 }
 
-/** Sleeps `ms`, but no longer than the limit. @throws QueryCanceled, QueryTimeout */
+/** Sleeps for `ms`, but at most until the limit. @throws QueryCanceled, QueryTimeout */
 export async function sleepWithin(
   ms: number,
   limit: Limit | undefined,
@@ -190,7 +193,7 @@ export async function sleepWithin(
   const abort = new AbortController();
   const watched = watchLimit(limit, clock, (error) => abort.abort(error), sql);
   try {
-    // not clock.after(), whose timer lets the process end while it only waits for a lock
+    // clock.after() would not do: its timer does not keep a process alive that only waits for a lock
     await clock.sleep(ms, abort.signal);
   } finally {
     watched?.[Symbol.dispose]();
@@ -202,7 +205,7 @@ function canceled(limit: Limit, sql: string | undefined): QueryCanceled {
     sqlstate: '57014',
     sql,
     cause: limit.signal!.reason,
-  }); // an aborted signal has a reason
+  });
 }
 
 function timedOut(limit: Limit, sql: string | undefined): QueryTimeout {

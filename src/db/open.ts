@@ -20,17 +20,18 @@ import type { PostgresUrl } from './postgres/url.ts';
 
 const BUSY_MS = 5_000;
 /**
- * Half the default of other engines: a MySQL server keeps at most 16,382 statements for all its connections.
+ * Default `statementCache` for MySQL: half the default of other engines, because a MySQL server keeps at most
+ * 16,382 statements for all its connections.
  */
 const MYSQL_STATEMENTS = 128;
-/** Threshold of the slow-statement log for SQLite, whose statements block the event loop. */
+/** Default `slowStatementMs` for SQLite, whose statements block the event loop. */
 const SQLITE_SLOW_MS = 50;
 const SERVER_SLOW_MS = 1_000;
-/** Time for running statements to end when a database closes; after it, the database closes anyway. */
+/** Time in milliseconds that close() waits for running statements. After it, the database closes anyway. */
 const CLOSE_MS = 10_000;
 
 /**
- * Options of the connection pool of a server. SQLite has one writing connection, and uses only
+ * Options of the connection pool of a server. SQLite has one writing connection, and uses only the options
  * `acquireTimeoutMs` and `maxWaiting`.
  */
 export interface PoolOptions {
@@ -38,28 +39,34 @@ export interface PoolOptions {
   readonly max?: number | undefined;
   /** Number of connections that the pool opens in advance and keeps open, 0 ... 10_000. Default 0. */
   readonly min?: number | undefined;
-  /** Idle time in seconds after which a connection beyond `min` closes, 1 ... 86_400. Default 60. */
+  /**
+   * Idle time in seconds after which the pool closes a connection, if it has more than `min`, 1 ... 86_400.
+   * Default 60.
+   */
   readonly idleSeconds?: number | undefined;
   /**
-   * Lifetime of a connection in seconds, varied by up to a tenth, 10 ... 604_800. An older connection closes
-   * when it is free. Default 1_800.
+   * Lifetime of a connection in seconds, 10 ... 604_800. Each connection varies it at random by up to a
+   * tenth. When an older connection is returned, it closes. Default 1_800.
    */
   readonly maxLifetimeSeconds?: number | undefined;
   /**
-   * Cleanup before a connection goes to the next caller. `transaction` rolls back an open transaction. `full`
-   * also resets settings, temporary tables and all other session state, and costs a round trip each time.
-   * Default `transaction`.
+   * Cleanup of a connection before it is lent to the next caller. `transaction` rolls back an open
+   * transaction. `full` also resets settings, temporary tables and all other session state, and costs a round
+   * trip to the server each time. Default `transaction`.
    */
   readonly reset?: 'transaction' | 'full' | undefined;
   /**
-   * Seconds after which a connection that was not returned is reported, with the stack of its caller, 1 ...
-   * 86_400; 0 disables reports. Default 0; for a DatabasePlugin 30, but 0 in production.
+   * Seconds after which a connection that was not returned is logged together with the stack of its caller, 1
+   * ... 86_400; 0 disables reports. Default 0. With a DatabasePlugin the default is 30, or 0 in production.
    */
   readonly leakSeconds?: number | undefined;
-  /** Time that a caller waits for a connection before PoolTimeout, 1 ... 2_147_483_647. Default 5_000. */
+  /**
+   * Milliseconds that a caller waits for a connection before it gets a PoolTimeout, 1 ... 2_147_483_647.
+   * Default 5_000.
+   */
   readonly acquireTimeoutMs?: number | undefined;
   /**
-   * Maximum number of waiting callers, 0 ... 1_000_000; the next one gets a PoolTimeout at once.
+   * Maximum number of waiting callers, 0 ... 1_000_000. Any further caller gets a PoolTimeout at once.
    * Default 1_000.
    */
   readonly maxWaiting?: number | undefined;
@@ -68,50 +75,50 @@ export interface PoolOptions {
 /** Options of a database. */
 export interface DatabaseOptions {
   /**
-   * Form of 64-bit integers. `auto`: a number, or a bigint beyond 2^53 - 1. `bigint`, `string`: that type for
-   * every 64-bit integer, and in SQLite for every integer. Default `auto`.
+   * Form of 64-bit integers in rows. `auto`, the default: a number, or a bigint beyond 2^53 - 1. `bigint` and
+   * `string`: every 64-bit integer has that type. In SQLite, every integer has that type.
    */
   readonly int8?: Int8 | undefined;
   /**
-   * Default `timeoutMs` of every method, 0 ... 2_147_483_647. It also applies inside transactions, and to
-   * their begin and end. The default 0 means no limit.
+   * Default `timeoutMs` of every method, 0 ... 2_147_483_647. It also applies to statements inside
+   * transactions, and to their BEGIN, COMMIT and ROLLBACK. The default 0 means no limit.
    */
   readonly statementTimeoutMs?: number | undefined;
   /**
    * Milliseconds after which a statement is logged as `slow_statement`, 0 ... 2_147_483_647; 0 disables the
-   * log. Default 50 for SQLite, whose statements block the event loop, and 1_000 for servers.
+   * log. Default 50 for SQLite, whose statements block the event loop, and 1_000 for all other engines.
    */
   readonly slowStatementMs?: number | undefined;
   /**
-   * Maximum number of prepared statements per connection, 0 ... 10_000. 0 is for servers behind a connection
-   * pooler. Default 256; 128 for MySQL and MariaDB.
+   * Maximum number of prepared statements per connection, 0 ... 10_000. Use 0 for a server behind a
+   * connection pooler. Default 256; 128 for MySQL and MariaDB.
    */
   readonly statementCache?: number | undefined;
   /**
-   * Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A call
-   * may override it. Default false.
+   * Whether the member `createdAt` of a schema is read from the column `created_at`, for rows that are read
+   * with `as`. A call may override this option. Default false.
    */
   readonly snakeCase?: boolean | undefined;
   /**
-   * Custom types by their names in the database: how values are read and written. `{ vector: { parse:
-   * JSON.parse, encode: JSON.stringify } }`. In SQLite, the name is the declared type of a column. Cannot be
-   * combined with `readers`.
+   * Custom types by their names in the database: functions that read and write their values, for example `{
+   * vector: { parse: JSON.parse, encode: JSON.stringify } }`. In SQLite, the name is the declared type of a
+   * column. Cannot be combined with the option `readers`.
    */
   readonly types?: Readonly<Record<string, OwnType>> | undefined;
   readonly pool?: PoolOptions | undefined;
   /**
-   * Opens the database for reading only. A SQLite file must exist; transactions on a server refuse writes.
-   * Default false.
+   * Whether the database is opened for reading only. A SQLite file must exist; transactions on a server
+   * refuse writes. Default false.
    */
   readonly readOnly?: boolean | undefined;
   /**
-   * Durability of commits. `full`, the default: a commit survives a power failure. `normal`: it survives only
-   * a crash of the process, and costs less.
+   * SQLite: durability of commits. With the default `full`, a commit survives a power failure. With `normal`,
+   * it survives only a crash of the process, and costs less time.
    */
   readonly synchronous?: 'full' | 'normal' | undefined;
   /**
-   * SQLite: time to wait for the lock of another process, 0 ... 2_147_483_647; then LockTimeout.
-   * Default 5_000.
+   * SQLite: milliseconds that a statement waits for the lock of another process, 0 ... 2_147_483_647. After
+   * them, it fails with LockTimeout. Default 5_000.
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
@@ -120,7 +127,7 @@ export interface DatabaseOptions {
    */
   readonly readers?: number | undefined;
   readonly clock?: Clock | undefined;
-  /** Logger for warnings: slow statements, and transactions left open. */
+  /** Logger for warnings about slow statements and about transactions that were left open. */
   readonly log?: Logger | undefined;
 }
 
@@ -131,8 +138,8 @@ export interface PreparedDatabase {
   readonly synchronous: 'full' | 'normal';
   readonly isInMemory: boolean;
   /**
-   * SSL mode of a connection to another machine that does not verify the server's certificate; otherwise
-   * undefined.
+   * SSL mode of a connection to another machine, if that mode does not verify the server's certificate.
+   * Otherwise undefined.
    */
   readonly unproved: SslMode | undefined;
   /** Loads the modules of the engine, and opens the database. Called once. */
@@ -145,15 +152,13 @@ interface OpenedDatabase {
   readonly database: Database;
 }
 
-/** Callbacks for the metrics of a database. @internal */
 interface DatabaseObserver {
-  /** Name of the database in tracing events. */
   readonly name: string;
   /** True for a command, which prints the error of a server that is not reached: the pool does not log it. */
   readonly isCommand?: boolean | undefined;
   /** Called with the seconds of each statement. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
-  /** Called with the seconds that a caller waited, if no connection was free. */
+  /** Called with the seconds that a caller waited for a connection. Not called when a connection was free. */
   readonly onWait?: ((seconds: number) => void) | undefined;
   /** Called for each event of the connection pool of a server. */
   readonly onPoolEvent?: ((kind: PoolEventKind) => void) | undefined;
@@ -200,18 +205,20 @@ function sqliteDriver(
 ): () => Driver {
   if (read.statementCache === 0)
     throw new SvcError('E_DB_OPTION', [
-      '"statementCache": 0 is for a pooler in front of a server, and SQLite has no server',
+      '"statementCache": 0 is for a pooler in front of a server, and SQLite has no server: remove the option',
     ]);
   if (read.types !== undefined && read.readers > 0)
     throw new SvcError('E_DB_OPTION', [
-      '"types" are functions, which cannot be sent to the processes of "readers"',
+      '"types" has functions, which cannot be sent to the processes of "readers": remove one of the two options',
     ]);
   const { acquireTimeoutMs, maxWaiting } = pool;
   const driver = new SqliteDriver({ ...read, path, isReadOnly, acquireTimeoutMs, maxWaiting, onStatement });
   return () => driver;
 }
 
-/** The modules of an engine load when a database of that engine opens. */
+/**
+ * Returns the driver of a server. Loads the modules of an engine only when a database of that engine opens.
+ */
 function serverDriver(
   address: PostgresUrl | MySqlUrl,
   shown: string,
@@ -227,15 +234,15 @@ function serverDriver(
     ]);
   if (busyTimeoutMs !== BUSY_MS)
     throw new SvcError('E_DB_OPTION', [
-      `"busyTimeoutMs" is for SQLite: write ${isPostgres ? 'set.lock_timeout' : 'set.innodb_lock_wait_timeout'}=… into the address`,
+      `"busyTimeoutMs" is only for SQLite: remove the option, and write ${isPostgres ? 'set.lock_timeout' : 'set.innodb_lock_wait_timeout'}=… into the address`,
     ]);
   if (readOnly && mustWrite)
     throw new SvcError('E_DB_OPTION', [
-      '"readOnly" and target_session_attrs=read-write contradict each other',
+      '"readOnly" and target_session_attrs=read-write contradict each other: remove one of them',
     ]);
   if (synchronous === 'normal' && !isPostgres)
     throw new SvcError('E_DB_OPTION', [
-      '"synchronous" is for SQLite and PostgreSQL: on this server the setting innodb_flush_log_at_trx_commit decides',
+      '"synchronous" is for SQLite and PostgreSQL: remove the option, because on this server the setting innodb_flush_log_at_trx_commit controls durability',
     ]);
   const common = { ...read, mustWrite, onStatement: observer.onStatement };
   const deps = {
@@ -280,10 +287,9 @@ function poolEventReporter({
   };
 }
 
-/** All options after validation. */
 type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 
-// parameters of the address are defaults for the options
+// parameters of the address are the defaults of the options with the same names
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;

@@ -1,6 +1,6 @@
 /**
  * Custom types: how a program reads and writes values of a database type that the clients do not support, or
- * read in another form.
+ * that they read in another form.
  *
  *   const db = await openDatabase(url, { types: { vector: { parse: JSON.parse, encode: JSON.stringify } } });
  *   await db.execute('insert into item (embedding) values (?)', [typed('vector', [1, 2, 3])]);
@@ -15,25 +15,25 @@ import type { Dialect } from './driver.ts';
 /** Conversions of one type. */
 export interface OwnType {
   /**
-   * Returns the value for what the client read. For a type that it does not know, this is text from
-   * PostgreSQL, and text or bytes from MySQL and MariaDB. NULL is always null. When it throws, the statement
-   * rejects with a DataError.
+   * Converts the value that the client read. For a type that the client does not know, this is text from
+   * PostgreSQL, and text or bytes from MySQL and MariaDB. NULL is always null and is not passed. When `parse`
+   * throws, the statement rejects with a DataError.
    */
   readonly parse?: ((value: never) => unknown) | undefined;
-  /** Returns the text or bytes that the database reads as this type. */
+  /** Returns the text or bytes from which the database reads a value of this type. */
   readonly encode?: ((value: never) => string | Bytes) | undefined;
 }
 
-/** Conversions by lower-case type name. */
+/** Conversions of custom types, by lower-case type name. */
 export type OwnTypes = ReadonlyMap<string, CheckedType>;
 
-/** Conversions of a type; a failure becomes an error of this database. */
+/** Conversions of one type, with errors that name the type. */
 export interface CheckedType {
   readonly parse: ((value: unknown) => unknown) | undefined;
   readonly encode: ((value: unknown) => unknown) | undefined;
 }
 
-/** Types that the clients must read themselves. */
+/** Types that cannot be custom, because the clients themselves need to read them. */
 const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
   postgres: new Set(
     'bool int2 int4 int8 oid text varchar bpchar char name bytea void unknown regclass regtype'.split(' '),
@@ -46,10 +46,10 @@ const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
 };
 
 /**
- * Reads the option `types`; undefined when it names none.
+ * Reads the option `types`. Returns undefined when it has no types.
  *
  * @throws SvcError `E_DB_OPTION` for a type that the client needs, or one without parse and encode;
- * `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function readOwnTypes(
   types: Readonly<Record<string, OwnType>>,
@@ -85,13 +85,13 @@ function parsing(name: string, parse: (value: unknown) => unknown): (value: unkn
     try {
       return parse(value);
     } catch (cause) {
-      throw new DataError(`"parse" of the type "${name}" has refused a value`, { cause });
+      throw new DataError(`the function "parse" of the type "${name}" threw an error for a value`, { cause });
     }
   };
 }
 
 /**
- * Encodes values that were made by {@link typed}. Returns the same list when it has none.
+ * Encodes the values that were made by {@link typed}. Returns the same list when it contains no such value.
  *
  * @throws SvcError `E_DB_PARAMETER`
  */
@@ -111,7 +111,7 @@ export function encodeTyped(params: Params, types: OwnTypes, row?: number): Para
   });
 }
 
-/** Encodes values made by {@link typed} in many rows. */
+/** Encodes the values made by {@link typed} in many rows. */
 export function* encodeRows(rows: Iterable<Params>, types: OwnTypes): Generator<Params, void, undefined> {
   let row = 0;
   for (const params of rows) yield encodeTyped(params, types, ++row);
@@ -124,7 +124,7 @@ function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, 
   } catch (cause) {
     throw new SvcError(
       'E_DB_PARAMETER',
-      [place, `a value of the type "${type}", which "encode" of that type refuses`],
+      [place, `a value of the type "${type}", for which the function "encode" threw an error`],
       {
         cause,
       },

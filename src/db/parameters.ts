@@ -1,5 +1,6 @@
 /**
- * Checks the values of placeholders. Refuses a value that would arrive as another value, or as NULL.
+ * Checks the values for placeholders. Refuses a value that would reach the database as another value or as
+ * NULL.
  *
  *   wrong type      undefined, a plain object, a promise: an SvcError, because the program is wrong
  *   wrong content   half a surrogate pair, an invalid Date, NaN: a DataError, because the data is wrong
@@ -8,12 +9,12 @@ import { SvcError } from '../base/errors.ts';
 import { DataError } from './errors.ts';
 import { Json, Typed, bytesOf } from './values.ts';
 
-/** Why a value cannot be bound. Never shows the value. */
+/** Reason why a value cannot be bound. Never shows the value. */
 export interface Refusal {
   readonly problem: string;
   /**
-   * SQLSTATE with which a server refuses such content, so that the error is a DataError. Undefined for a value
-   * of a wrong type.
+   * SQLSTATE with which a server refuses such content. If it is set, the error is a DataError. Undefined for
+   * a value of a wrong type.
    */
   readonly sqlstate?: DataState;
 }
@@ -21,7 +22,7 @@ export interface Refusal {
 /** SQLSTATEs of refused content: invalid text, a number out of range, an invalid date. */
 export type DataState = '22021' | '22003' | '22007';
 
-/** Returns why no engine can bind the value; undefined when one can. */
+/** Returns the reason why no engine can bind a value, or undefined. */
 export function parameterIssue(value: unknown): Refusal | undefined {
   switch (typeof value) {
     case 'string':
@@ -62,14 +63,14 @@ function objectIssue(value: object | null): Refusal | undefined {
   return { problem: `${what}: wrap it in json() to store it` };
 }
 
-/** Place of a refused value. */
+/** Position of a refused value. */
 export interface ParameterPlace {
   /** Position in the statement, counted from 1. */
   readonly position: number;
-  /** Number of the row among several, counted from 1. */
+  /** Number of the row, counted from 1. Undefined if the statement has one row of values. */
   readonly row?: number | undefined;
   readonly sql: string;
-  /** Error number with which the server refuses such content. */
+  /** Error number with which a server refuses such content. */
   readonly errno?: number | undefined;
 }
 

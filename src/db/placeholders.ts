@@ -1,7 +1,7 @@
 /**
  * Scans the text of one statement before it is sent: counts its placeholders, and checks that it is one
  * statement. For PostgreSQL it rewrites `?` to `$n`. The library rewrites no other text. Values are always
- * bound, so a mistake here can break a statement but never makes a value part of it.
+ * bound, so a mistake in this scan can make a statement fail, but can never make a value part of its text.
  *
  *   PostgreSQL   `?` is the next value, `??` is the operator `?`. `$1` and `$2` stay, if there is no plain `?`.
  *   MySQL        The server finds each `?` itself. The scan only finds mistakes before the text is sent.
@@ -14,36 +14,35 @@ import { NUL, Splitter, isTransactionControl } from './script.ts';
 import { TextCache } from './statements.ts';
 import type { Dialect } from './driver.ts';
 
-/** Effects of a statement that SQLite's driver needs to know. */
+/** Effects of a statement that the driver of SQLite needs to know. */
 type StatementKind =
-  /** Cannot write. */
+  /** Only reads. */
   | 'select'
-  /** Inserts rows, and SQLite reports the key of the last one. */
+  /** Inserts rows, and SQLite reports the key of the last inserted row. */
   | 'insert'
   /**
-   * Changes rows, or inserts rows whose key SQLite does not report. After `on conflict do update` SQLite does
-   * not say which happened, and reports an older key.
+   * Changes rows, or inserts rows whose key SQLite does not report. After `on conflict do update`, SQLite
+   * does not report whether it inserted or updated, and still has the key of an earlier insert.
    */
   | 'update'
   /** `with ... select` reads and `with ... insert` writes: only running the statement shows which it is. */
   | 'with'
-  /** Anything else. It may change the schema or a setting, so prepared statements must be dropped. */
+  /** Any other statement. It may change the schema or a setting, so prepared statements must be dropped. */
   | 'other';
 
 /** Result of scanning the text of one statement. */
 export interface ScannedStatement {
   /** Text to send to the server. */
   readonly text: string;
-  /** Number of values the statement needs. */
+  /** Number of values that the statement needs. */
   readonly placeholders: number;
   readonly kind: StatementKind;
   /** Reason why the text cannot run as one statement; undefined when it can. */
   readonly problem: string | undefined;
 }
 
-/** Number of scanned texts in the cache. */
 const MAX_KEPT = 1_000;
-/** Most placeholders of a statement: the protocols count values with 16 bits. */
+/** Maximum number of placeholders in a statement, because the protocols count values with 16 bits. */
 const MAX_PLACEHOLDERS = 65_535;
 
 const KINDS: Readonly<Record<string, StatementKind>> = {
@@ -65,7 +64,7 @@ const kept: Readonly<Record<Dialect, TextCache<ScannedStatement>>> = {
 
 /**
  * Returns the scan of a statement's text, from a cache of the thousand texts used last. `hasPlainBackslashes`
- * is true with NO_BACKSLASH_ESCAPES of MySQL.
+ * is true if the setting NO_BACKSLASH_ESCAPES of MySQL is on.
  */
 export function scanned(
   text: string,
@@ -95,7 +94,6 @@ export function checkedStatement(
   return found;
 }
 
-/** Placeholders found in a text, and the text in the form of its server. */
 interface Found {
   text: string;
   questionMarks: number;
@@ -103,11 +101,10 @@ interface Found {
   largest: number;
   /** First placeholder of a SQLite statement that is not a plain `?`. */
   named: string | undefined;
-  /** Whether the text contains `do update`. */
   isUpsert: boolean;
 }
 
-/** `isNumbered` is true when the text has placeholders of the form `$1`: then each `?` is an operator. */
+/** `isNumbered` is true when the text has placeholders of the form `$1`. Then each `?` is an operator. */
 function scan(
   source: string,
   dialect: Dialect,
@@ -152,8 +149,8 @@ function scan(
 }
 
 /**
- * In a run of question marks, each pair stands for one `?` of an operator. A single remaining `?` is a
- * placeholder, or an operator when placeholders are numbered.
+ * In a run of question marks, each pair stands for one `?` of an operator. A single `?` that remains is a
+ * placeholder, or an operator if the placeholders are numbered.
  */
 function translated(marks: string, found: Found, isNumbered: boolean): string {
   if (isNumbered) return '?'.repeat((marks.length + 1) >> 1);

@@ -10,7 +10,7 @@
  * `Depends(database('reporting'))`.
  *
  * This module adds the property `app.state.db` and its type. A program that never imports `svc/db` has
- * neither. Reading it before the plugin is registered throws `E_STATE_UNSET`.
+ * neither. Reading `app.state.db` before the plugin is registered throws `E_STATE_UNSET`.
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -32,12 +32,15 @@ import type { DriverLoad } from './driver.ts';
 
 declare module '../http/state.ts' {
   interface AppState {
-    /** Database of the application's `DatabasePlugin`. Reading it without one throws `E_STATE_UNSET`. */
+    /**
+     * Database of the application's `DatabasePlugin`. Reading the property throws `E_STATE_UNSET` if no such
+     * plugin is registered.
+     */
     readonly db: Database;
   }
 }
 
-/** Default name of a plugin. @internal */
+/** Default `name` of a plugin. @internal */
 export const DEFAULT_NAME = 'database';
 const MIGRATIONS = 'migrations';
 const SEEDS = 'seeds';
@@ -46,25 +49,25 @@ const ONE_FILE =
   'A file of SQLite has one writer at a time: several processes wait for each other, and all must be on one machine';
 const keys = new Map<string, StateKey<Database>>();
 
-/** Returns the key of a database by the `name` of its plugin, for `Depends()` and `app.state.get()`. */
+/** Returns the key of the database whose plugin has this `name`, for `Depends()` and `app.state.get()`. */
 export function database(name: string): StateKey<Database> {
   let key = keys.get(name);
   if (key === undefined) keys.set(name, (key = stateKey<Database>(name === DEFAULT_NAME ? 'db' : name)));
   return key;
 }
 
-/** Key of the database of the plugin without a name: `Depends(db)`. */
+/** Key of the database whose plugin has no name of its own: `Depends(db)`. */
 export const db: StateKey<Database> = database(DEFAULT_NAME);
 
-/** How well a database keeps committed data. */
+/** How well a database keeps committed data after a crash. */
 export interface Durability {
   readonly isInMemory: boolean;
   readonly synchronous: 'full' | 'normal';
 }
 
 /**
- * Key of the durability of the database of the plugin without a name. Its value is set when the plugin is
- * registered.
+ * Key of the durability of the database whose plugin has no name of its own. Its value is set when the plugin
+ * is registered.
  *
  * @internal
  */
@@ -79,11 +82,13 @@ Object.defineProperty(AppState.prototype, 'db', {
 
 /** Options of a {@link DatabasePlugin}. `clock` and `log` default to the application's. */
 export interface DatabasePluginOptions extends DatabaseOptions {
-  /** Name of the plugin, its readiness check and its key. Default `database`, which `db` refers to. */
+  /**
+   * Name of the plugin, of its readiness check and of its key. Default `database`, the name of the key `db`.
+   */
   readonly name?: string | undefined;
   /**
-   * Action for pending migrations at start. Default: `check` in production, which refuses to start; `apply`
-   * in other environments and in memory.
+   * Action for pending migrations at start. In production the default is `check`, which refuses to
+   * start. In other environments, and for a database in memory, it is `apply`.
    */
   readonly migrations?: MigrationPolicy | undefined;
   /**
@@ -97,7 +102,7 @@ export interface DatabasePluginOptions extends DatabaseOptions {
   readonly seedDirectory?: string | undefined;
 }
 
-/** Adds a database to an application. The opening comment of this file has examples. */
+/** Adds a database to an application. The opening comment of db/plugin.ts has examples. */
 export class DatabasePlugin implements Plugin {
   readonly name: string;
   readonly startsFirst = true;
@@ -106,7 +111,7 @@ export class DatabasePlugin implements Plugin {
   readonly #policy: MigrationPolicy | undefined;
   readonly #directory: string | undefined;
   readonly #seeds: string | undefined;
-  /** Database as the address and options describe it, before the application's clock and log are known. */
+  /** Database that the address and options describe. The application's clock and log are not known yet. */
   readonly #described: PreparedDatabase;
   #host: Host | undefined;
   #metrics: DatabaseMetrics | undefined;
@@ -182,8 +187,8 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Opens the database without the application, for `svc migrate` and `svc check --live`. Calls `onDone`
-   * after each migration.
+   * Opens the database without starting the application, for `svc migrate` and `svc check --live`. Calls
+   * `onDone` after each migration.
    */
   async openMigrator({
     onlyReads = false,
@@ -202,7 +207,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   #prepare(isCommand: boolean = false): PreparedDatabase {
-    const { clock, log } = this.#host!; // register() runs before any method that opens the database
+    const { clock, log } = this.#host!;
     const { waits, statements, poolEvents } = this.#metrics!;
     const { name } = this;
     return prepareDatabase(
@@ -219,8 +224,8 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the pool options. Recording stacks to report connections that are not returned costs time, so
-   * production does not.
+   * Returns the options of the pool. The report of connections that were not returned records a stack at each
+   * use, which costs time. So it is off in production.
    */
   #pool(): DatabaseOptions['pool'] {
     return { leakSeconds: this.#host!.env === 'production' ? 0 : LEAK_SECONDS, ...this.#options.pool };
@@ -233,18 +238,19 @@ export class DatabasePlugin implements Plugin {
   #prepareToRead(): PreparedDatabase {
     const address = parseDatabaseUrl(this.#url);
     if (this.#described.isInMemory) return this.#prepare(true);
-    const { clock, log } = this.#host!; // register() has set the host
+    const { clock, log } = this.#host!;
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
-    // a primary that must take writes cannot be asked for read-only sessions: reading writes nothing there, either
+    // Sessions of a server that must take writes cannot be read-only. Without that setting, this method still
+    // writes nothing.
     const readOnly = address.dialect === 'sqlite' || address.target !== 'read-write';
     const options = { clock, log, ...this.#options, readOnly, readers: 0 };
     return prepareDatabase(this.#url, options, { name: this.name, isCommand: true });
   }
 
   /**
-   * Returns where migrations come from. Migrations of other plugins go to the database without a name of its
-   * own.
+   * Returns where migrations come from. Migrations of other plugins belong to the database whose plugin has
+   * no name of its own.
    */
   #sources(): MigrationSources {
     const isDefault = this.name === DEFAULT_NAME;
@@ -281,8 +287,9 @@ export class DatabasePlugin implements Plugin {
         id: 'SVC402',
         severity: 'error',
         phase: 'environment',
-        why: 'Migrations are applied by their numbers: a gap, or two of one number, stops every deploy',
-        remedy: 'Number the files without gaps, each .down.sql beside its .up.sql: svc migrate new <name>',
+        why: 'Migrations are applied in the order of their numbers: a missing number, or two files with one number, stops every deployment',
+        remedy:
+          'Number the files without gaps, and give each .down.sql file an .up.sql file. The command "svc migrate new <name>" uses the next number',
         run: (_view, report) => {
           if (this.#policy === 'ignore') return;
           try {
@@ -344,7 +351,7 @@ export class DatabasePlugin implements Plugin {
  *   svc_db_connections_in_use, svc_db_connections_idle, svc_db_waiting      gauges over all databases
  *   svc_db_wait_seconds{database}                wait of callers when no connection was free
  *   svc_db_statement_seconds{database}           time of a statement; in SQLite it blocks the event loop
- *   svc_db_pool_events_total{database, event}    events of connection pools: see db/wire/pool-settings.ts
+ *   svc_db_pool_events_total{database, event}    events of connection pools, listed in db/wire/pool-settings.ts
  */
 
 const WAIT_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
@@ -352,7 +359,7 @@ const STATEMENT_BUCKETS = [0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0
 
 const known = new WeakMap<Metrics, DatabaseMetrics>();
 
-/** Metrics that the database plugins of an application share. */
+/** Metrics that all database plugins of an application share. */
 export class DatabaseMetrics {
   readonly waits: Histogram;
   readonly statements: Histogram;
@@ -385,9 +392,9 @@ export class DatabaseMetrics {
   }
 
   /**
-   * Returns the metrics of an application, declared once for all its databases.
+   * Returns the metrics of an application. All its databases share one declaration.
    *
-   * @throws SvcError `E_METRIC` when a name is taken
+   * @throws SvcError `E_METRIC` when the name of a metric is taken
    */
   static of(metrics: Metrics): DatabaseMetrics {
     let own = known.get(metrics);
@@ -395,7 +402,7 @@ export class DatabaseMetrics {
     return own;
   }
 
-  /** Adds a database. `load` returns its load, or undefined while the database is not open. */
+  /** Adds a database to the metrics. `load` returns its load, or undefined while the database is not open. */
   add(load: () => DriverLoad | undefined): void {
     this.#loads.add(load);
   }

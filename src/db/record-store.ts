@@ -1,17 +1,18 @@
 /**
- * RecordStore in a database table, shared by all processes that use the table. Single statements decide every
- * conflict.
+ * RecordStore in a database table, shared by all processes that use the table. Each operation is a single
+ * statement, so the database decides every conflict between processes.
  *
  *   set       insert ... on conflict update
  *   add       insert ... on conflict update, if the existing record has expired
  *   replace   update ... where value = expected
  *   delete    delete ... where the record is live
  *
- * MySQL and MariaDB cannot express `add` in one statement. There an insert is tried first, then an update of
- * an expired record.
+ * MySQL and MariaDB cannot express `add` in one statement. On them, the store first tries to insert the
+ * record, and then to update an expired one.
  *
  * Deadlines use the given clock, not the database's. The clocks of all machines must agree to within the
- * acceptable error of a record's lifetime. Later writes sweep expired records, a limited number each time.
+ * error that is acceptable for a record's lifetime. Writes also delete expired records, a limited number each
+ * time.
  */
 import { randomInt } from 'node:crypto';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -29,32 +30,32 @@ export interface DatabaseRecordStoreOptions {
   /** Name of the table that {@link recordStoreMigration} or createTable() makes. Default `svc_records`. */
   readonly table?: string | undefined;
   /**
-   * Maximum number of records, live or not yet swept, 1 ... 1_000_000_000. Default 1_000_000. The limit holds
-   * for up to 16 processes together.
+   * Maximum number of records, including expired ones that are not deleted yet, 1 ... 1_000_000_000. Default
+   * 1_000_000. At most 16 processes together keep this limit exactly.
    */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 const TABLE = 'svc_records';
-/** One write out of this many sweeps expired records. */
+/** One write out of this many deletes expired records. */
 const WRITES_PER_SWEEP = 16;
-/** Maximum number of records per sweep: takes about a millisecond. */
+/** Maximum number of records that one sweep deletes, which takes about a millisecond. */
 const SWEPT_AT_ONCE = 256;
 /**
- * Number of processes that may insert at the same time, each with its own count, without exceeding the limit
- * together.
+ * Number of processes that may insert at the same time, each by its own count, and together stay within the
+ * limit.
  */
 const PROCESSES = 16;
-/** Number of attempts after a conflict. The longest pause between them doubles each time. */
+/** Maximum number of attempts after a conflict. The longest pause between attempts doubles each time. */
 const ATTEMPTS = 5;
 const PAUSE_MS = 5;
-/** Lock name, unique for each table of each database. MySQL allows 64 characters. */
+/** Name of the lock, unique for each table of each database. MySQL allows 64 characters. */
 const LOCK_NAME = "concat('svc_records_', left(sha2(concat(database(), '.', ?), 256), 40))";
 
 /**
- * Returns the migration that makes the table of a {@link DatabaseRecordStore}, for `host.migration()` or a
- * program's own migrations.
+ * Returns the migration that makes the table of a {@link DatabaseRecordStore}, for `host.migration()` of a
+ * plugin or for a program's own migrations.
  */
 export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dialect, readonly string[]>> {
   const of = (dialect: Dialect, types: readonly [key: string, value: string]): readonly string[] => {
@@ -120,7 +121,7 @@ export class DatabaseRecordStore implements RecordStore {
     const found = await this.#db.scalar(this.#sql.get, [this.#stored(key), this.#now()]);
     return found instanceof Uint8Array
       ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString()
-      : (found as string | undefined); // the column has the type text or bytes
+      : (found as string | undefined);
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
@@ -141,7 +142,7 @@ export class DatabaseRecordStore implements RecordStore {
 
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
     const nowMs = this.#now();
-    // a record without time to live expires at once
+    // a lifetime of 0 or less: the record expires at once
     const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs;
     return (
       (await this.#execute(this.#sql.replace, [
@@ -159,8 +160,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Inserts a record, and returns whether it was written. With `overwrites` it also replaces a live record of
-   * that key that another process has just inserted.
+   * Inserts a record, and returns whether it was written. With `overwrites`, it also replaces a live record
+   * that another process has just inserted under that key.
    */
   async #insert(key: string, value: string, deadlineMs: number, overwrites: boolean): Promise<boolean> {
     const expiredMs = overwrites ? Number.MAX_SAFE_INTEGER : this.#now();
@@ -169,7 +170,7 @@ export class DatabaseRecordStore implements RecordStore {
       this.#headroom--;
       return (await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs])) === 1;
     }
-    // wait for running inserts, because a count includes only inserts that have ended
+    // wait for running inserts, because the count would miss them
     await Promise.allSettled(this.#adding);
     const affectedRows = await this.#addBelow([
       this.#stored(key),
@@ -184,7 +185,7 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   /**
-   * Inserts a record if the count is below the limit. Concurrent writers on a server would read the same
+   * Inserts a record if the count is below the limit. On a server, concurrent writers would read the same
    * count, so a lock makes them take turns.
    */
   async #addBelow(params: Params): Promise<number> {
@@ -202,13 +203,17 @@ export class DatabaseRecordStore implements RecordStore {
     );
   }
 
-  /** Inserts like #addBelow(). The lock belongs to a connection, so all statements run on that connection. */
+  /**
+   * Does the work of #addBelow() in MySQL. The lock belongs to a connection, so all statements run on that
+   * connection.
+   */
   async #addBelowInMySql([key, value, deadlineMs, most, , expiredMs]: Params): Promise<number> {
-    const params = [key!, value!, deadlineMs!, expiredMs!]; // #insert() passes all of these values
+    const params = [key!, value!, deadlineMs!, expiredMs!];
     return this.#db.run(
       'statement',
       async (connection, limit) => {
-        // after 10 seconds without the lock, a few records too many are accepted
+        // without the lock after 10 seconds, insert anyway: then the table may exceed its limit by a few
+        // records
         await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit);
         try {
           const isThere = async (): Promise<boolean> =>
@@ -234,7 +239,7 @@ export class DatabaseRecordStore implements RecordStore {
 
   /**
    * Returns the text as it is stored. PostgreSQL's text cannot contain NUL, and MySQL ignores trailing
-   * spaces, so servers store bytes. Text with half a surrogate pair has no bytes; binding it throws.
+   * spaces, so servers store bytes. Text with half a surrogate pair has no UTF-8 bytes, so binding it throws.
    */
   #stored(text: string): Parameter {
     return this.#db.dialect !== 'sqlite' && text.isWellFormed() ? Buffer.from(text) : text;
@@ -273,15 +278,15 @@ export class DatabaseRecordStore implements RecordStore {
 
   /**
    * Counts the records. Counting takes time in proportion to the records, so the next count is due only after
-   * a sixteenth of the free room is used. All waiting callers share one count, and running inserts count as
-   * if they were done.
+   * a sixteenth of the remaining capacity is used. All waiting callers share one count. Running inserts count
+   * as completed.
    */
   async #count(): Promise<void> {
     try {
-      // remove expired records, so that only live ones count
+      // delete expired records first, so that only live ones count
       while ((await this.#sweepSome()) === SWEPT_AT_ONCE);
       const underWay = this.#adding.size;
-      const count = Number(await this.#db.scalar(this.#sql.count)); // a count always has a row
+      const count = Number(await this.#db.scalar(this.#sql.count));
       this.#headroom = Math.floor((this.#maxRecords - count - underWay) / PROCESSES);
     } finally {
       this.#counting = undefined;
@@ -315,8 +320,9 @@ type Text =
   | 'update';
 
 /**
- * Inserts a record, or updates an expired one. When neither works because the expired record was deleted in
- * between, it inserts again. `params`: key, value, deadline, and the time before which a record has expired.
+ * Inserts a record, or updates an expired one. When both fail because another process deleted the expired
+ * record between them, inserts again. `params`: key, value, deadline, and the time before which a record has
+ * expired.
  */
 async function insertOrUpdate(
   sql: Readonly<Record<Text, string>>,
@@ -338,7 +344,6 @@ async function insertOrUpdate(
 function statements(table: string, dialect: Dialect): Readonly<Record<Text, string>> {
   const overwrite = `on conflict (record_key) do update set record_value = excluded.record_value, deadline_ms = excluded.deadline_ms where ${table}.deadline_ms <= ?`;
   const insert = `insert into ${table} (record_key, record_value, deadline_ms) values (?, ?, ?)`;
-  // skips records that another process is sweeping
   const unlessSwept = dialect === 'postgres' ? ' for update skip locked' : '';
   return {
     get: `select record_value from ${table} where record_key = ? and deadline_ms > ?`,

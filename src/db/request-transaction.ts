@@ -5,8 +5,8 @@
  *   app.post('/transfers', { tx: Depends(transaction) }, async ({ tx }) => { … });
  *   app.get('/totals', { tx: Depends(transaction({ isolation: 'repeatable read', readOnly: true })) }, …);
  *
- *   handler returns, whatever the status     commit, then the response
- *   handler throws, also an HTTPException    rollback, then the error response
+ *   handler returns a response of any status  commit, then the response
+ *   handler throws, even an HTTPException     rollback, then the error response
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, int, oneOf, readOptions, text } from '../base/options.ts';
@@ -19,33 +19,36 @@ import type { Transaction, TransactionOptions } from './transaction.ts';
 
 /** Options of the transaction of a request. */
 export interface RequestTransactionOptions {
-  /** Minimum isolation level. Default: the engine's. SQLite is always serializable. */
+  /** Minimum isolation level. Default: the default level of the engine. SQLite is always serializable. */
   readonly isolation?: Isolation | undefined;
-  /** Whether writes are refused. SQLite then reads without waiting for its writer. Default false. */
+  /**
+   * Whether the transaction refuses writes. Then SQLite reads without waiting for the writing connection.
+   * Default false.
+   */
   readonly readOnly?: boolean | undefined;
   /**
-   * Time limit for the wait for a connection, each statement, and the end, 1 ... 2_147_483_647. The default 0
-   * means no limit.
+   * Time limit in milliseconds for the wait for a connection, for each statement, and for the commit or
+   * rollback, 1 ... 2_147_483_647. The default 0 means no limit.
    */
   readonly timeoutMs?: number | undefined;
-  /** Name of the plugin whose database is used. Default: the plugin without a name. */
+  /** Name of the plugin whose database is used. Default: the plugin that has no name of its own. */
   readonly database?: string | undefined;
 }
 
-/** Source for `Depends()` that gives the handle of a transaction. */
+/** Source for `Depends()` whose value is the handle of a transaction. */
 export type TransactionSource = (context: Context) => AsyncGenerator<Transaction, void, undefined>;
 
 /** Sources by their options, so that equal options share one transaction in a request. */
 const sources = new Map<string, TransactionSource>();
 
 /**
- * The transaction of a request: `Depends(transaction)`, or `Depends(transaction({ … }))` with options. The
- * handler and all dependencies of a request that use equal options share one transaction. The transaction
- * begins after all dependencies that do not use it. In the handler and in functions that need the
- * transaction, statements on the database itself are refused with `E_DB_NESTED`.
+ * Gives a request a transaction: `Depends(transaction)`, or `Depends(transaction({ … }))` with options. The
+ * handler and all dependencies of a request that use equal options share one transaction. It begins after all
+ * dependencies that do not use it have run. In the handler and in functions that need the transaction,
+ * statements on the database itself are refused with `E_DB_NESTED`.
  *
- * Its scope is `handler`, so a dependency that uses it also ends before the response is sent. A streamed body
- * cannot use it.
+ * The transaction ends before the response is sent, because its scope is `handler`. Dependencies that use the
+ * transaction end then, too. A streamed body cannot use the transaction.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -81,9 +84,9 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
   return source;
 }
 
-/** Calls a handler or dependency, where statements on the database itself are then refused. */
+/** Calls a handler or dependency so that statements on the database itself are refused inside it. */
 function inside(tx: unknown, work: () => unknown): unknown {
-  // only sources of this file use inside(), and their value is a transaction
+  // only the sources in this file pass inside() as a wrapper, and their value is a transaction
   return (tx as Transaction).surround(work);
 }
 
@@ -98,7 +101,7 @@ async function* transactionOf(
     begun.resolve(tx);
     return left.promise;
   }, options);
-  // the transaction could not begin; `await running` below throws an error of its end
+  // reject `begun` if the transaction could not begin; an error of its end is thrown by `await running` below
   running.catch(begun.reject);
   const tx = await begun.promise;
   try {
@@ -107,7 +110,7 @@ async function* transactionOf(
   } catch (error) {
     left.reject(error);
   } finally {
-    left.reject(new SvcError('E_DB_OVER', [])); // rolls back when neither resolve nor reject ran
+    left.reject(new SvcError('E_DB_OVER', [])); // rolls back if the handler has neither returned nor thrown
   }
   await running;
 }

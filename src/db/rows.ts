@@ -1,6 +1,6 @@
 /**
- * Reads rows as instances of a schema, for the option `as`. The reader is compiled once per schema, engine
- * and list of columns.
+ * Reads rows as instances of a schema, for the option `as`. The function that reads a row is compiled once
+ * per schema, engine and list of columns.
  */
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -22,27 +22,33 @@ export interface RowOptions<T extends object = object> extends QueryOptions {
    */
   readonly as: SchemaClass<T>;
   /**
-   * Whether the column `created_at` is the member `createdAt`. Default: the option of the database, which is
-   * false by default.
+   * Whether the member `createdAt` is read from the column `created_at`. Default: the option `snakeCase` of
+   * the database, which is false by default.
    */
   readonly snakeCase?: boolean | undefined;
 }
 
-/** Options of `scalar()` that reads its value as a type. */
+/** Options of `scalar()` when it reads its value as a type. */
 export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOptions {
-  /** Type of the value: `int`, `nullable(str)`, a class. A value that does not fit throws `E_DB_ROW`. */
+  /**
+   * Type of the value, for example `int`, `nullable(str)` or a schema class. A value that does not fit throws
+   * `E_DB_ROW`.
+   */
   readonly as: S;
 }
 
-/** Options of `fetchSets()` that reads the rows of each result as a schema. */
+/** Options of `fetchSets()` when it reads the rows of each result as a schema. */
 export interface SetOptions<S extends readonly SchemaClass[] = readonly SchemaClass[]> extends QueryOptions {
-  /** Schema class of each result, in order. Another number of results throws `E_DB_ROW`. */
+  /**
+   * Schema classes, one for each result, in the order of the results. A different number of results throws
+   * `E_DB_ROW`.
+   */
   readonly as: S;
-  /** As in {@link RowOptions}. */
+  /** Whether the member `createdAt` is read from the column `created_at`, as in {@link RowOptions}. */
   readonly snakeCase?: boolean | undefined;
 }
 
-/** Rows of each result, by the list of schemas. */
+/** Type of the rows of each result, derived from the list of schemas. */
 export type SetsOf<S extends readonly SchemaClass[]> = {
   -readonly [K in keyof S]: S[K] extends SchemaClass<infer T> ? T[] : never;
 };
@@ -60,10 +66,12 @@ export function limitsOf(options: VerbOptions): QueryOptions | undefined {
   return undefined;
 }
 
-/** Number of column lists kept per schema. Beyond it, all are dropped and compiled again. */
+/**
+ * Maximum number of column lists that are kept per schema. When another one comes, all are dropped and
+ * compiled again.
+ */
 const MAX_READINGS = 100;
 
-/** Compiled readers of one schema. */
 interface Readings {
   readonly byColumns: Map<string, ColumnReading>;
   last: ColumnReading | undefined;
@@ -77,13 +85,12 @@ interface ColumnReading extends Pick<RowReading, 'check'> {
 
 const READINGS = new WeakMap<SchemaClass, Readings>();
 
-/** Reads rows as instances of a schema of type `T`. */
+/** Reads rows as instances of a schema. */
 export class RowDecoder<T extends object> {
   readonly #schema: SchemaClass<T>;
   readonly #dialect: Dialect;
   readonly #snakeCase: boolean;
   readonly #readings: Readings;
-  /** Number of rows read so far. */
   #count = 0;
 
   /** @throws SvcError `E_OPTION_RANGE` when `as` is not a schema, or `snakeCase` not a boolean */
@@ -112,10 +119,10 @@ export class RowDecoder<T extends object> {
   all(rows: Row[]): T[] {
     if (rows.length === 0) return [];
     const { check } = this.#reading(rows[0]!);
-    const run = new Run(false, false); // this validation stops at the first problem
+    const run = new Run(false, false); // this validation stops at its first issue
     for (let index = 0; index < rows.length; index++)
       (rows as object[])[index] = this.#read(check, rows[index]!, run);
-    return rows as object[] as T[]; // the loop has replaced every row by an instance
+    return rows as object[] as T[];
   }
 
   /** Returns the instance for a row. @throws SvcError `E_DB_ROW` */
@@ -126,8 +133,8 @@ export class RowDecoder<T extends object> {
   #read(check: Check, row: Row, run: Run): T {
     this.#count++;
     const instance = check(row, run);
-    if (instance !== FAIL) return instance as T; // a successful check returns an instance of the schema
-    const { loc } = run.issues(undefined)[0]!; // a failed check has an issue
+    if (instance !== FAIL) return instance as T;
+    const { loc } = run.issues(undefined)[0]!;
     const problem = problemOf(run, `column "${String(loc[0])}"`, row, loc);
     throw new SvcError('E_DB_ROW', [`row ${this.#count}`, this.#schema.name, problem]);
   }
@@ -168,8 +175,8 @@ export class RowDecoder<T extends object> {
 export function valueAs<S extends TypeSource>(value: unknown, source: S, dialect: Dialect): Infer<S> {
   const run = new Run(false, false);
   const read = checkOf(source, dialect)(value, run);
-  if (read !== FAIL) return read as Infer<S>; // a successful check returns a value of the type
-  const { loc } = run.issues(undefined)[0]!; // a failed check has an issue
+  if (read !== FAIL) return read as Infer<S>;
+  const { loc } = run.issues(undefined)[0]!;
   throw new SvcError('E_DB_ROW', [
     'the value',
     'a type',
@@ -182,7 +189,7 @@ const CHECKS = new WeakMap<object, Map<Dialect, Check>>();
 function checkOf(source: TypeSource, dialect: Dialect): Check {
   const known = CHECKS.get(source)?.get(dialect);
   if (known !== undefined) return known;
-  const { node } = compileType(source, 'of the option "as"'); // throws when the source is not a type
+  const { node } = compileType(source, 'of the option "as"'); // throws when `source` is not a type
   const check = columnCheck(node, dialect === 'sqlite');
   CHECKS.set(source, new Map([...(CHECKS.get(source) ?? []), [dialect, check]]));
   return check;
@@ -209,11 +216,11 @@ function missingColumns(missing: readonly string[], columns: readonly string[]):
 }
 
 /**
- * Returns a sentence on the first value that does not fit, and the number of further problems. Never shows a
- * value.
+ * Returns a sentence about the first value that does not fit, with the number of further issues. Never shows
+ * a value.
  */
 function problemOf(run: Run, where: string, row: Row, path: Issue['loc']): string {
-  const { message } = run.issues(undefined)[0]!; // the caller has checked that there is an issue
+  const { message } = run.issues(undefined)[0]!;
   const place = path.slice(1).map((key) => `[${typeof key === 'number' ? key : JSON.stringify(key)}]`);
   const more = run.count === 1 ? '' : `, and ${run.count - 1} more problem${run.count === 2 ? '' : 's'}`;
   return `${where}${place.join('')} ${message}, found ${foundOf(valueAt(row, path))}${more}`;
@@ -222,7 +229,7 @@ function problemOf(run: Run, where: string, row: Row, path: Issue['loc']): strin
 function valueAt(row: Row, path: Issue['loc']): unknown {
   let value: unknown = row;
   for (const [depth, key] of path.entries()) {
-    // validation has already parsed this JSON text
+    // validation has parsed this JSON text before, so parsing cannot fail
     if (depth === 1 && typeof value === 'string') value = JSON.parse(value);
     value = (value as Readonly<Record<string | number, unknown>> | null | undefined)?.[key];
   }

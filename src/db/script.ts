@@ -4,15 +4,15 @@
  *
  *   create trigger ... begin ...; end;   create function ... begin atomic ...; end   create rule ... do also (...; ...)
  *
- * The text of a statement is not changed; comments around it are left out. A last statement without a
- * semicolon counts. A quote or comment without an end is a mistake.
+ * The text of a statement is not changed. Comments between statements are left out. The last statement needs
+ * no semicolon. A quote or comment without an end is a mistake.
  */
 import { SvcError } from '../base/errors.ts';
 import { isMySql } from './dialects.ts';
 import { Lexer, type LexerOptions } from './lexer.ts';
 import type { Dialect } from './driver.ts';
 
-/** A statement, and the line where it begins, counted from 1. */
+/** A statement of a script. */
 export interface Statement {
   readonly text: string;
   readonly line: number;
@@ -31,8 +31,8 @@ export class ScriptIssue extends Error {
 
 const WORDS_KEPT = 4;
 /**
- * Kinds of object that `create` makes in MySQL; some have bodies, in which a semicolon does not end the
- * statement.
+ * Kinds of object that `create` makes in MySQL. Some of them have bodies, in which a semicolon does not end
+ * the statement.
  */
 const OBJECT =
   /^(?:table|view|index|database|schema|user|role|server|sequence|tablespace|procedure|function|trigger|event|package)$/;
@@ -43,27 +43,27 @@ const HAS_BODY = /^(?:procedure|function|trigger|event|package)$/;
  */
 const BLOCK = /^(?:if|loop|while|repeat|for)$/;
 const EXPRESSION = 'case in an expression';
-/** Matches the start of a block, but not a function or a clause of a query with the same name. */
+/** Matches a word that opens a block. Does not match a function or a clause of a query with the same name. */
 const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
-/** Tokens that a statement in a body may follow. */
+/** Tokens after which a statement in a body may begin. */
 const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
 /**
- * Last words that may precede the body of a procedure or function. BEFORE_NAME lists words that are followed
- * by a name, type or text before the body.
+ * Last words before the body of a procedure or function. BEFORE_NAME has words after which a name, type or
+ * text comes before the body.
  */
 const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
 
-/** A script split into statements. */
+/** Result of splitting a script into statements. */
 export interface SplitScript {
-  /** The comments above the first statement, as they are written. */
+  /** Comments above the first statement, as they are written in the script. */
   readonly head: readonly string[];
   /** Statements in the order of the script. */
   readonly statements: readonly Statement[];
 }
 
 /**
- * Returns the comments and statements of a script.
+ * Returns the comments above the first statement, and the statements of a script.
  *
  * @throws ScriptIssue for a quote or comment without an end, unless `mayBeOpen` is true
  */
@@ -79,17 +79,17 @@ export function splitScript(script: string, dialect: Dialect, mayBeOpen: boolean
 /**
  * Returns the statements of a script, each ready to run.
  *
- * @throws SvcError `E_DB_STATEMENT` for a statement that ends the transaction around the script, and for
- * quotes without an end
+ * @throws SvcError `E_DB_STATEMENT` for a statement that ends the transaction around the script, and for a
+ *   quote or comment without an end
  */
 export function scriptStatements(script: string, dialect: Dialect): readonly string[] {
   try {
-    // SQLite accepts a comment without an end, and reports a quote without an end itself, after it ran the
-    // statements before
+    // SQLite accepts a comment without an end. It reports a quote without an end itself, after the statements
+    // before the quote have run.
     return splitScript(script, dialect, dialect === 'sqlite').statements.map(({ text, words }) => {
       if (isTransactionControl(dialect, words))
         throw new SvcError('E_DB_STATEMENT', [
-          `${words[0]!.toUpperCase()} in a script would end or hide the transaction around it`,
+          `${words[0]!.toUpperCase()} would begin or end a transaction, and a script must not do that: remove the statement from the script`,
         ]);
       if (!isMySql(dialect) && text.includes('\0')) throw new SvcError('E_DB_STATEMENT', [NUL]);
       return text;
@@ -101,12 +101,11 @@ export function scriptStatements(script: string, dialect: Dialect): readonly str
   }
 }
 
-/** Reason for refusing a text that contains NUL. */
+/** Reason for refusing a text that contains a NUL character. */
 export const NUL = 'the text has a NUL, which would end it';
 
 const SQLITE_CONTROL = ['begin', 'commit', 'end', 'rollback', 'savepoint', 'release'];
 const MYSQL_CONTROL = ['begin', 'commit', 'rollback', 'savepoint', 'release', 'xa', 'start transaction'];
-/** First words of the statements that begin or end a transaction. */
 const CONTROL: Readonly<Record<Dialect, readonly string[]>> = {
   sqlite: SQLITE_CONTROL,
   postgres: [...SQLITE_CONTROL, 'start', 'abort', 'prepare transaction'],
@@ -114,7 +113,7 @@ const CONTROL: Readonly<Record<Dialect, readonly string[]>> = {
   mariadb: MYSQL_CONTROL,
 };
 
-/** Whether a statement with these first words begins or ends a transaction. */
+/** Returns whether a statement with these first words begins or ends a transaction. */
 export function isTransactionControl(
   dialect: Dialect,
   [first = '', second = '']: readonly string[],
@@ -122,7 +121,7 @@ export function isTransactionControl(
   return CONTROL[dialect].includes(first) || CONTROL[dialect].includes(`${first} ${second}`);
 }
 
-/** Reads the tokens of a text and collects its statements. */
+/** Reads the tokens of a text and collects the statements. */
 export class Splitter implements SplitScript {
   readonly head: string[] = [];
   readonly statements: Statement[] = [];
@@ -130,23 +129,26 @@ export class Splitter implements SplitScript {
   readonly #dialect: Dialect;
   readonly #isMySql: boolean;
   readonly #isScript: boolean;
-  /** Offset where the current statement begins; -1 between statements. */
   #start = -1;
   #end = 0;
-  /** Line of the last lookup, and the offset of a line break at or after it. */
   #line = 1;
   #newline: number;
   #words: string[] = [];
-  /** Last two tokens that are not space or comment: `;`, a word, or another token. */
+  /** Last two tokens other than whitespace and comments: `;`, a word, or another token. */
   #last = '';
   #beforeLast = '';
-  /** Kind of object that the current `create` of MySQL makes, once known. */
+  /** Kind of object that the current `create` statement of MySQL makes. Empty until it is known. */
   #object = '';
-  /** Words that opened the blocks which are still open in a PostgreSQL or MySQL body: `begin`, `case`, ... */
+  /**
+   * Opening words of the blocks that are still open in a body: `begin`, `case`, ... Only for PostgreSQL and
+   * MySQL.
+   */
   #blocks: string[] = [];
-  /** Word that opened the block which the last `end` closed. */
   #closed: string | undefined;
-  /** Number of open parentheses: a rule of PostgreSQL may have several statements, `do also (...; ...)`. */
+  /**
+   * Number of open parentheses. They may contain several statements in a rule of PostgreSQL: `do also (...;
+   * ...)`.
+   */
   #parentheses = 0;
 
   constructor(source: string, dialect: Dialect, options: LexerOptions = {}) {
@@ -157,12 +159,11 @@ export class Splitter implements SplitScript {
     this.#newline = source.indexOf('\n');
   }
 
-  /** First words of the current statement. */
   get words(): readonly string[] {
     return this.#words;
   }
 
-  /** Reads a token. Returns false at the end. */
+  /** Reads one token. Returns false at the end of the text. */
   next(): boolean {
     const { lexer } = this;
     if (!lexer.next(this.#isScript && this.#start < 0)) {
@@ -175,10 +176,10 @@ export class Splitter implements SplitScript {
     return true;
   }
 
-  /** Returns the issue that the current token has no end. */
+  /** Returns the issue for a current token that has no end. */
   openIssue(): ScriptIssue {
     const { kind, source, start } = this.lexer;
-    const quote = /\$\w*\$|./su.exec(source.slice(start))![0]; // the token has at least its opening quote
+    const quote = /\$\w*\$|./su.exec(source.slice(start))![0];
     return new ScriptIssue(
       this.#lineOf(start),
       kind === 'comment' ? 'a comment /* has no end' : `the quote ${quote} has no end`,
@@ -203,12 +204,13 @@ export class Splitter implements SplitScript {
   #isInBody(): boolean {
     const [first, second] = this.#words;
     if (this.#isMySql && !this.#isScript)
-      // the server decides where the body ends, because this is a single statement
+      // a single statement, so all the rest is its body: the server decides where the body ends
       return first === 'create' || (first === 'alter' && second === 'event');
     if (this.#dialect !== 'sqlite')
       return this.#blocks.length > 0 || (this.#parentheses > 0 && this.#dialect === 'postgres');
     const isTrigger = /^(?:explain )?create (?:temp |temporary )?trigger(?: |$)/.test(this.#words.join(' '));
-    // same rule as sqlite3_complete(), because "end" may be a name elsewhere
+    // the rule of sqlite3_complete(): "end" ends the body only after a semicolon, because elsewhere it may be
+    // a name
     return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';');
   }
 
@@ -224,18 +226,19 @@ export class Splitter implements SplitScript {
   }
 
   /**
-   * Tracks open blocks: bodies of procedures in MySQL, and bodies that begin with `begin atomic` in
-   * PostgreSQL.
+   * Tracks open blocks: in MySQL the blocks of procedures, and in PostgreSQL the bodies that begin with
+   * `begin atomic`.
    */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
-      this.#object = word; // an OBJECT word after `=` or `@` is a name
+      this.#object = word; // an OBJECT word after `=` or `@` would be a name
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
       const isItsOwn =
-        this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? '')); // MariaDB's Oracle mode: `end loop`
-      // `end` closed a block that was never counted, so reopen the counted one
+        // MariaDB's Oracle mode: the `end` of `end loop` has closed a block that `loop` never opened here, so
+        // open that block again
+        this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? ''));
       if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed);
     } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))
       this.#blocks.push('begin');
@@ -245,13 +248,14 @@ export class Splitter implements SplitScript {
   }
 
   /**
-   * Whether the current word begins a statement in a MySQL body. Elsewhere `if` and `repeat` are functions.
+   * Whether the current word begins a statement in a MySQL body. In other places, `if` and `repeat` are
+   * functions.
    */
   #isAtStatement(): boolean {
     OPENS_BLOCK.lastIndex = this.lexer.start;
     if (!OPENS_BLOCK.test(this.lexer.source)) return false;
     if (this.#blocks.length === 0) return this.#isAtBody();
-    // `do` may be a statement that evaluates an expression: `do if(a, b, c)`
+    // false after a statement `do` that evaluates an expression: `do if(a, b, c)`
     if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false;
     return (
       BEFORE_STATEMENT.test(this.#last) &&
@@ -260,8 +264,8 @@ export class Splitter implements SplitScript {
   }
 
   /**
-   * Whether the body begins here: after `for each row`, after `do`, or after the parameters and
-   * characteristics of a procedure.
+   * Whether the body of an object begins at the current token: after `for each row`, after `do`, or after the
+   * parameters and characteristics of a procedure.
    */
   #isAtBody(): boolean {
     if (this.#last === ':') return true;

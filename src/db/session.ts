@@ -26,21 +26,21 @@ import type { Parameter, Params } from './values.ts';
 const NO_PARAMS: Params = Object.freeze([]);
 
 /**
- * Runs statements: a `Database`, or the `Transaction` handle of a callback. Functions that take a `Session`
- * work with both.
+ * Runs statements. Both a `Database` and a `Transaction` are sessions, so a function that takes a `Session`
+ * works with both.
  *
- * A statement is text with a `?` for each value plus the values, or a template of `sql`. Rows are plain
- * objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each method rejects
- * with a DatabaseError when the database refuses the statement or its data. It rejects with an SvcError
+ * A statement is either a text with a `?` for each value, together with the values, or an `sql` template.
+ * Rows are plain objects of {@link SqlValue}s, or validated instances of a schema with the option `as`. Each
+ * method rejects with a DatabaseError when the database refuses the statement or its data. It rejects with an
+ * SvcError
  * (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) when the call itself is wrong.
  */
 export abstract class Session {
-  /** SQL dialect of the engine. */
   abstract readonly dialect: Dialect;
   /** @internal */
   abstract readonly conversion: Conversion;
 
-  /** Runs a statement and returns its effect: the rows affected, and the last key. */
+  /** Runs a statement. Returns the number of rows affected and the key of the last inserted row. */
   execute(query: Sql, options?: QueryOptions): Promise<ExecuteResult>;
   execute(query: string, params?: Params, options?: QueryOptions): Promise<ExecuteResult>;
   execute(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<ExecuteResult> {
@@ -72,8 +72,8 @@ export abstract class Session {
   }
 
   /**
-   * Returns all rows; with `as`, each row is an instance of a schema. Use {@link stream} for results that do
-   * not fit in memory.
+   * Returns all rows; with `as`, each row is an instance of a schema. Use {@link stream} for a result that
+   * does not fit in memory.
    */
   fetchAll(query: Sql, options?: QueryOptions): Promise<Row[]>;
   fetchAll(query: string, params?: Params, options?: QueryOptions): Promise<Row[]>;
@@ -88,14 +88,14 @@ export abstract class Session {
   }
 
   /**
-   * Returns the rows of each result of a procedure in MySQL or MariaDB. A statement with one result gives a
-   * list of one. The other methods refuse several results.
+   * Returns the rows of each result of a procedure in MySQL or MariaDB. For a statement with one result, the
+   * list has one element. The other methods throw when there are several results.
    */
   fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
   fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
-  /** Returns the rows of each result as instances of its schema. `as` lists a schema for each result. */
+  /** Returns the rows of each result as instances of its schema. `as` lists one schema for each result. */
   fetchSets<const S extends readonly SchemaClass[]>(query: Sql, options: SetOptions<S>): Promise<SetsOf<S>>;
-  /** Returns the rows of each result as instances of its schema. `as` lists a schema for each result. */
+  /** Returns the rows of each result as instances of its schema. `as` lists one schema for each result. */
   fetchSets<const S extends readonly SchemaClass[]>(
     query: string,
     params: Params,
@@ -119,7 +119,10 @@ export abstract class Session {
     return this.#read(work, options, (sets) => this.#readSets(sets, options as SetOptions));
   }
 
-  /** Returns all rows as arrays, and their columns, for results in which two columns share a name. */
+  /**
+   * Returns all rows as arrays, together with their columns. Use it for a result in which two columns share a
+   * name.
+   */
   fetchArrays(query: Sql, options?: QueryOptions): Promise<Table>;
   fetchArrays(query: string, params?: Params, options?: QueryOptions): Promise<Table>;
   fetchArrays(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Table> {
@@ -154,8 +157,9 @@ export abstract class Session {
   }
 
   /**
-   * Runs one statement for each row of values, all or none: in a transaction of its own, or inside the open
-   * one. Returns the number of rows affected. An async iterable is read while the transaction is open.
+   * Runs one statement for each row of values. All rows are written or none: outside a transaction, the
+   * method opens its own. Returns the number of rows affected. An async iterable is read while the
+   * transaction is open.
    */
   executeMany(
     text: string,
@@ -170,9 +174,10 @@ export abstract class Session {
   }
 
   /**
-   * Inserts rows of values into the named columns, all or none. Quotes all names. Returns the number of rows
-   * inserted. A dot separates schema and table: `'public.note'`. For a table whose name has a dot, pass
-   * `sql.identifier('a.b')`. An async iterable is read while the transaction is open.
+   * Inserts rows of values into the named columns. All rows are inserted or none. The method quotes all
+   * names. Returns the number of rows inserted. A dot separates schema and table: `'public.note'`. For a
+   * table whose name has a dot, pass `sql.identifier('a.b')`. An async iterable is read while the transaction
+   * is open.
    *
    * @throws SvcError `E_DB_IDENTIFIER`; `E_DB_STATEMENT` without columns
    */
@@ -182,7 +187,8 @@ export abstract class Session {
     rows: Iterable<readonly Parameter[]> | AsyncIterable<readonly Parameter[]>,
     options?: QueryOptions,
   ): Promise<number> {
-    if (columns.length === 0) throw new SvcError('E_DB_STATEMENT', ['insertMany() names no columns']);
+    if (columns.length === 0)
+      throw new SvcError('E_DB_STATEMENT', ['insertMany() needs at least one column']);
     const quoted = quotedTable(table, this.dialect);
     const names = columns.map((name) => quotedName(this.dialect, name));
     const text = `insert into ${quoted} (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`;
@@ -199,8 +205,8 @@ export abstract class Session {
   }
 
   /**
-   * Yields rows one by one, read on demand; leaving the loop ends the statement. Outside a transaction it
-   * sees the database as of the first row, and does not block other callers.
+   * Yields rows one by one and reads them on demand. Leaving the loop ends the statement. Outside a
+   * transaction, the stream sees the database as it was at the first row, and does not block other callers.
    */
   stream(query: Sql, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
   stream(query: string, params?: Params, options?: QueryOptions): AsyncGenerator<Row, void, undefined>;
@@ -232,8 +238,8 @@ export abstract class Session {
   }
 
   /**
-   * Runs a script: several statements without values, up to the first that fails. It does not begin a
-   * transaction.
+   * Runs a script: several statements without values. Stops at the first statement that fails. Does not begin
+   * a transaction.
    */
   script(text: string, options?: QueryOptions): Promise<void> {
     return this.run(
@@ -254,7 +260,7 @@ export abstract class Session {
     return types === undefined ? rows : encodeRows(rows, types);
   }
 
-  /** Runs `work` and converts its result. SQLite's result is there at once, without a promise. */
+  /** Runs `work` and converts its result. SQLite's result is available at once, without a promise. */
   #read<T, U>(work: Work<T>, options: VerbOptions, convert: (result: T) => U): Promise<U> {
     return this.run(
       'statement',
@@ -284,15 +290,14 @@ export abstract class Session {
   }
 
   #decoder(options: VerbOptions): RowDecoder<object> {
-    // the constructor throws when `as` is not a schema
     return new RowDecoder(options as RowOptions, this.dialect, this.conversion.snakeCase);
   }
 
   /** Runs `work` on a connection. @internal */
   abstract run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T>;
-  /** Runs `work` in a transaction: all of it happens or none. @internal */
+  /** Runs `work` in a transaction, so that all of its changes happen or none. @internal */
   abstract whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T>;
-  /** Yields the batches of a stream, which opens at the first read. @internal */
+  /** Yields the batches of rows of a stream. The stream opens at the first read. @internal */
   abstract batches(
     open: OpenStream,
     options: QueryOptions | undefined,
@@ -301,7 +306,7 @@ export abstract class Session {
 
 /** Conversions of values, shared by a database and its transactions. @internal */
 export interface Conversion {
-  /** Default `snakeCase` of every method. */
+  /** Default of the option `snakeCase` of every method. */
   readonly snakeCase: boolean;
   /** Custom types; undefined when there are none. */
   readonly types: OwnTypes | undefined;
@@ -325,7 +330,9 @@ export function hasSchema(
 function textOf(query: string | Sql, dialect: Dialect): string {
   if (typeof query === 'string') return query;
   if (query instanceof Sql) return query.text(dialect);
-  throw new SvcError('E_DB_STATEMENT', [`text or a template made with sql is needed, found ${shown(query)}`]);
+  throw new SvcError('E_DB_STATEMENT', [
+    `the statement must be text or an sql template, found ${shown(query)}`,
+  ]);
 }
 
 function quotedTable(table: string | Sql, dialect: Dialect): string {
@@ -339,10 +346,13 @@ function quotedTable(table: string | Sql, dialect: Dialect): string {
   return table.text(dialect);
 }
 
-/** Number of rows of an async iterable that are written at once. */
+/** Number of rows of an async iterable that are collected and written together. */
 const CHUNK_ROWS = 1_000;
 
-/** Passes all rows to `write`, rows of an async iterable in chunks, and returns the sum of its results. */
+/**
+ * Passes all rows to `write`, and returns the sum of its results. Rows of an async iterable are passed in
+ * chunks.
+ */
 function inChunks(
   rows: Iterable<Params> | AsyncIterable<Params>,
   write: (rows: Iterable<Params>) => Awaitable<number>,
@@ -367,7 +377,7 @@ async function writeChunks(
 function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined): Params {
   if (typeof query !== 'string') return query.params;
   if (second === undefined) return NO_PARAMS;
-  if (Array.isArray(second)) return second as Params; // the overloads allow only an array of parameters here
+  if (Array.isArray(second)) return second as Params;
   throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)}, but a list is needed`]);
 }
 
@@ -376,6 +386,6 @@ function optionsOf(
   second: Params | VerbOptions | undefined,
   third: VerbOptions | undefined,
 ): VerbOptions | undefined {
-  // a template carries its values, so options come second
+  // an `sql` template contains its values, so the options are the second argument
   return typeof query === 'string' ? third : (second as VerbOptions | undefined);
 }

@@ -1,5 +1,6 @@
 /**
- * Times statements for metrics and for the log of slow statements. Neither contains values.
+ * Measures the time of statements, for metrics and for the log of slow statements. Neither contains bound
+ * values.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
@@ -22,17 +23,16 @@ export function timingOf(options: TimingOptions): StatementTiming | undefined {
     : new StatementTiming(options);
 }
 
-/** Times a statement that runs in batches. */
+/** Measures the time of a statement whose rows are read in batches. */
 export interface BatchTiming {
   wait<T>(batch: () => Promise<T>): Promise<T>;
-  /** Ends the measurement. */
   end(): void;
 }
 
-/** Stands for a timer on connections that record no times: it measures nothing. */
+/** Timer for connections that record no times. It measures nothing. */
 export const UNTIMED: BatchTiming = { wait: (batch) => batch(), end: () => undefined };
 
-/** Times the statements of one connection. */
+/** Measures the time of the statements of one connection. */
 export class StatementTiming {
   readonly #options: TimingOptions;
 
@@ -50,7 +50,7 @@ export class StatementTiming {
     this.#took(this.#options.clock.monotonicMs() - startedMs, sql);
   }
 
-  /** Runs work that is a whole statement, and records its time. */
+  /** Runs `work`, which is one complete statement, and records its time. */
   async around<T>(sql: string, work: () => Promise<T>): Promise<T> {
     const startedMs = this.begin();
     try {
@@ -61,8 +61,8 @@ export class StatementTiming {
   }
 
   /**
-   * Returns a timer for a statement whose rows are read in batches: counts only the time in which its reader
-   * waits.
+   * Returns a timer for a statement whose rows are read in batches. It counts only the time in which the
+   * reader waits for a batch.
    */
   batches(sql: string): BatchTiming {
     let waitedMs = 0;

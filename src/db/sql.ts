@@ -1,6 +1,6 @@
 /**
- * SQL templates: each `${...}` becomes a bound value and never part of the text. Templates can contain other
- * templates.
+ * SQL templates: each `${...}` becomes a bound value and never becomes part of the text. Templates can
+ * contain other templates.
  *
  *   const mine = sql`owner = ${user}`;
  *   db.fetchAll(sql`select * from ${sql.identifier('notes')} where ${mine} and id in (${sql.join(ids)})`)
@@ -12,9 +12,12 @@ import type { Parameter } from './values.ts';
 
 type Part = string | { readonly names: readonly string[] };
 
-/** A statement or a fragment of one, with its values. Made by {@link sql}. */
+/** A statement, or a fragment of a statement, with its values. Made by {@link sql}. */
 export class Sql {
-  /** Texts and quoted names in order. Each `?` in a text stands for one value of `params`. */
+  /**
+   * Texts and quoted names in the order of the statement. Each `?` in a text stands for one value of
+   * `params`.
+   */
   readonly #parts: readonly Part[];
   readonly params: readonly Parameter[];
 
@@ -41,17 +44,16 @@ export class Sql {
   }
 }
 
-/** Content of `${...}` in a template: a value, or an SQL fragment. */
 type Piece = Parameter | Sql;
 
-/** Texts of templates without fragments, by their literal, so that each is joined only once. */
+/** Joined texts of templates without fragments, so that each template literal is joined only once. */
 const TEXTS = new WeakMap<TemplateStringsArray, string>();
 
 function template(strings: TemplateStringsArray, ...values: readonly Piece[]): Sql {
   if (!values.some((value) => value instanceof Sql)) {
     let text = TEXTS.get(strings);
     if (text === undefined) TEXTS.set(strings, (text = strings.join('?')));
-    return new Sql([text], values as readonly Parameter[]); // the check above found no fragment
+    return new Sql([text], values as readonly Parameter[]);
   }
   const parts: Part[] = [strings[0]!];
   const params: Parameter[] = [];
@@ -68,13 +70,13 @@ function append(parts: Part[], params: Parameter[], value: Piece): void {
     params.push(value);
     return;
   }
-  // a loop, because spreading a long list into push() overflows the stack
+  // loops, because spreading a long list into push() overflows the stack
   for (const part of value.parts) parts.push(part);
   for (const param of value.params) params.push(param);
 }
 
 function identifier(...names: readonly string[]): Sql {
-  // checks the name here, where the mistake is, instead of when the statement runs
+  // check the names here, at the place of the mistake, and not only when the statement runs
   for (const name of names) quotedName('sqlite', name);
   if (names.length === 0) throw new SvcError('E_DB_IDENTIFIER', ['no name']);
   return new Sql([{ names }], []);
@@ -95,7 +97,7 @@ function join(values: Iterable<Piece>, separator: Sql = COMMA): Sql {
 
 const COMMA = new Sql([', '], []);
 
-/** Template tag for SQL, with two functions for parts that are not values. */
+/** Template tag for SQL, with functions for names and lists. */
 interface SqlTag {
   (strings: TemplateStringsArray, ...values: readonly Piece[]): Sql;
   /**
@@ -105,12 +107,12 @@ interface SqlTag {
    */
   identifier(...names: readonly string[]): Sql;
   /**
-   * Returns values or fragments with a separator between them, by default a comma.
+   * Returns values or fragments, joined by a separator. The default separator is a comma.
    *
    * @throws SvcError `E_DB_JOIN` when there are no values
    */
   join(values: Iterable<Piece>, separator?: Sql): Sql;
 }
 
-/** Template tag for SQL statements with bound values. The opening comment of this file has examples. */
+/** Template tag for SQL statements with bound values. The opening comment of db/sql.ts has examples. */
 export const sql: SqlTag = Object.freeze(Object.assign(template, { identifier, join }));

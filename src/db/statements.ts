@@ -1,13 +1,13 @@
 /**
- * Caches by the text of a statement. The least recently used entry is evicted.
+ * Caches whose keys are texts of statements. The least recently used entry is evicted.
  */
 import { LruIndex } from '../cache/lru.ts';
 
-/** Longer texts are not cached: they are usually generated, and rarely run twice. */
+/** Maximum length of a cached text in characters. Longer texts are usually generated and rarely run twice. */
 const MAX_KEPT_CHARACTERS = 15 * 1024;
 const NONE: readonly never[] = [];
 
-/** Holds at most `capacity` values by the text of a statement. */
+/** Holds at most `capacity` values. The key of each value is the text of a statement. */
 export class TextCache<V> {
   readonly #capacity: number;
   readonly #index: LruIndex;
@@ -27,7 +27,7 @@ export class TextCache<V> {
     return this.#capacity > 0 && text.length <= MAX_KEPT_CHARACTERS;
   }
 
-  /** Returns the value of a text, and marks the text as used last. */
+  /** Returns the value of a text, and marks the text as the most recently used. */
   get(text: string): V | undefined {
     return this.#values[this.#index.touch(text)];
   }
@@ -45,7 +45,6 @@ export class TextCache<V> {
     return leaving;
   }
 
-  /** Removes a text and returns its value. */
   delete(text: string): V | undefined {
     const slot = this.#index.find(text);
     if (slot === 0) return undefined;
@@ -55,7 +54,6 @@ export class TextCache<V> {
     return value;
   }
 
-  /** Removes all texts. */
   clear(): void {
     for (const [text] of [...this.#index.entries()]) this.delete(text);
   }
@@ -67,10 +65,9 @@ export class TextCache<V> {
  */
 export class PreparedStatements<S, H extends string | number> extends TextCache<S> {
   readonly #handleOf: (statement: S) => H | undefined;
-  /** Handles of statements to close. */
   #closing: H[] = [];
 
-  /** `handleOf` returns undefined while the server has not prepared the statement. */
+  /** `handleOf` must return undefined until the server has prepared the statement. */
   constructor(capacity: number, handleOf: (statement: S) => H | undefined) {
     super(capacity);
     this.#handleOf = handleOf;
@@ -84,7 +81,10 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     return this.close(super.delete(text));
   }
 
-  /** Removes all statements, after the server has dropped its own. */
+  /**
+   * Removes all statements without closing them. Call it after the server has dropped all its prepared
+   * statements.
+   */
   reset(): void {
     this.clear();
     this.#closing = [];
@@ -102,7 +102,6 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     this.#closing.push(...handles);
   }
 
-  /** Whether the next request closes a statement. */
   isClosing(statement: S): boolean {
     const handle = this.#handleOf(statement);
     return handle !== undefined && this.#closing.includes(handle);

@@ -4,7 +4,7 @@
  *
  *   start -> end -> [error ->] asyncStart -> asyncEnd        published by src/observability/traced.ts
  *
- * SQLite answers at once, so its statements have no asyncStart and asyncEnd.
+ * SQLite answers at once, so its statements publish no asyncStart and no asyncEnd.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { traced } from '../observability/traced.ts';
@@ -15,17 +15,20 @@ import type { Failable } from '../observability/traced.ts';
 /** Tracing channel of statements. @internal */
 export const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:query');
 
-/** A statement in the events of `svc:db:query`. Each property names its OpenTelemetry attribute. */
+/**
+ * A statement in the events of `svc:db:query`. The comment of each property names its OpenTelemetry
+ * attribute.
+ */
 export class QueryEvent implements Failable {
   /** Error with which the database, or the method that was called, rejected the statement. */
   error?: unknown;
-  /** Engine of the database (OpenTelemetry: `db.system.name`). */
+  /** Engine of the database (`db.system.name`). */
   readonly system: Dialect;
-  /** Name of the database's plugin; `database` for a plugin without a name. */
+  /** Name of the database's plugin, or `database` for a plugin that has no name of its own. */
   readonly database: string;
   /**
-   * `db.query.text`: the text as sent, with placeholders for bound values. Values that a program writes into
-   * the text itself are visible.
+   * Text of the statement as sent (`db.query.text`), with placeholders for bound values. Values that a
+   * program writes into the text itself are visible.
    */
   readonly text: string;
 
@@ -36,7 +39,10 @@ export class QueryEvent implements Failable {
     this.text = text;
   }
 
-  /** `db.operation.name`: the first word after comments, in upper case; empty when there is none. */
+  /**
+   * First word of the statement after comments, in upper case (`db.operation.name`). Empty if there is no
+   * word.
+   */
   get operation(): string {
     return FIRST_WORD.exec(this.text)?.[1]?.toUpperCase() ?? '';
   }
@@ -56,7 +62,7 @@ export function tracedSource(
   };
 }
 
-/** Text in the event of each method, from its first argument. */
+/** Functions that return the statement's text from the first argument of a method. */
 const TEXTS: Readonly<Partial<Record<keyof Connection, (first: unknown) => string>>> = {
   execute: String,
   fetchOne: String,
@@ -75,16 +81,16 @@ const TEXTS: Readonly<Partial<Record<keyof Connection, (first: unknown) => strin
   rollbackTo: (name) => `rollback to ${String(name)}`,
 };
 
-/** Wrapped connections, each of which belongs to one database. */
+/** Traced connections by the connection that they wrap. A connection belongs to one database. */
 const wrapped = new WeakMap<Connection, Connection>();
 
-/** Returns a connection that publishes each statement of another one. @internal */
+/** Returns a connection that passes each call to `inner` and publishes its statements. @internal */
 export function tracedConnection(inner: Connection, dialect: Dialect, name: string): Connection {
   const known = wrapped.get(inner);
   if (known !== undefined) return known;
   const methods: Record<string, unknown> = {};
   for (const [method, textOf] of Object.entries(TEXTS)) {
-    // the table names methods, of which a connection may lack two
+    // TEXTS also lists two methods that a connection may lack
     const work = inner[method as 'commit'] as ((...args: unknown[]) => Awaitable<unknown>) | undefined;
     if (work !== undefined)
       methods[method] = (...args: unknown[]) =>
@@ -97,20 +103,21 @@ export function tracedConnection(inner: Connection, dialect: Dialect, name: stri
     get isInTransaction() {
       return inner.isInTransaction;
     },
-  } as unknown as Connection; // the loop has added the other methods
+  } as unknown as Connection;
   wrapped.set(inner, connection);
   return connection;
 }
 
 /**
- * Publishes a stream as one statement: from the first batch to the last, or until the reader leaves the loop.
+ * Publishes a stream as one statement. It starts with the first batch, and ends with the last one or when the
+ * reader leaves the loop.
  */
 async function* tracedStream(
   event: QueryEvent,
   rows: AsyncIterable<readonly Row[]>,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const reading = Promise.withResolvers<void>();
-  // no unhandled rejection: the reader of the rows gets this error below
+  // prevents an unhandled rejection, because the reader of the rows gets this error below
   traced(queries, event, () => reading.promise).catch(() => undefined);
   try {
     yield* rows;

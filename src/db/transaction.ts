@@ -3,7 +3,7 @@
  *
  * An AsyncLocalStorage records the transactions that are open around a callback. Inside the callback, a
  * statement on the database or on an outer handle would wait for its own transaction, or would silently not
- * be part of it. The record lets such a statement fail instead.
+ * be part of it. With the record, such a statement fails with `E_DB_NESTED`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError, errorAfter } from '../base/errors.ts';
@@ -16,9 +16,12 @@ import type { Connection, Dialect, Isolation, Limit, Purpose, Row } from './driv
 
 /** Options of a transaction. */
 export interface TransactionOptions {
-  /** Minimum isolation level. Default: the engine's. SQLite is always serializable. */
+  /** Minimum isolation level. Default: the default level of the engine. SQLite is always serializable. */
   readonly isolation?: Isolation | undefined;
-  /** Whether writes are refused. SQLite then reads without waiting for its writer. Default false. */
+  /**
+   * Whether the transaction refuses writes. Then SQLite reads without waiting for the writing connection.
+   * Default false.
+   */
   readonly readOnly?: boolean | undefined;
   /**
    * Number of retries of the callback after a serialization failure, a deadlock or a lock timeout, 0 ... 100.
@@ -26,8 +29,9 @@ export interface TransactionOptions {
    */
   readonly retries?: number | undefined;
   /**
-   * Time limit for the wait, each statement and the end. The callback itself is not interrupted; when it took
-   * longer, 5 seconds are left for the end.
+   * Signal and time limit for the wait for a connection, for each statement, and for the commit or rollback.
+   * They do not interrupt the callback itself. If the callback took longer than the limit, 5 seconds remain
+   * for the commit or rollback.
    */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
@@ -57,10 +61,8 @@ function innermost(root: object): Transaction | undefined {
   return undefined;
 }
 
-/** The two ways to end a transaction. @internal */
 type End = Pick<Connection, 'commit' | 'rollback'>;
 
-/** Dependencies of a transaction. @internal */
 interface TransactionDeps {
   readonly root: object;
   readonly connection: Connection;
@@ -74,7 +76,7 @@ interface TransactionDeps {
   readonly outer?: Transaction | undefined;
 }
 
-/** Handle of a transaction, usable until its callback settles. */
+/** Handle of a transaction. It is usable until the transaction's callback settles. */
 export class Transaction extends Session {
   readonly dialect: Dialect;
   /** @internal */
@@ -83,14 +85,13 @@ export class Transaction extends Session {
   #isOver = false;
   #inFlight = 0;
   #idle: PromiseWithResolvers<void> | undefined;
-  /** Settles when the running nested transaction has ended. */
   #nested: Promise<void> | undefined;
   /**
-   * Number of statements that have reached their limits and still run, although their callers have stopped
-   * waiting.
+   * Number of statements that have exceeded their limits and still run, although their callers no longer
+   * wait.
    */
   #late = 0;
-  /** Promise of the end of a transaction whose caller has stopped waiting for it. Never rejects. */
+  /** Settles when the transaction has ended, if its caller no longer waits for that. Never rejects. */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */
@@ -107,8 +108,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Settles when the connection is usable again; undefined when the caller already waited for that. Never
-   * rejects.
+   * Settles when the connection is usable again. Undefined if the caller has already waited for the end of
+   * the transaction. Never rejects.
    *
    * @internal
    */
@@ -117,8 +118,9 @@ export class Transaction extends Session {
   }
 
   /**
-   * Runs a nested transaction with a savepoint: when `fn` throws, only its own changes are undone. Meanwhile,
-   * statements on this handle wait. Inside `fn`, use the handle that it receives.
+   * Runs a nested transaction with a savepoint. When `fn` throws, only the changes of the nested transaction
+   * are undone. Inside `fn`, use the handle that `fn` receives. Statements on the outer handle wait until the
+   * nested transaction has ended.
    *
    * @throws SvcError `E_DB_OVER`, `E_DB_NESTED`
    */
@@ -148,7 +150,7 @@ export class Transaction extends Session {
     let isDone = false;
     try {
       for (;;) {
-        // the transaction may end between two batches, so no statement is in flight then
+        // the transaction may end between two batches, so reads of batches count as its statements
         const next = await this.#enter(undefined, () => this.#within(rows.next(), limit));
         if (next.done === true) {
           isDone = true;
@@ -165,12 +167,14 @@ export class Transaction extends Session {
     }
   }
 
-  /** Runs `work` inside the transaction, where the database itself refuses statements. @internal */
+  /**
+   * Runs `work` as part of the transaction, so that statements on the database itself are refused. @internal
+   */
   surround<T>(work: () => T): T {
     return scopes.run({ root: this.#deps.root, transaction: this, outer: scopes.getStore() }, work);
   }
 
-  /** Runs the callback, then `commit` or `rollback`, and returns the callback's result. @internal */
+  /** Runs the callback, then `commit` or `rollback`. Returns the callback's result. @internal */
   async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
     let value: T;
     try {
@@ -205,7 +209,7 @@ export class Transaction extends Session {
       const { clock, connection, limit: outer } = this.#deps;
       const limit = limitOf(options, defaultMs, clock, outer);
       while (this.#nested !== undefined)
-        // loops, because another waiting caller may have begun a nested transaction first
+        // a loop, because another waiting caller may have begun a nested transaction meanwhile
         await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined);
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;
@@ -227,7 +231,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Waits for `work` until the limit. Work that has not settled by then delays the release of the connection.
+   * Waits for `work` until the limit. If `work` has not settled by then, the connection is released only
+   * after it has.
    */
   #within<T>(work: Promise<T>, limit: Limit | undefined): Promise<T> {
     return settledBy(work, limit, this.#deps.clock, (late) => this.#hold(late));
@@ -247,7 +252,7 @@ export class Transaction extends Session {
     const inner = innermost(this.#deps.root);
     if (inner !== undefined && inner.#isInside(this))
       throw new SvcError('E_DB_NESTED', [
-        'run on the outer transaction, the statement would wait until the inner one ends',
+        'run on the outer transaction, the statement would wait until the inner transaction ends',
       ]);
     return nested;
   }
@@ -281,14 +286,14 @@ export class Transaction extends Session {
     }
   }
 
-  /** Returns the server's limit for the statement that ends the transaction. */
+  /** Returns the server's time limit for COMMIT or ROLLBACK. */
   #ending(): Limit | undefined {
     return endingLimit(this.#deps.limit, this.#deps.statementTimeoutMs, this.#deps.clock);
   }
 
   /**
-   * Returns the caller's limit for the end: the limit of the whole transaction, or extra time when the
-   * callback used that up.
+   * Returns the caller's time limit for COMMIT or ROLLBACK: the rest of the transaction's limit, or extra
+   * time if the callback used up the limit.
    */
   #callersEnding(): Limit | undefined {
     const { limit, clock } = this.#deps;
@@ -309,8 +314,8 @@ export class Transaction extends Session {
   }
 
   /**
-   * Rolls back after running statements have ended. Waits for this rollback up to the time limit, after which
-   * it continues in the background. Returns the result of {@link undo}.
+   * Rolls back after the running statements have ended. The caller waits up to its time limit; after it, the
+   * rollback continues in the background. Returns the error to throw, from {@link undo}.
    */
   async #undo(end: End, isLate: boolean, error: unknown): Promise<unknown> {
     this.#isOver = true;
@@ -321,7 +326,7 @@ export class Transaction extends Session {
     }
     return settledBy(undone, this.#callersLimit(), this.#deps.clock, (late) => {
       this.#behind = late;
-    }).catch(() => error); // throw the original error, which matters more than a failed rollback
+    }).catch(() => error); // the original error matters more than a failed rollback
   }
 
   /**
@@ -333,7 +338,7 @@ export class Transaction extends Session {
   }
 }
 
-/** Waits for COMMIT until the limit; after it, throws that the outcome is unknown. @internal */
+/** Waits for COMMIT until the limit. After the limit, throws CommitOutcomeUnknown. @internal */
 export async function committedBy(
   committing: Promise<void>,
   limit: Limit | undefined,
@@ -357,8 +362,8 @@ export async function committedBy(
 }
 
 /**
- * Rolls back because of `error`, and returns the error to throw: `error`, with a failed rollback as the end
- * of its chain of causes. A connection that cannot roll back is not lent again.
+ * Rolls back because of `error`, and returns `error`. If the rollback fails, its error becomes the last cause
+ * of `error`, and the connection is not lent again.
  *
  * @internal
  */

@@ -4,7 +4,7 @@
  *   sqlite:./data.db   sqlite:data.db       relative to the working directory
  *   sqlite:///abs/path.db                   an absolute path; percent-encoding is decoded
  *   sqlite::memory:                         in memory, lost when the process ends
- *   ...?mode=ro&synchronous=normal          ro: like the option readOnly
+ *   ...?mode=ro&synchronous=normal          ro: reads only, like the option readOnly
  *   postgres://user:password@host/database  see db/postgres/url.ts
  *   mysql://... mariadb://...               see db/mysql/url.ts
  */
@@ -16,13 +16,13 @@ import { parsePostgresUrl, type PostgresUrl } from './postgres/url.ts';
 import { MEMORY } from './sqlite/connection.ts';
 import type { Dialect } from './driver.ts';
 
-/** A parsed address. */
+/** A parsed address of a database. */
 export type DatabaseUrl = SqliteUrl | PostgresUrl | MySqlUrl;
 
 /** Parsed address of a SQLite database. */
 export interface SqliteUrl {
   readonly dialect: 'sqlite';
-  /** An absolute path, or `:memory:`. */
+  /** Absolute path of the file, or `:memory:`. */
   readonly path: string;
   readonly isReadOnly: boolean;
   readonly synchronous: 'full' | 'normal' | undefined;
@@ -52,23 +52,28 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
     refuse(url, 'the address does not begin with "sqlite:", "postgres:", "mysql:" or "mariadb:"');
   const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;
   if (dialect === undefined)
-    refuse(url, `there is no database "${scheme}"${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`);
+    refuse(
+      url,
+      `the scheme "${scheme}" is not supported${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`,
+    );
   if (dialect === 'postgres') return parsePostgresUrl(rest, (problem) => refuse(url, problem));
   if (dialect === 'mysql' || dialect === 'mariadb')
     return parseMySqlUrl(dialect, rest, (problem) => refuse(url, problem));
-  if (scheme !== 'sqlite') refuse(url, `the scheme is "sqlite", found "${scheme}"`);
+  if (scheme !== 'sqlite') refuse(url, `the scheme must be "sqlite", found "${scheme}"`);
   const [place, query] = rest.split(/\?(.*)/s);
   const keys = queryOf(url, query);
   return {
     dialect,
-    path: pathOf(url, place!), // split() returns at least one part
+    path: pathOf(url, place!),
     isReadOnly: keys.get('mode') === 'ro',
-    // queryOf() accepts only these values
     synchronous: keys.get('synchronous') as 'full' | 'normal' | undefined,
   };
 }
 
-/** Returns why the text is not an address: an unset environment variable, or a line break from a file. */
+/**
+ * Returns the reason why a text cannot be an address, for example an unset environment variable or a line
+ * break. Otherwise returns undefined.
+ */
 export function textIssue(url: unknown): string | undefined {
   if (typeof url !== 'string')
     return 'the address is not text: perhaps it comes from a variable that is not set';
@@ -77,7 +82,7 @@ export function textIssue(url: unknown): string | undefined {
     : undefined;
 }
 
-/** Returns the address without its password and without the values of its query, for logs and messages. */
+/** Returns an address for logs and messages: without its password, and without the values of its query. */
 export function shownUrl(url: string): string {
   return url.replace(/^([^:]*:\/\/[^/@:]*):[\s\S]*@/, '$1:…@').replace(/([?&][^=&]*=)[^&]*/g, '$1…');
 }

@@ -5,21 +5,21 @@ import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 
 /**
- * A value that any engine can bind, or an array. PostgreSQL binds an array as array or JSON, whichever the
- * statement needs; other engines refuse it. `undefined` is almost always a mistake: write `null`.
+ * A value for a placeholder. Only PostgreSQL binds arrays, as an array or as JSON, whichever the statement
+ * needs; other engines refuse them. `undefined` is refused, because it is almost always a mistake: write
+ * `null`.
  */
 export type Parameter =
   null | string | number | bigint | boolean | Date | Bytes | Json | Typed | readonly Parameter[];
 
-/** Bytes: a buffer, or a view, of which only the visible part counts. */
+/** Bytes: a buffer or a view. Only the bytes that a view shows count. */
 export type Bytes = Uint8Array | ArrayBufferView | ArrayBuffer;
 
 /** Values for the placeholders of one statement, in order. */
 export type Params = readonly Parameter[];
 
-/** A value stored as JSON text. Made by {@link json}. */
+/** A value that is stored as JSON text. Made by {@link json}. */
 export class Json {
-  /** JSON text to store. */
   readonly text: string;
 
   /** @internal */
@@ -29,25 +29,26 @@ export class Json {
 }
 
 /**
- * Marks a value to be stored as JSON. Objects and arrays are refused without it, because engines disagree on
- * their meaning.
+ * Marks a value to be stored as JSON. Without this mark, objects and arrays are refused, because engines
+ * disagree on their meaning.
  *
  * @throws SvcError `E_DB_PARAMETER` for a value that JSON cannot express: undefined, a function, a bigint, a
- * cycle
+ *   cycle
  */
 export function json(value: unknown): Json {
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch {
-    // the error below replaces the TypeError, whose message is engine-specific and may quote the value
+    // the error below replaces the TypeError, whose message depends on the version of V8 and may quote the
+    // value
   }
   if (text === undefined)
     throw new SvcError('E_DB_PARAMETER', ['json()', `a value without a JSON form: ${shown(value)}`]);
   return new Json(text);
 }
 
-/** A value, and the database type it is written as. Made by {@link typed}. */
+/** A value that is written as a custom type of the database. Made by {@link typed}. */
 export class Typed {
   readonly type: string;
   readonly value: unknown;
@@ -59,12 +60,15 @@ export class Typed {
   }
 }
 
-/** Marks a value to be written by `encode` of a type in the option `types`: `typed('vector', [1, 2, 3])`. */
+/**
+ * Marks a value that the function `encode` of a custom type converts: `typed('vector', [1, 2, 3])`. The
+ * option `types` defines that type.
+ */
 export function typed(type: string, value: unknown): Typed {
   return new Typed(type, value);
 }
 
-/** Returns the bytes of a buffer or view; undefined for anything else. */
+/** Returns the bytes of a buffer or view, or undefined for any other object. */
 export function bytesOf(value: object): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value;
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
@@ -82,13 +86,12 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
 }
 
 /*
- * Returns the text of `Date.prototype.toISOString` in a tenth of its time. Dates that are written together
- * usually share a day, so the text of the last day is kept. The time comes from tables. Benchmark:
- * shared/bench/db, executeMany.
+ * Formats dates like `Date.prototype.toISOString`, in a tenth of its time. Dates that are written together
+ * usually share a day, so the text of the last day is kept. The time of day is put together from tables.
+ * Benchmark: shared/bench/db, executeMany.
  */
 
 const DAY_MS = 86_400_000;
-/** Length of `00:00:00.000Z`. */
 const TIME_CHARACTERS = 13;
 const TWO: readonly string[] = Array.from({ length: 60 }, (_, value) => String(value).padStart(2, '0'));
 const THREE: readonly string[] = Array.from({ length: 1_000 }, (_, value) => String(value).padStart(3, '0'));
@@ -104,6 +107,5 @@ export function isoText(date: Date): string {
   const inDay = ms - day * DAY_MS;
   const seconds = Math.floor(inDay / 1_000);
   const minutes = Math.floor(seconds / 60);
-  // hours, minutes and seconds are indexes within the table
   return `${lastText}${TWO[Math.floor(minutes / 60)]!}:${TWO[minutes % 60]!}:${TWO[seconds % 60]!}.${THREE[inDay % 1_000]!}Z`;
 }

@@ -1,17 +1,16 @@
 /**
  * Queue of callers that wait for a connection, first come, first served, each with a time limit. A caller
- * that gives up leaves the queue at once, so the queue does not grow while a server is down.
+ * whose limit is reached leaves the queue at once, so the queue does not grow while a server is down.
  */
 import { watchLimit } from './limits.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Caller } from './errors.ts';
 import type { Limit } from './driver.ts';
 
-/** A waiting caller. */
 interface Waiter<T> {
   readonly resolve: (value: T) => void;
   readonly reject: (error: unknown) => void;
-  /** Call site of the waiting caller, for reports. */
+  /** Call site of the waiting caller, for leak reports. */
   readonly caller: Caller | undefined;
   readonly expiresMs: number;
   watched: Disposable | undefined;
@@ -19,21 +18,22 @@ interface Waiter<T> {
   after: Waiter<T> | undefined;
 }
 
-/** Time limit of the queue, and the error after it. */
 interface WaitersDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   readonly timedOut: () => Error;
-  /** Called when a caller gives up. */
+  /** Called when a caller leaves the queue because its limit is reached. */
   readonly onLeave?: () => void;
 }
 
-/** The queue. All callers wait equally long, so one timer is enough. */
+/**
+ * Queue of callers that wait for a connection. All of them wait equally long at most, so one timer is enough.
+ */
 export class Waiters<T> {
   readonly #options: WaitersDeps;
   #first: Waiter<T> | undefined;
   #last: Waiter<T> | undefined;
-  /** Number of waiting callers. Read only. */
+  /** Number of waiting callers. Must not be set from outside. */
   size = 0;
   #timer: Disposable | undefined;
 
@@ -41,7 +41,10 @@ export class Waiters<T> {
     this.#options = options;
   }
 
-  /** Joins the queue. Rejects at the timeout or when the limit is reached, whichever comes first. */
+  /**
+   * Adds a caller to the queue. Rejects at the timeout of the queue or when the limit is reached, whichever
+   * comes first.
+   */
   add(limit: Limit | undefined, caller: Caller | undefined): Promise<T> {
     const { clock, timeoutMs } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -77,8 +80,8 @@ export class Waiters<T> {
   }
 
   /**
-   * Stops the timer; no caller may join after it. Until then the timer keeps running, because restarting it
-   * for each caller would cost more.
+   * Stops the timer. No caller may join the queue after that. The timer runs on while the queue is empty,
+   * because restarting it for each caller would cost more.
    */
   end(): void {
     this.#timer?.[Symbol.dispose]();
@@ -90,7 +93,7 @@ export class Waiters<T> {
     const { clock, timedOut } = this.#options;
     const nowMs = clock.monotonicMs();
     while (this.#first !== undefined && this.#first.expiresMs <= nowMs) {
-      // leave the queue after creating the error, so that its count includes this caller
+      // leave the queue only after the error is created, so that the count in the error includes this caller
       this.#giveUp(this.#first, timedOut());
     }
     if (this.#first !== undefined)

@@ -121,7 +121,7 @@ for (const source of [
   'select /* /* */ ?',
   "select E'a\\",
 ]) {
-  test(`scanned() leaves a quote or comment without an end to the server: ${source}`, () => {
+  test(`scanned() reports no problem for a quote or comment without an end, which the server refuses itself: ${source}`, () => {
     const { kind: _, ...found } = scanned(source, 'postgres');
     assert.deepEqual(found, { text: source, placeholders: 0, problem: undefined });
   });
@@ -173,7 +173,7 @@ for (const [what, source] of [
     assert.equal(checkedStatement(source, 'postgres').problem, undefined));
 }
 
-test('scanned() agrees with a plain reference on generated texts', () => {
+test('scanned() returns the same results as a simple reference implementation for generated texts', () => {
   const pieces = [
     "'",
     "''",
@@ -230,7 +230,7 @@ test('scanned() agrees with a plain reference on generated texts', () => {
 });
 
 for (const dialect of ['mysql', 'sqlite'] as const) {
-  test(`scanned() for ${dialect} agrees with a plain reference on generated texts`, () => {
+  test(`scanned() for ${dialect} returns the same results as a simple reference implementation for generated texts`, () => {
     const pieces = [
       "'",
       "''",
@@ -299,7 +299,7 @@ for (const [dialect, source, placeholders, kind] of [
   });
 }
 
-test('scanned() reads a long text in linear time', () => {
+test('scanned() takes time that is linear in the length of a text', () => {
   const pieces = [
     "'",
     '/*',

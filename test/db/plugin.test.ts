@@ -17,7 +17,7 @@ async function body(app: Svc, path: string): Promise<{ status: number; json: unk
   return { status: response.status, json: await response.json() };
 }
 
-test('DatabasePlugin gives typed Depends(db) to handlers and app.state.db to the program', async () => {
+test('DatabasePlugin provides a typed database to handlers by Depends(db), and to the program by app.state.db', async () => {
   const app = new Svc({ env: 'test', ...quiet });
   app.register(new DatabasePlugin('sqlite::memory:'));
   app.onStartup(() => app.state.db.execute('create table note (id integer primary key, title text)'));
@@ -38,7 +38,7 @@ test('app.state.db without a DatabasePlugin throws an error that names the plugi
   assert.throws(() => new Svc({ env: 'test', ...quiet }).state.db, fault('E_STATE_UNSET'));
 });
 
-test('DatabasePlugin separates several databases by their names', async (t) => {
+test('several DatabasePlugins with different names provide separate databases', async (t) => {
   const at = folder(t);
   const app = new Svc({ env: 'test', ...quiet });
   app
@@ -99,7 +99,7 @@ test('GET /readyz answers 503 while the database is down', async (t) => {
   await app.shutdown();
 });
 
-test('DatabasePlugin refuses to start in production while migrations are pending, and applies them with migrations "apply"', async (t) => {
+test('DatabasePlugin refuses to start in production while migrations are pending, and applies them when the option migrations is "apply"', async (t) => {
   const at = folder(t);
   write(at, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });
   const url = `sqlite:${join(at, 'data.db')}`;
@@ -149,7 +149,7 @@ test('DatabasePlugin refuses a bad address or option in its constructor, and a m
   await assert.rejects(app.startup(), fault('E_DB_OPEN'));
 });
 
-test('check() warns in production about a database in memory, and about commits that do not wait for the disk', (t) => {
+test('the production check of a DatabasePlugin warns about a database in memory, and about commits that do not wait for the disk', (t) => {
   const rules = (url: string, env: 'production' | 'development', options = {}): string[] => {
     const app = new Svc({ env, ...quiet });
     app.register(new DatabasePlugin(url, options));
@@ -165,7 +165,7 @@ test('check() warns in production about a database in memory, and about commits 
   assert.deepEqual(rules('sqlite::memory:', 'development'), []);
 });
 
-test('check() warns in production about a server connection that does not verify the certificate', () => {
+test("the production check of a DatabasePlugin warns about a connection that does not verify the server's certificate", () => {
   for (const [url, expected] of [
     ['postgres://app@db.example/app', []],
     ['postgres://app@db.example/app?sslmode=verify-full', []],

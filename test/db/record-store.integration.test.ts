@@ -62,7 +62,7 @@ for (const [name, engine] of [
     });
   }
 
-  test(`DatabaseRecordStore on ${name} keeps its limit under concurrent writes, and treats keys that differ by a space as different`, async (t) => {
+  test(`DatabaseRecordStore on ${name} keeps maxRecords under concurrent writes, and treats keys that differ only in a trailing space as different`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const store = new DatabaseRecordStore(db, { maxRecords: 50 });
@@ -111,7 +111,7 @@ for (const [name, engine] of [
   });
 }
 
-test('DatabaseRecordStore on PostgreSQL keeps its limit under concurrent writes', async (t) => {
+test('DatabaseRecordStore on PostgreSQL keeps maxRecords under concurrent writes', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const store = new DatabaseRecordStore(db, { maxRecords: 50 });
@@ -136,7 +136,7 @@ async function made(
   return { db, store, clock };
 }
 
-test('DatabaseRecordStore throws StoreFull while all records are live, and loses none', async (t) => {
+test('DatabaseRecordStore throws StoreFull while all its records are live, and drops none of them', async (t) => {
   const { store, clock } = await made(t, 3);
   for (const key of ['a', 'b', 'c']) await store.set(key, key, 1_000);
   await assert.rejects(store.set('d', 'd', 1_000), StoreFull);
@@ -161,7 +161,7 @@ test('DatabaseRecordStore throws StoreFull while all records are live, and loses
   ]);
 });
 
-test('DatabaseRecordStore keeps its limit, and counts rarely while there is room', async (t) => {
+test('DatabaseRecordStore keeps maxRecords, and rarely counts its records while it is far below that limit', async (t) => {
   const { db, store } = await made(t, 500);
   let refused = 0;
   for (let index = 0; index < 600; index++)
@@ -172,7 +172,7 @@ test('DatabaseRecordStore keeps its limit, and counts rarely while there is room
   assert.deepEqual([await db.scalar('select count(*) from svc_records'), refused], [500, 100]);
 });
 
-test('DatabaseRecordStore sweeps expired records during later writes', async (t) => {
+test('DatabaseRecordStore deletes expired records during later writes', async (t) => {
   const { db, store, clock } = await made(t, 10_000);
   for (let index = 0; index < 700; index++) await store.add(`old ${index}`, 'x', 1_000);
   await clock.advance(1_000);
@@ -180,7 +180,7 @@ test('DatabaseRecordStore sweeps expired records during later writes', async (t)
   assert.equal(await db.scalar('select count(*) from svc_records'), 1);
 });
 
-test('DatabaseRecordStore keeps no record without time to live', async (t) => {
+test('DatabaseRecordStore does not keep a record whose time to live is 0', async (t) => {
   const { store } = await made(t, 10);
   assert.equal(await store.add('a', 'a', 0), true);
   assert.equal(await store.get('a'), undefined);

@@ -148,7 +148,7 @@ onEveryDatabase('options of a transaction reach the engine, and equal options sh
   assert.deepEqual(await ids(db), []);
 });
 
-test('transaction({ database }) uses the named database, and refuses an unknown option', async (t) => {
+test('transaction({ database }) uses the database with this name, and transaction() refuses an unknown option', async (t) => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:'));
   app.register(new DatabasePlugin(`sqlite:${folder(t)}/other.db`, { name: 'other' }));
@@ -166,7 +166,7 @@ test('transaction({ database }) uses the named database, and refuses an unknown 
   assert.equal((await client.get('/')).status, 200);
 });
 
-test('a transaction that cannot begin answers 500 without calling the handler', async () => {
+test('when the transaction of a request cannot begin, the response is 500, and the handler is not called', async () => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 20 } }));
   let calls = 0;
@@ -258,7 +258,7 @@ onEveryDatabase(
   },
 );
 
-test('a provided function that needs a transaction ends before the response is sent', async () => {
+test('a dependency that uses the transaction ends before the response is sent', async () => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:'));
   const order: string[] = [];

@@ -49,7 +49,7 @@ function refusal(run: () => unknown): SvcError {
   return found as SvcError;
 }
 
-test("rows become values of their schema's types, from each form that an engine returns", () => {
+test('rows are read as instances of a schema, whatever form of a value the engine returns', () => {
   const cases: readonly (readonly [TypeSource, unknown, unknown, Dialect?])[] = [
     [bool, true, true],
     [bool, 1, true],
@@ -115,7 +115,7 @@ test("rows become values of their schema's types, from each form that an engine 
   assert.ok(valueAs({ kind: 'point' }, union('kind', Point), 'postgres') instanceof Point);
 });
 
-test('rows with a value of another type, or one that would lose digits, are refused without showing the value', () => {
+test('a row is refused when a value has another type or would lose digits, and the error does not contain the value', () => {
   const cases: readonly (readonly [TypeSource, unknown, RegExp, Dialect?])[] = [
     [bool, 2, /true or false, found an integer/],
     [bool, 'true', /found a string/],
@@ -175,7 +175,7 @@ function lazyList(): TypeSource {
   return deep;
 }
 
-test('rows are read by column name, whatever their order, case and number', () => {
+test('rows are read by column name, for any order, case and number of columns', () => {
   class Author extends Schema {
     username = Field(str);
     homeTown = Field(nullable(str));
@@ -250,7 +250,7 @@ test('snakeCase converts acronyms and digits in member names to column names', (
   ]);
 });
 
-test('a schema reads more lists of columns than its cache holds, and several engines in turn', () => {
+test('a schema reads rows correctly with more lists of columns than its cache holds, and from several engines', () => {
   class Small extends Schema {
     a = Field(any);
   }
@@ -266,7 +266,7 @@ test('a schema reads more lists of columns than its cache holds, and several eng
   assert.deepEqual(postgres.all([]), []);
 });
 
-test('snakeCase of a verb overrides the default of the database', async () => {
+test('the option snakeCase of a call overrides the option of the database', async () => {
   await using db = await openDatabase('sqlite::memory:', { snakeCase: true });
   class Made extends Schema {
     madeAt = Field(datetime);

@@ -230,7 +230,7 @@ for (const body of [
   'create event e on schedule every 1 day do if 1 then delete from a; else delete from b; end if',
   'alter event e do begin delete from a; delete from b; end',
 ]) {
-  test(`splitScript() for mariadb finds the end of: ${body}`, () =>
+  test(`splitScript() for mariadb finds the end of the statement: ${body}`, () =>
     assert.deepEqual(texts(`select 1;\n${body};\nselect 2`, 'mariadb'), ['select 1', body, 'select 2']));
 }
 
@@ -267,7 +267,7 @@ for (const [script, dialect, line, message] of [
   });
 }
 
-test('splitScript() finds generated statements with any separators between them', () => {
+test('splitScript() finds all statements of generated scripts, whatever separates them', () => {
   const random = seeded(3);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   for (let round = 0; round < 500; round++) {

@@ -4,7 +4,7 @@ import { sql } from '../../src/db/index.ts';
 import { beginTexts } from '../../src/db/dialects.ts';
 import { fault } from '../contract/database.ts';
 
-test('sql`…` has a ? for every value in order, with fragments and names', () => {
+test('the text of sql`…` has a ? for each value, in the order of the values, and contains fragments and quoted names', () => {
   const piece = sql`b = ${2} or c = ${'x'}`;
   const query = sql`select ${sql.identifier('t', 'a "quoted" name')} from t where a = ${1} and (${piece}) and d in (${sql.join([3, 4])})`;
   assert.equal(
@@ -17,7 +17,7 @@ test('sql`…` has a ? for every value in order, with fragments and names', () =
   assert.deepEqual(query.params, [1, 2, 'x', 3, 4]);
 });
 
-test('sql`…` joins fragments with any separator, and nests to any depth', () => {
+test('sql.join() joins fragments with any separator, and fragments nest to any depth', () => {
   const all = sql.join(
     [sql`a = ${1}`, sql`(${sql.join([sql`b = ${2}`, sql`c = ${3}`], sql` or `)})`],
     sql` and `,
@@ -27,14 +27,14 @@ test('sql`…` joins fragments with any separator, and nests to any depth', () =
   assert.equal(sql.join([1, sql`now()`], sql`, `).text('sqlite'), '?, now()');
 });
 
-test('sql`…` accepts as many values as any server accepts', () => {
+test('sql`…` accepts as many values as the servers accept', () => {
   const ids = Array.from({ length: 65_535 }, (_, id) => id);
   const query = sql`select * from t where id in (${sql.join(ids)})`;
   assert.deepEqual(query.params, ids);
   assert.equal(query.text('postgres').split('?').length, 65_536);
 });
 
-test('sql`…` caches the text of a template literal, whatever its values', () => {
+test('sql`…` returns the same text for a template literal with different values', () => {
   const of = (id: number): ReturnType<typeof sql> => sql`select ${id}`;
   assert.equal(of(1).text('sqlite'), of(2).text('sqlite'));
   assert.deepEqual([of(1).params, of(2).params], [[1], [2]]);

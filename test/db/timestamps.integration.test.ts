@@ -83,7 +83,7 @@ for (const [name, type, address] of ENGINES) {
     assert.equal(await db.scalar('select at from event where id = 101'), null);
   });
 
-  test(`${name} returns timestamps as Dates without timestamps=string in its address`, async (t) => {
+  test(`${name} returns timestamps as Dates when its address does not have timestamps=string`, async (t) => {
     const db = await open(t, 'timestamps=date');
     if (db === undefined) return;
     await db.execute('insert into event (id, at) values (?, ?)', [1, '2024-02-29T12:00:00.123456']);

@@ -24,7 +24,7 @@ function subscribe(t: TestContext, channel: string, on: (phase: string, event: n
   t.after(() => tracing.unsubscribe(subscribers));
 }
 
-test('svc:db:query publishes each statement without its values, and each failure', async (t) => {
+test('svc:db:query publishes each statement and each failure, but not the bound values', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script('create table note (id integer primary key, text text)');
   const seen: unknown[] = [];
@@ -53,7 +53,7 @@ test('svc:db:query publishes each statement without its values, and each failure
   assert.doesNotMatch(JSON.stringify(seen), /hidden/);
 });
 
-test('svc:db:query publishes transactions, savepoints and their streams, which behave as they do without subscribers', async (t) => {
+test('svc:db:query publishes transactions, savepoints and streams, and its subscribers do not change their behaviour', async (t) => {
   for (const isWatched of [false, true]) {
     await using database = await openDatabase('sqlite::memory:');
     const seen: string[] = [];
@@ -154,7 +154,7 @@ test('svc:db:query publishes statements of a request inside its spans', async (t
   ]);
 });
 
-test("a subscriber with OpenTelemetry's way of nesting sees each statement below the dependency or handler that runs it", async (t) => {
+test('a subscriber that nests spans as OpenTelemetry does gets each statement inside the span of its dependency or handler', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const client = new TestClient(app);

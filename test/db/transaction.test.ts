@@ -42,7 +42,7 @@ async function memory(t: TestContext, options?: DatabaseOptions): Promise<Databa
   return db;
 }
 
-test("two databases can each be used inside the other's transactions", async (t) => {
+test('inside a transaction of one database, another database can be used', async (t) => {
   const [one, other] = [await memory(t), await memory(t)];
   await one.transaction(() =>
     other.transaction(async (tx) => {
@@ -67,7 +67,7 @@ test('a handle fails with E_DB_OVER after its transaction has settled, in any as
   await assert.rejects(result, fault('E_DB_OVER'));
 });
 
-test('transaction() applies its limits to the statements inside', async (t) => {
+test('transaction() applies its signal and timeoutMs to the statements inside the transaction', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const abort = new AbortController();
@@ -96,7 +96,7 @@ test('transaction() applies its limits to the statements inside', async (t) => {
   );
 });
 
-test('statementTimeoutMs limits verbs that have no timeoutMs', async (t) => {
+test('statementTimeoutMs limits each call that has no timeoutMs', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock, statementTimeoutMs: 200, pool: { acquireTimeoutMs: 60_000 } });
   const go = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ test('statementTimeoutMs limits verbs that have no timeoutMs', async (t) => {
   assert.equal(await patient, 2);
 });
 
-test('statementTimeoutMs and the time left limit the statements, begin and end of a transaction; its end has at least five seconds', async () => {
+test('the statements, begin and end of a transaction are limited by statementTimeoutMs and by the time left, but its end has at least five seconds', async () => {
   const reported: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
   const clock = new ManualClock();
   function telling(what: string, at: number) {
@@ -285,7 +285,7 @@ test('a connection that returns with an open transaction is rolled back, and a w
   assert.ok(events.some(({ event }) => event === 'transaction_left_open'));
 });
 
-test('close() closes a database although its optimisation fails', async (t) => {
+test('close() closes a SQLite database although "pragma optimize" fails', async (t) => {
   const path = join(folder(t), 'data.db');
   const [one, other] = [
     await openDatabase(`sqlite:${path}`),
@@ -301,7 +301,7 @@ test('close() closes a database although its optimisation fails', async (t) => {
   await one.close();
 });
 
-test('a program with an open database prints no warning, and ends by itself without closing it', async (t) => {
+test('a program that does not close its database ends by itself and prints no warning', async (t) => {
   const at = folder(t, {
     'program.ts': `import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
     const db = await openDatabase('sqlite:./data.db', { readers: 1 });
@@ -314,7 +314,7 @@ test('a program with an open database prints no warning, and ends by itself with
   assert.deepEqual({ status, stdout, stderr }, { status: 0, stdout: '42 7\n', stderr: '' });
 });
 
-test('a verb accepts options after a template, and so does stream()', async (t) => {
+test('each method that runs a statement accepts options after an sql template', async (t) => {
   const db = await memory(t);
   const rows: unknown[] = [];
   for await (const row of db.stream(sql`select ${1} as a union all select ${2}`, { timeoutMs: 10_000 }))
@@ -324,7 +324,7 @@ test('a verb accepts options after a template, and so does stream()', async (t) 
   assert.equal(await db.scalar(sql`select ${5}`, { longRead: true }), 5);
 });
 
-test('an error keeps the failure of its rollback as cause: in a transaction, a savepoint, a commit and a batch', async () => {
+test('when the rollback after an error fails, too, the error has that failure as its cause', async () => {
   const fails = (what: string) => () => Promise.reject(new Error(`${what} failed`));
   const connection = {
     begin: () => undefined,

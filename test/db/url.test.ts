@@ -44,8 +44,8 @@ test('parseDatabaseUrl() refuses unknown schemes and settings with a suggestion'
     ['', /does not begin/],
     ['data.db', /does not begin/],
     ['sqlit:data.db', /did you mean "sqlite"/],
-    ['oracle:x', /no database "oracle"/],
-    ['file:data.db', /the scheme is "sqlite"/],
+    ['oracle:x', /the scheme "oracle" is not supported/],
+    ['file:data.db', /the scheme must be "sqlite"/],
     ['sqlite:', /does not name a file/],
     ['sqlite:///', /does not name a file/],
     ['sqlite:folder/', /does not name a file/],
@@ -65,7 +65,7 @@ test('parseDatabaseUrl() refuses unknown schemes and settings with a suggestion'
   }
 });
 
-test('openDatabase() refuses an address from an unset variable, or from a file with a line break at its end', async () => {
+test('openDatabase() refuses an address that is an unset environment variable, or that ends with a line break', async () => {
   for (const url of [undefined, null, 5, new URL('postgres://app@localhost/app')])
     await assert.rejects(
       openDatabase(url as never),

@@ -7,7 +7,8 @@
  *   MySQL, MariaDB   GET_LOCK of the connection                   GET_LOCK of the connection
  *
  * In MySQL and MariaDB, statements that change tables commit implicitly. A script with such statements is
- * recorded as begun before it runs. If it fails after its first statement, it stays unfinished.
+ * recorded as begun before it runs. If the script fails after its first statement, its migration stays
+ * unfinished.
  */
 import { LockTimeout } from '../errors.ts';
 import { createTable, readApplied, type Applied } from './state.ts';
@@ -16,13 +17,13 @@ import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Script } from './source.ts';
 
 /**
- * Takes a lock for the whole database until the transaction ends, independent of the schema. The number is
- * `svc_migr` in ASCII.
+ * Takes an advisory lock for the whole database until the transaction ends. The lock does not depend on the
+ * schema. The number is `svc_migr` in ASCII.
  */
 const POSTGRES_LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
-/** Name of the lock. Lock names are shared by the whole server and have at most 64 characters. */
+/** SQL for the name of the lock. Lock names apply to the whole server and have at most 64 characters. */
 const MYSQL_NAME = "concat('svc_migrations_', left(sha2(database(), 256), 32))";
-/** First words of statements that change only rows. A rollback undoes them all. */
+/** First words of statements that change only rows, so a rollback undoes all of them. */
 const CHANGES_ROWS: ReadonlySet<string> = new Set([
   'insert',
   'update',
@@ -35,22 +36,22 @@ const CHANGES_ROWS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Lock of the session that runs a migration without a transaction. Its number follows that of {@link
- * POSTGRES_LOCK}.
+ * Number of the lock of a session that runs a migration without a transaction. It is one more than the number
+ * of {@link POSTGRES_LOCK}.
  */
 const POSTGRES_RUNNER = '8319946623122237299';
 const POSTGRES_RUNS =
   "select count(*) from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and (classid::bigint << 32) + objid::bigint = ";
 
 /**
- * Pause between attempts to lock a SQLite file. Another process that only checks the lock holds it for a
+ * Number of attempts to lock a SQLite file, because another process that only checks the lock holds it for a
  * moment.
  */
 const RUNNER_TRIES = 50;
 
 /**
- * Takes the lock that {@link isRunning} checks, for migrations without a transaction. It lasts until it is
- * disposed of or the process ends. On MySQL and MariaDB, GET_LOCK already lasts that long.
+ * Takes the lock that {@link isRunning} checks, for a migration without a transaction. The process holds it
+ * until it disposes of the result or ends. On MySQL and MariaDB, GET_LOCK already lasts that long.
  *
  * @throws LockTimeout when another process holds the lock
  */
@@ -64,22 +65,22 @@ export async function beginRunning(
     return { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) };
   }
   const path = dialect === 'sqlite' ? await fileOf(connection) : '';
-  if (path === '') return undefined; // a database in memory needs no lock: it belongs to one process
+  if (path === '') return undefined; // a database in memory belongs to one process, so it needs no lock
   const { takeRunnerLock } = await import('../sqlite/file.ts');
   for (let tries = 0; tries < RUNNER_TRIES; tries++) {
     const lock = await takeRunnerLock(path);
     if (lock !== undefined) return { [Symbol.asyncDispose]: async () => lock[Symbol.dispose]() };
     await clock.sleep(1);
   }
-  throw new LockTimeout('Another process is migrating this file', { sqlstate: '55P03' });
+  throw new LockTimeout('Another process is migrating this database file', { sqlstate: '55P03' });
 }
 
-/** Releases the lock, because a pooler may keep the session open. */
+/** Releases the lock explicitly, because a connection pooler may keep the session open. */
 async function releasePostgresRunner(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select pg_advisory_unlock(${POSTGRES_RUNNER})`, [], undefined);
   } catch {
-    // the session has ended, which released its locks
+    // the session has ended, so the server has released its locks
   }
 }
 
@@ -93,7 +94,6 @@ export async function isRunning(connection: Connection, dialect: Dialect): Promi
   return path !== '' && (await import('../sqlite/file.ts')).hasRunner(path);
 }
 
-/** Returns the file of a SQLite database; empty for one in memory. */
 async function fileOf(connection: Connection): Promise<string> {
   const file = await connection.scalar(
     "select file from pragma_database_list where name = 'main'",
@@ -103,12 +103,12 @@ async function fileOf(connection: Connection): Promise<string> {
   return String(file ?? '');
 }
 
-/** Whether DDL commits the transaction around it. */
+/** Returns whether statements that change tables commit the transaction around them. */
 export function commitsByItself(dialect: Dialect): boolean {
   return dialect === 'mysql' || dialect === 'mariadb';
 }
 
-/** Whether a rollback undoes the whole script when one of its statements fails. */
+/** Returns whether a rollback undoes the whole script when one of its statements fails. */
 export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements }: Script): boolean {
   return (
     hasTransaction &&
@@ -117,8 +117,9 @@ export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements 
 }
 
 /**
- * Runs `work` under the migration lock, in a transaction if `hasTransaction`. Skips it when `isStill` returns
- * false for the rows read under the lock. Returns whether `work` ran.
+ * Runs `work` under the migration lock, in a transaction if `hasTransaction`. Under the lock, it reads the
+ * applied migrations and passes them to `isStill`. If that returns false, `work` does not run. Returns
+ * whether `work` ran.
  */
 export async function locked(
   connection: Connection,
@@ -168,16 +169,16 @@ async function inTransaction<T>(connection: Connection, limit: Limit, work: () =
 }
 
 /**
- * Begins a transaction, and retries past the statement's lock timeout, because a migration of another process
- * may take long.
+ * Begins a transaction. Continues to wait after the database's lock timeout, because a migration of another
+ * process may take longer.
  */
 async function begin(connection: Connection, limit: Limit): Promise<void> {
   for (;;) {
     try {
-      // "read committed" shows rows that were committed while this transaction waited
+      // "read committed", so that the transaction also sees rows that were committed while it waited
       return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit);
     } catch (error) {
-      // after a lock timeout, try again; the next attempt throws when the limit is reached
+      // try again after a lock timeout; when the limit is reached, the next attempt throws
       if (!(error instanceof LockTimeout)) throw error;
     }
   }
@@ -195,6 +196,6 @@ async function releaseLock(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select release_lock(${MYSQL_NAME})`, [], undefined);
   } catch {
-    // the connection has ended, which released its locks
+    // the connection has ended, so the server has released its locks
   }
 }

@@ -3,15 +3,16 @@
  * only one of them.
  *
  *   svc_migrations(id, name, checksum, applied_at)
- *   begin immediate -> read what is applied -> run the next one -> record it -> commit    repeated for each migration
+ *   begin immediate -> read the applied migrations -> run the next one -> record it -> commit    for each migration
  *
- * The transaction is also the lock (SQLite), or contains the lock of lock.ts. When several processes migrate
- * at once, one of them runs a migration, and the others find it applied.
+ * In SQLite, the transaction is also the lock. On servers, the lock of lock.ts is taken inside the
+ * transaction. When several processes migrate at once, one of them runs a migration, and the others see that
+ * it is applied.
  *
  * An interrupted migration is rolled back, except in MySQL and MariaDB, where DDL commits implicitly. A
  * migration without a transaction (`-- svc: no-transaction`) is recorded before it starts, without a time,
- * and gets its time at the end. A row without a time means that the migration still runs, or was interrupted.
- * A migrator waits for it, and reports it if it does not end.
+ * and gets its time at the end. If a row has no time, the migration is still running or was interrupted.
+ * Another migrator waits for such a migration, and throws `E_MIGRATION_UNFINISHED` if it does not end.
  */
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
@@ -39,7 +40,10 @@ import type { Statement } from '../script.ts';
 
 /** Options of a migrator. */
 export interface MigratorOptions {
-  /** Seconds to wait for another process that migrates the same database, 1 ... 3_600. Default 60. */
+  /**
+   * Maximum time in seconds to wait for another process that migrates the same database, 1 ... 3_600. Default
+   * 60.
+   */
   readonly lockSeconds?: number | undefined;
   /** Called after each migration that was applied or undone. */
   readonly onDone?: ((done: MigrationDone) => void) | undefined;
@@ -54,21 +58,23 @@ export interface MigrationDone {
   readonly durationMs: number;
 }
 
-/** A migration that has begun and not ended. */
+/** A migration that has begun and has not ended. */
 export interface UnfinishedMigration {
   readonly id: string;
   readonly name: string;
-  /** Whether a process still runs the migration and therefore holds the migration lock. */
+  /** Whether a process still runs the migration, and so holds the migration lock. */
   readonly isRunning: boolean;
-  /** Its up statements, with their lines; empty when no source has the migration. */
+  /**
+   * Statements of its up script, with their lines. Empty if neither a file nor a plugin has the migration.
+   */
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
 }
 
-/** Sentences for messages on what remains of a failed migration. */
+/** Sentences for messages: they say what a failed migration has left in the database. */
 const UNDONE = 'nothing of it remains';
 const UNFINISHED = 'the statements before that remain, and the migration is unfinished';
 
-/** Interval for checking whether another process has ended an unfinished migration. */
+/** Milliseconds between checks whether another process has ended an unfinished migration. */
 const POLL_MS = 200;
 
 /** Applies and undoes the migrations of one database. */
@@ -79,7 +85,10 @@ export class Migrator {
   readonly #onDone: ((done: MigrationDone) => void) | undefined;
   readonly #clock: Clock;
 
-  /** Does not read files or the database yet. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * Creates a migrator. Does not read the files or the database yet. @throws SvcError `E_OPTION_UNKNOWN`,
+   * `E_OPTION_RANGE`
+   */
   constructor(database: Database, sources: MigrationSources, options: MigratorOptions = {}) {
     const { lockSeconds, onDone, clock } = readOptions('Migrator', options, {
       lockSeconds: int(60, 1, 3_600),
@@ -94,8 +103,8 @@ export class Migrator {
   }
 
   /**
-   * Returns every migration in the order of application, then applied ones that no source has. Writes
-   * nothing.
+   * Returns the migrations of all sources in the order of application. After them come applied migrations
+   * that no source has. Writes nothing.
    *
    * @throws SvcError `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
    */
@@ -109,17 +118,16 @@ export class Migrator {
     return statesOf(migrations, rows);
   }
 
-  /** Returns the migrations that are still to be applied, in order. Writes nothing. */
   async pending(): Promise<MigrationState[]> {
     return (await this.status()).filter(({ state }) => state === 'pending');
   }
 
   /**
-   * Applies pending migrations, up to and including the id `to`, each in a transaction of its own. Returns
-   * the ones that this call applied. It skips migrations that another process applies meanwhile.
+   * Applies pending migrations, up to and including the id `to`, each in its own transaction. Skips
+   * migrations that another process applies meanwhile. Returns the migrations that this call applied.
    *
    * @throws SvcError `E_MIGRATION_FAILED` with file, line and statement; `E_MIGRATION_CHANGED`,
-   * `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
+   *   `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
    */
   async up({
     to,
@@ -129,7 +137,10 @@ export class Migrator {
   > {
     const migrations = this.#migrations();
     if (to !== undefined && !migrations.some(({ id }) => id === to))
-      throw new SvcError('E_MIGRATION_ORDER', [to, 'no migration has this id']);
+      throw new SvcError('E_MIGRATION_ORDER', [
+        to,
+        'neither a file nor a plugin has a migration with this id',
+      ]);
     const wanted =
       to === undefined ? migrations : migrations.slice(0, migrations.findIndex(({ id }) => id === to) + 1);
     return this.#repeat(signal, (connection, limit) =>
@@ -143,12 +154,12 @@ export class Migrator {
   }
 
   /**
-   * Undoes the last `steps` migrations that came from files, the latest first. Default 1. Migrations of
-   * plugins stay.
+   * Undoes the last `steps` applied migrations that come from files, the latest first. Default 1. Does not
+   * undo migrations of plugins.
    *
    * @throws SvcError `E_MIGRATION_DOWN` if a migration has no down file, or if a later applied migration is
-   * missing from all sources; `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`,
-   * `E_MIGRATION_CONTRIBUTED`
+   *   missing from all sources; `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`,
+   *   `E_MIGRATION_CONTRIBUTED`
    */
   async down({
     steps = 1,
@@ -171,8 +182,8 @@ export class Migrator {
   }
 
   /**
-   * Returns the unfinished migration: it ran without a transaction, and has begun but not ended. Returns
-   * undefined when there is none. Writes nothing.
+   * Returns the unfinished migration, if there is one: it runs without a transaction, and has begun and not
+   * ended. Writes nothing.
    */
   async unfinished(): Promise<UnfinishedMigration | undefined> {
     const migrations = this.#migrations();
@@ -195,11 +206,11 @@ export class Migrator {
   }
 
   /**
-   * Records an unfinished migration as applied or pending, after an operator completed or undid its
-   * statements by hand. Returns that migration, or undefined when none is unfinished.
+   * Records an unfinished migration as applied or pending, after an operator has completed or undone its
+   * statements by hand. Returns that migration, or undefined when no migration is unfinished.
    *
-   * @throws SvcError `E_MIGRATION_UNFINISHED` while a process still runs it; `E_MIGRATION_FILES`,
-   * `E_MIGRATION_CONTRIBUTED`
+   * @throws SvcError `E_MIGRATION_UNFINISHED` while a process still runs the migration; `E_MIGRATION_FILES`,
+   *   `E_MIGRATION_CONTRIBUTED`
    */
   async repair(
     as: 'applied' | 'pending',
@@ -220,13 +231,13 @@ export class Migrator {
     signal: AbortSignal | undefined,
   ): Promise<MigrationState | undefined> {
     const { dialect } = this.#database;
-    // limitOf() returns a limit when a timeout is given
+    // limitOf() always returns a limit when it gets a timeout
     const limit = limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!;
     if (await isRunning(connection, dialect)) refuseUnfinished(await readApplied(connection, dialect));
     let found: Applied | undefined;
     const isStill = (rows: readonly Applied[]): boolean => (found = rows.find(isUnfinished)) !== undefined;
     await locked(connection, dialect, limit, true, isStill, async () => {
-      const row = found!; // isStill() has set `found`
+      const row = found!;
       const known = migrations.find(({ id }) => id === row.id);
       await this.#note(connection, known ?? row, as === 'applied' ? 'up' : 'down', true);
     });
@@ -240,8 +251,8 @@ export class Migrator {
   }
 
   /**
-   * Repeats `step` until it returns undefined. Each step gets a clean session, so settings of one migration
-   * do not affect the next.
+   * Repeats `step` until it returns undefined. Each step gets a clean session, so the settings of one
+   * migration do not affect the next.
    */
   async #repeat(
     signal: AbortSignal | undefined,
@@ -254,7 +265,7 @@ export class Migrator {
         'transaction',
         (connection) => step(connection, limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!),
         { signal },
-      ); // limitOf() returns a limit when a timeout is given
+      );
       if (next === undefined) return done;
       done.push(next);
       this.#onDone?.(next);
@@ -262,7 +273,8 @@ export class Migrator {
   }
 
   /**
-   * Runs the next migration, if any. Chooses again when another process was faster or still runs a migration.
+   * Runs the next migration, if there is one. Chooses again when another process was faster or still runs a
+   * migration.
    */
   async #step(
     connection: Connection,
@@ -281,7 +293,7 @@ export class Migrator {
   }
 
   /**
-   * Chooses the next migration without a lock; the choice is checked again under the lock. Waits while
+   * Chooses the next migration without a lock. The caller checks the choice again under the lock. Waits while
    * another process still runs an unfinished migration.
    */
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
@@ -296,7 +308,8 @@ export class Migrator {
           this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs
         )
           throw error;
-        // choose once more, because the migration may have ended in between
+        // read and choose once more when no process runs the migration, because it may have ended after the
+        // read
         isDead = !(await isRunning(connection, dialect));
         if (!isDead) await this.#clock.sleep(POLL_MS, limit.signal);
       }
@@ -316,7 +329,7 @@ export class Migrator {
     const note = (isFinished: boolean): Awaitable<unknown> =>
       this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean =>
-      // false if a migration is unfinished: #step() then waits for it
+      // false while a migration is unfinished, so that #step() waits for its end
       !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration;
     let home: string | null = null;
     const begin = async (): Promise<void> => {
@@ -337,7 +350,7 @@ export class Migrator {
             await begin();
             for (const statement of script.statements)
               await runStatement(connection, script, statement, UNDONE);
-            // deferred constraints are only checked by the commit, so its errors count as errors at the end
+            // the commit checks deferred constraints, so its errors count as errors at the end of the script
             isAtEnd = true;
             await end();
           }),
@@ -350,7 +363,7 @@ export class Migrator {
       await begin();
       await this.#runBare(connection, task, direction);
       try {
-        // with autocommit = 0 in the script, the changes are not committed yet and would be lost
+        // if the script has set autocommit = 0, its changes are not committed yet and would be lost
         if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined);
         await end();
       } catch (error) {
@@ -378,8 +391,8 @@ export class Migrator {
   }
 
   /**
-   * Runs a script without a transaction. If the first statement fails, nothing has changed; a later failure
-   * leaves the migration unfinished.
+   * Runs a script without a transaction. If its first statement fails, nothing has changed. If a later
+   * statement fails, the migration is unfinished.
    */
   async #runBare(
     connection: Connection,
@@ -397,8 +410,8 @@ export class Migrator {
   }
 
   /**
-   * Records that a migration was applied, undone or begun. It uses one statement, so another process sees
-   * either the old or the new row, even without a transaction.
+   * Records that a migration was applied, undone or begun. Uses one statement, so another process sees either
+   * the old row or the new row, even without a transaction.
    */
   async #note(
     connection: Connection,
@@ -426,7 +439,7 @@ export class Migrator {
 // -- functions that use a connection --
 
 /**
- * Returns the schemas or the database in which unqualified names are found: PostgreSQL's search path, or
+ * Returns the place in which the connection looks up names without a schema: PostgreSQL's search path, or
  * MySQL's current database.
  */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
@@ -435,15 +448,15 @@ async function homeOf(connection: Connection, dialect: Dialect): Promise<string 
     dialect === 'postgres' ? "select pg_catalog.current_setting('search_path')" : 'select database()',
     [],
     undefined,
-  )) as string | null; // text, or null without a database
+  )) as string | null; // the value is null if no database is selected
 }
 
 /**
- * Restores the search path or database after a script. pg_dump empties the path and mysqldump switches
- * databases; then `svc_migrations` would not be found.
+ * Restores the search path or database after a script. A dump of pg_dump empties the search path, and a dump
+ * of mysqldump switches databases. Then `svc_migrations` would not be found.
  */
 async function goHome(connection: Connection, dialect: Dialect, home: string | null): Promise<void> {
-  // change it only if necessary: sessions of a pooler are shared with other clients
+  // change the setting only if it differs, because a connection pooler shares its sessions with other clients
   if (home === null || home === (await homeOf(connection, dialect))) return;
   if (dialect === 'postgres')
     await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [home], undefined);
@@ -451,8 +464,8 @@ async function goHome(connection: Connection, dialect: Dialect, home: string | n
 }
 
 /**
- * Switches SQLite's foreign keys off around the transaction, because inside one that has no effect. Restores
- * the earlier setting, even if the script changed it.
+ * Switches SQLite's foreign keys off before the transaction begins, because the setting has no effect inside
+ * one. Restores the earlier setting, even if the script changed it.
  */
 async function withoutForeignKeys(
   connection: Connection,
@@ -482,8 +495,8 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
 }
 
 /**
- * Turns a database error after the last statement into a fault of the migration. A lost connection stays as
- * it is, because the outcome is unknown.
+ * Converts a database error after the last statement into a fault of the migration. Returns a lost connection
+ * unchanged, because the outcome is unknown.
  */
 function endFault({ origin }: Script, error: unknown, outcome: string): unknown {
   if (
@@ -501,14 +514,19 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
   );
 }
 
-/** @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement */
+/**
+ * Runs one statement of a migration. @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of
+ * the statement
+ */
 async function runStatement(
   connection: Connection,
   { origin, hasTransaction }: Script,
   { text, line }: Statement,
   outcome: string,
 ): Promise<void> {
-  connection.retire?.(); // a dump changes settings such as row_security, and may fail before it restores them
+  // do not lend the connection again: a dump changes settings such as row_security, and may fail before it
+  // restores them
+  connection.retire?.();
   try {
     await connection.script(text, undefined);
   } catch (error) {

@@ -1,11 +1,11 @@
 /**
- * Seeds: rows for development, from SQL files in a folder. Each `svc migrate seed` runs all of them in the
- * order of their names, and records nothing. Write them so that they can run again: delete rows first, or
- * skip rows that exist.
+ * Seeds: rows for development, from SQL files in a folder. The command `svc migrate seed` runs all files in
+ * the order of their names, and does not record that they ran. Write each file so that it can run again:
+ * delete its rows first, or skip rows that exist.
  *
  *   seeds/10_users.sql
- *   seeds/20_notes.sql               each file in a transaction of its own
- *   seeds/20_notes.postgres.sql      in place of 20_notes.sql on PostgreSQL, as for migrations
+ *   seeds/20_notes.sql               each file runs in its own transaction
+ *   seeds/20_notes.postgres.sql      replaces 20_notes.sql on PostgreSQL, as for migrations
  */
 import { SvcError } from '../../base/errors.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
@@ -28,7 +28,7 @@ export class Seeder {
   readonly #directory: string;
   readonly #clock: Clock;
 
-  /** Does not read the folder yet. */
+  /** Creates a seeder. Does not read the folder yet. */
   constructor(database: Database, directory: string, clock: Clock = systemClock) {
     this.#database = database;
     this.#directory = directory;
@@ -38,8 +38,8 @@ export class Seeder {
   /**
    * Runs all seed files in the order of their names.
    *
-   * @throws SvcError `E_SEED` with the file and the problem; the rows of that file are rolled back, the rows
-   * of earlier files remain
+   * @throws SvcError `E_SEED` with the file and the problem. The rows of that file are rolled back, and the
+   *   rows of earlier files remain.
    */
   async run(onDone?: (done: SeedDone) => void): Promise<readonly SeedDone[]> {
     const seeds = readSeeds(this.#directory, this.#database.dialect);
@@ -68,18 +68,20 @@ export class Seeder {
   }
 }
 
-/** Throws in production, unless seeds are allowed there. @throws SvcError `E_SEED_PRODUCTION` */
+/**
+ * Throws in production, unless the caller explicitly allows seeds there. @throws SvcError `E_SEED_PRODUCTION`
+ */
 export function refuseInProduction(env: Env, isWanted: boolean): void {
   if (env === 'production' && !isWanted) throw new SvcError('E_SEED_PRODUCTION', []);
 }
 
-/** Returns the files for an engine, in the order of their names. @throws SvcError `E_SEED` */
+/** Returns the seed files for an engine, in the order of their names. @throws SvcError `E_SEED` */
 function readSeeds(directory: string, dialect: Dialect): readonly { file: string; script: Script }[] {
   const names = Map.groupBy(listSeeds(directory), ({ name }) => name);
   return [...names.values()].flatMap((group) => {
     const engine = preferredFiles(dialect).find((each) => group.some((seed) => seed.dialect === each));
     const seed = group.find((each) => each.dialect === engine);
-    if (seed === undefined) return []; // all files of this seed are for other engines
+    if (seed === undefined) return []; // all files with this seed's name are for other engines
     const script = readScript(
       directory,
       seed.file,
@@ -88,7 +90,7 @@ function readSeeds(directory: string, dialect: Dialect): readonly { file: string
     );
     if (!script.hasTransaction || !script.hasForeignKeys)
       throw new SvcError('E_SEED', [
-        `${script.origin}: directives "-- svc: …" are for migrations, not for seeds`,
+        `${script.origin}: directives "-- svc: …" are only for migrations: remove them from the seed file`,
       ]);
     return [{ file: seed.file, script }];
   });
@@ -107,7 +109,6 @@ function listSeeds(
       throw new SvcError('E_SEED', [
         `"${file}" in "${directory}" is not a seed name: use lower-case letters, digits, "_" and "-", then ".sql"`,
       ]);
-    // the pattern accepts only names of dialects
     return { file, name, dialect: dialect as Dialect | undefined };
   });
 }

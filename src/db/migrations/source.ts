@@ -3,17 +3,19 @@
  *
  *   migrations/0001_create_users.up.sql      applied in the order of their numbers, which have no gaps
  *   migrations/0001_create_users.down.sql    undoes it; optional
- *   migrations/0002_search.postgres.up.sql   replaces 0002_search.up.sql on PostgreSQL; also sqlite, mysql, mariadb
- *   host.migration('0001', { sqlite: [...] })   of a plugin "oauth": its id is "oauth/0001"
+ *   migrations/0002_search.postgres.up.sql   replaces 0002_search.up.sql on PostgreSQL; the others are sqlite, mysql, mariadb
+ *   host.migration('0001', { sqlite: [...] })   in a plugin "oauth": the id of the migration is "oauth/0001"
  *
- * A file for an engine takes precedence over the plain file. MariaDB prefers mariadb, then mysql, then the
- * plain file. A migration that has only files for other engines is skipped, and its number stays taken.
+ * A file for an engine takes precedence over the file without an engine. MariaDB prefers a file for mariadb,
+ * then a file for mysql, then the file without an engine. A migration that has only files for other engines
+ * is skipped, but its number counts as used.
  *
  * Migrations of plugins come first, in the order of registration. So files of an application may refer to
- * tables of plugins, but not the reverse. Directives are comments before the first statement:
+ * tables of plugins, but plugins cannot refer to tables of those files. Directives are comments before the
+ * first statement:
  *
  *   -- svc: no-transaction      for statements such as `vacuum` that cannot run in a transaction
- *   -- svc: no-foreign-keys     SQLite: off during the migration, checked before the commit
+ *   -- svc: no-foreign-keys     SQLite: foreign keys are off during the migration, and checked before the commit
  */
 import { hash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -22,14 +24,14 @@ import { SvcError } from '../../base/errors.ts';
 import { ScriptIssue, splitScript, type SplitScript, type Statement } from '../script.ts';
 import type { Dialect } from '../driver.ts';
 
-/** Statements that a plugin contributes, by engine. */
+/** Statements of a migration that a plugin contributes, by engine. */
 export interface ContributedMigration {
   readonly plugin: string;
   readonly id: string;
   readonly sql: Readonly<Record<Dialect, readonly string[]>>;
 }
 
-/** Sources of migrations. */
+/** Where migrations come from: a folder, plugins, or both. */
 export interface MigrationSources {
   /** Folder with migration files. Default: none. */
   readonly directory?: string | undefined;
@@ -39,24 +41,24 @@ export interface MigrationSources {
 
 /** Statements of a migration, and how they run. */
 export interface Script {
-  /** File, or plugin and id: for messages. */
+  /** File, or plugin and id of the migration, for messages. */
   readonly origin: string;
   readonly statements: readonly Statement[];
   readonly hasTransaction: boolean;
   readonly hasForeignKeys: boolean;
 }
 
-/** One migration. */
+/** A migration of a file or of a plugin. */
 export interface Migration {
-  /** `0001` for a file, `plugin/id` for a plugin. */
+  /** `0001` for a migration from a file, `plugin/id` for a migration of a plugin. */
   readonly id: string;
-  /** Part of the file name between the number and the ending; for a plugin, its id. */
+  /** Part of the file name between the number and the ending. For a migration of a plugin, its id. */
   readonly name: string;
-  /** SHA-256 of the text with unified line ends, in hexadecimal. */
+  /** SHA-256 in hexadecimal of the text, in which all line ends are line feeds. */
   readonly checksum: string;
   readonly isContributed: boolean;
   readonly up: Script;
-  /** Reads the down script. Undefined when there is none. */
+  /** Reads the down script. Undefined if the migration has none. */
   readonly down: (() => Script) | undefined;
 }
 
@@ -75,7 +77,7 @@ const BLOCK_DIRECTIVE = /^\/\*\s*svc:\s*(\S*)(.*)\*\/$/is;
 const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
 
 /**
- * Returns every migration in the order of application.
+ * Returns the migrations of all sources in the order of application.
  *
  * @throws SvcError `E_MIGRATION_FILES` with the folder or file and the problem; `E_MIGRATION_CONTRIBUTED`
  */
@@ -87,15 +89,15 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
 }
 
 /**
- * Returns the engine suffixes of files that an engine accepts, the preferred one first. Undefined stands for
- * a file without a suffix.
+ * Returns the engines whose files an engine accepts, the preferred one first. Undefined stands for files
+ * without an engine in their names.
  */
 export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
   return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
 }
 
 /**
- * Returns the file of a migration with this name in a folder; undefined when there is none.
+ * Returns the file of the migration with this name in a folder, or undefined.
  *
  * @throws SvcError `E_MIGRATION_FILES`
  */
@@ -104,7 +106,7 @@ export function fileNamed(directory: string, name: string): string | undefined {
 }
 
 /**
- * Returns the next free number in a folder, as four digits; `0001` when the folder does not exist.
+ * Returns the next free number in a folder, as four digits. It is `0001` when the folder does not exist.
  *
  * @throws SvcError `E_MIGRATION_FILES`
  */
@@ -112,7 +114,10 @@ export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
   const next = Math.max(0, ...numbers) + 1;
   if (next > 9_999)
-    throw new SvcError('E_MIGRATION_FILES', [directory, 'the highest number, 9999, is already in use']);
+    throw new SvcError('E_MIGRATION_FILES', [
+      directory,
+      'a migration with the highest number, 9999, already exists',
+    ]);
   return String(next).padStart(4, '0');
 }
 
@@ -127,12 +132,12 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
       throw new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem]);
     };
     if (typeof id !== 'string' || !/^[\w.-]{1,100}$/.test(id))
-      refuse('the id is not 1 … 100 letters, digits, "_", "." and "-"');
-    if (seen.has(full)) refuse('the id is used by two migrations');
+      refuse('the id must have 1 to 100 characters: letters, digits, "_", "." and "-"');
+    if (seen.has(full)) refuse('two migrations have this id');
     if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string'))
       refuse(`the migration has no list of statements for ${dialect}`);
     seen.add(full);
-    const texts = statements as readonly string[]; // texts, as checked above
+    const texts = statements as readonly string[];
     const split = texts.flatMap(
       (text) =>
         read(text, dialect, (problem) => new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem])).statements,
@@ -159,7 +164,7 @@ interface FileName {
   readonly file: string;
   readonly number: string;
   readonly name: string;
-  /** Engine of the file; undefined for all engines. */
+  /** Engine in the name of the file. Undefined if the file is for all engines. */
   readonly dialect: Dialect | undefined;
   readonly direction: 'up' | 'down';
 }
@@ -170,7 +175,7 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   checkNumbers(directory, files, numbers);
   return [...numbers.values()].flatMap((group) => {
     const up = fileFor(group, 'up', dialect);
-    if (up === undefined) return []; // all files of this migration are for other engines
+    if (up === undefined) return []; // all files with this migration's number are for other engines
     const text = readText(directory, up.file);
     const down = fileFor(group, 'down', dialect);
     return {
@@ -197,7 +202,7 @@ function checkNumbers(
     throw new SvcError('E_MIGRATION_FILES', [directory, problem]);
   };
   for (const { file, number, name, dialect, direction } of files) {
-    const beside = groups.get(number)!; // the group contains this file
+    const beside = groups.get(number)!;
     const twin = beside.find((other) => other.name !== name && other.direction === direction);
     if (twin !== undefined) refuse(`${file} and ${twin.file} have the same number`);
     const hasUp = beside.some(
@@ -206,23 +211,23 @@ function checkNumbers(
         other.name === name &&
         (dialect === undefined || preferredFiles(dialect).includes(other.dialect)),
     );
-    if (!hasUp) refuse(`${file} has no ${number}_${name}.up.sql beside it`);
+    if (!hasUp) refuse(`${file} needs ${number}_${name}.up.sql, which the folder does not have`);
   }
   const ordered = [...groups];
   ordered.forEach(([number, [first]], index) => {
     const expected = String(index + 1).padStart(4, '0');
     if (number === expected) return;
-    const { file } = first!; // a group is never empty
+    const { file } = first!;
     const before = ordered[index - 1]?.[1].at(-1);
     refuse(
       before === undefined
-        ? `the first file is ${file}, and not 0001_….up.sql`
-        : `${expected} is missing between ${before.file} and ${file}`,
+        ? `the first file is ${file}, but the numbers must begin with 0001`
+        : `the number ${expected} is missing between ${before.file} and ${file}`,
     );
   });
 }
 
-/** Returns the file of a number for an engine; undefined when there is none. */
+/** Returns the best file for an engine among the files with one number, or undefined. */
 function fileFor(
   group: readonly FileName[],
   direction: FileName['direction'],
@@ -236,8 +241,8 @@ function fileFor(
 }
 
 /**
- * Returns the files in order. Hidden files are skipped. Any other file must have a migration name, because a
- * misspelt one would be skipped silently.
+ * Returns the files in the order of their names. Skips hidden files. Throws for any other file without a
+ * migration name, because a misspelt name would be skipped silently.
  */
 function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
   const entries = namesIn(
@@ -259,11 +264,11 @@ function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
       name: name!,
       dialect: engine as Dialect | undefined,
       direction: direction as 'up' | 'down',
-    }; // the pattern accepts only valid parts
+    };
   });
 }
 
-/** Returns the names in a folder in order, without hidden files. */
+/** Returns the names of files in a folder in order. Leaves out hidden files. */
 export function namesIn(
   directory: string,
   refusal: (problem: string, cause: unknown) => SvcError,
@@ -281,7 +286,6 @@ export function namesIn(
   }
 }
 
-/** Makes the error for a problem with a file. */
 type Refusal = (origin: string, problem: string, cause?: unknown) => SvcError;
 
 const ofMigrations: Refusal = (origin, problem, cause) =>
@@ -300,7 +304,7 @@ function readText(directory: string, file: string, refusal: Refusal = ofMigratio
     );
   }
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes); // the decoder drops a byte order mark
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes); // the decoder removes a byte order mark
   } catch (error) {
     throw refusal(path, 'the file is not UTF-8', error);
   }
@@ -336,15 +340,15 @@ function scriptOf(
     );
     if (idle !== undefined)
       throw refuse(
-        `line ${idle.line}: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys" above the first statement instead`,
+        `line ${idle.line}: "pragma foreign_keys" does nothing inside a transaction: remove it, and write "-- svc: no-foreign-keys" above the first statement`,
       );
   }
   return script;
 }
 
 /**
- * Returns the directives in the comments before the first statement. It accepts every kind of comment,
- * because a missed directive may cost rows.
+ * Returns the directives in the comments before the first statement. Reads every kind of comment, because
+ * rows may be lost if a directive is missed.
  */
 function directivesOf(head: readonly string[], refuse: (problem: string) => SvcError): string[] {
   return head.flatMap((comment) => {
@@ -355,15 +359,13 @@ function directivesOf(head: readonly string[], refuse: (problem: string) => SvcE
       throw refuse(`"-- svc: ${directive}" is not a directive: use ${DIRECTIVES.join(' and ')}`);
     const second = DIRECTIVES.find((other) => rest.split(/[\s,]+/).includes(other));
     if (second !== undefined)
-      throw refuse(`"-- svc: ${directive}" and "${second}" are in one comment: give each a line of its own`);
+      throw refuse(
+        `"-- svc: ${directive}" and "${second}" are in one comment: write each directive on its own line`,
+      );
     return directive;
   });
 }
 
-/**
- * Splits a script. Refuses statements that begin or end a transaction, because they would split the
- * migration.
- */
 function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcError): SplitScript {
   try {
     const script = splitScript(text, dialect);
@@ -371,13 +373,13 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
       const command = clientCommandOf(statement, dialect);
       if (command !== undefined)
         throw refuse(
-          `line ${statement.line}: "${command}" is a command of the client program, not of the server: remove the line`,
+          `line ${statement.line}: "${command}" is a command for a client program, which the server does not know: remove the line`,
         );
     }
     const control = script.statements.find(({ words }) => CONTROL.has(words[0]));
     if (control !== undefined)
       throw refuse(
-        `line ${control.line}: "${control.words[0]!}" begins or ends a transaction, but a migration already runs in one`,
+        `line ${control.line}: "${control.words[0]!}" begins or ends a transaction, but a migration already runs inside a transaction: remove the statement`,
       );
     return script;
   } catch (error) {
@@ -386,7 +388,8 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
 }
 
 /**
- * Returns a command for the client programs psql or mysql: `\restrict`, which pg_dump writes, or `delimiter`.
+ * Returns the command of a client program with which a statement starts: `\restrict`, which pg_dump writes
+ * for psql, or `delimiter` for mysql. Otherwise returns undefined.
  */
 function clientCommandOf({ text, words: [first] }: Statement, dialect: Dialect): string | undefined {
   if (dialect === 'postgres') return /^\\\w+/.exec(text)?.[0];

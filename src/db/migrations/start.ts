@@ -1,8 +1,9 @@
 /**
- * Handles migrations at the start of an application, and defines the interface of plugins with migrations.
+ * Applies or checks migrations when an application starts. Also defines the interface of plugins with
+ * migrations.
  *
  *   check    refuses to start while migrations are pending; default in production
- *   apply    applies them; default in development, in tests, and for a database in memory
+ *   apply    applies pending migrations; default in other environments, and for a database in memory
  *   ignore   does not check migrations
  */
 import { SvcError } from '../../base/errors.ts';
@@ -17,13 +18,13 @@ import type { MigrationState } from './state.ts';
 /** Action for pending migrations when an application starts. */
 export type MigrationPolicy = 'check' | 'apply' | 'ignore';
 
-/** A plugin whose database has migrations, used by `svc migrate` and `svc check --live`. */
+/** A plugin whose database has migrations. `svc migrate` and `svc check --live` use this interface. */
 export interface Migratable {
   readonly name: string;
   /**
-   * Opens the database without the application, until the result is disposed of. With `onlyReads` the
-   * database is neither created nor written. Rejects when the database cannot be reached. `onDone` is called
-   * after each migration that was applied or undone.
+   * Opens the database without starting the application. Disposing of the result closes the database. With
+   * `onlyReads` the database is neither created nor written. Rejects when the database cannot be reached.
+   * `onDone` is called after each migration that was applied or undone.
    */
   openMigrator(options?: {
     readonly onlyReads?: boolean;
@@ -31,10 +32,10 @@ export interface Migratable {
   }): Promise<OpenMigrator>;
 }
 
-/** A migrator with its database; disposing of it closes the database. */
+/** A migrator with its open database. Disposing of it closes the database. */
 export interface OpenMigrator extends AsyncDisposable {
   readonly migrator: Migrator;
-  /** Fills the database with seed rows; undefined when the plugin has no seeds. */
+  /** Fills the database with seed rows. Undefined when the plugin has no seeds. */
   readonly seeder?: Seeder | undefined;
 }
 
@@ -43,7 +44,6 @@ export function isMigratable<P extends object>(plugin: P): plugin is P & Migrata
   return typeof (plugin as Partial<Migratable>).openMigrator === 'function';
 }
 
-/** Context of a start. */
 interface MigrationStartDeps {
   /** Name of the database, for messages. */
   readonly name: string;
@@ -53,10 +53,10 @@ interface MigrationStartDeps {
 }
 
 /**
- * Applies or checks migrations as the policy says.
+ * Applies or checks migrations, depending on the policy.
  *
  * @throws SvcError `E_MIGRATION_PENDING` for `check`; the errors of `Migrator.up()` for `apply`;
- * `E_MIGRATION_FILES`
+ *   `E_MIGRATION_FILES`
  */
 export async function migrateAtStart(
   database: Database,
@@ -81,11 +81,12 @@ export async function migrateAtStart(
   if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
   for (const each of states) {
     if (each.state !== 'applied')
-      log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name }); // no error: an older version of the application must start with a newer database
+      // a warning and not an error: an older version of the application must start with a newer database
+      log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name });
   }
 }
 
-/** Returns the display name of a migration: `0001_create_users`, `oauth/0001`. */
+/** Returns the name of a migration for messages: `0001_create_users`, `oauth/0001`. */
 export function labelOf({ id, name }: Pick<MigrationState, 'id' | 'name'>): string {
   return id.includes('/') ? id : `${id}_${name}`;
 }

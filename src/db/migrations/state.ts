@@ -1,6 +1,6 @@
 /**
- * Compares the migrations that a database has applied with the sources: which comes next, which came last,
- * and which do not match.
+ * Compares the migrations that a database has applied with the migrations of the sources. Finds the next
+ * migration, the last one, and the ones that do not match.
  */
 import { SvcError } from '../../base/errors.ts';
 import type { Connection, Dialect } from '../driver.ts';
@@ -11,11 +11,11 @@ export interface MigrationState {
   readonly id: string;
   readonly name: string;
   /**
-   * `applied`; `pending`; `changed`: applied, but its text has changed since; `unfinished`: begun without a
-   * transaction, and not ended; `unknown`: applied, but in no source.
+   * State of the migration. `applied`; `pending`; `changed`: applied, but its text has changed since then;
+   * `unfinished`: begun without a transaction and not ended; `unknown`: applied, but no source has it.
    */
   readonly state: 'applied' | 'pending' | 'changed' | 'unfinished' | 'unknown';
-  /** ISO 8601 in UTC; undefined for a pending or unfinished migration. */
+  /** Time of application in ISO 8601 and UTC. Undefined for a pending or unfinished migration. */
   readonly appliedAt: string | undefined;
 }
 
@@ -33,12 +33,12 @@ export interface Task {
   readonly script: Script;
 }
 
-/** Chooses the next task from the applied rows. Throws when the rows do not match the sources. */
+/** Chooses the next task from the rows of `svc_migrations`. Throws when the rows do not match the sources. */
 export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
 /**
- * Returns the statement that makes the table. All columns are text, because every engine has it, except keys
- * in MySQL; the time is ISO 8601 in UTC.
+ * Returns the statement that creates the table `svc_migrations`. All columns are text, because every engine
+ * has that type. In MySQL, keys cannot be text. The time is ISO 8601 in UTC.
  */
 export function createTable(dialect: Dialect): string {
   const key =
@@ -48,14 +48,14 @@ export function createTable(dialect: Dialect): string {
   return `create table if not exists svc_migrations (id ${key} not null primary key, name text not null, checksum text not null, applied_at text)`;
 }
 
-/** Returns the rows of the table by id; an empty list when the table does not exist. */
+/** Returns the rows of `svc_migrations` by id, or an empty list when the table does not exist. */
 export async function readApplied(connection: Connection, dialect: Dialect): Promise<readonly Applied[]> {
   if ((await connection.scalar(tableExists(dialect), [], undefined)) === undefined) return [];
   return (await connection.fetchAll(
     'select id, name, checksum, applied_at from svc_migrations order by id',
     [],
     undefined,
-  )) as unknown as Applied[]; // the rows have the columns of createTable()
+  )) as unknown as Applied[];
 }
 
 function tableExists(dialect: Dialect): string {
@@ -69,7 +69,7 @@ function tableExists(dialect: Dialect): string {
   }
 }
 
-/** Returns every migration in order, then applied ones that no source has. */
+/** Returns the state of each migration in order. After them come applied migrations that no source has. */
 export function statesOf(migrations: readonly Migration[], rows: readonly Applied[]): MigrationState[] {
   const byId = new Map(rows.map((row) => [row.id, row]));
   const known = migrations.map(({ id, name, checksum }): MigrationState => {
@@ -105,7 +105,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   for (const { id, checksum, up } of migrations) {
     const row = byId.get(id);
     if (row !== undefined && row.checksum !== checksum)
-      // refuseUnfinished() has refused rows without a time
+      // set, because refuseUnfinished() has thrown for rows without a time
       throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
   }
   const next = migrations.find(({ id }) => !byId.has(id));
@@ -114,12 +114,15 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   if (later !== undefined)
     throw new SvcError('E_MIGRATION_ORDER', [
       next.up.origin,
-      `${later.id}_${later.name}, which comes after it, is already applied`,
+      `${later.id}_${later.name}, a later migration, is already applied`,
     ]);
   return next;
 }
 
-/** Returns the last migration, to be undone. @throws SvcError `E_MIGRATION_DOWN`, `E_MIGRATION_UNFINISHED` */
+/**
+ * Returns the last applied migration and its down script. @throws SvcError `E_MIGRATION_DOWN`,
+ * `E_MIGRATION_UNFINISHED`
+ */
 export function lastOf(migrations: readonly Migration[], rows: readonly Applied[]): Task | undefined {
   refuseUnfinished(rows);
   const last = rows.filter(({ id }) => isOfFile(id)).at(-1);
@@ -133,7 +136,7 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   if (migration.down === undefined)
     throw new SvcError('E_MIGRATION_DOWN', [
       `${last.id}_${last.name}`,
-      `there is no ${last.id}_${migration.name}.down.sql`,
+      `the file ${last.id}_${migration.name}.down.sql does not exist`,
     ]);
   return { migration, script: migration.down() };
 }
@@ -147,12 +150,12 @@ export function refuseUnfinished(rows: readonly Applied[]): void {
     ]);
 }
 
-/** Whether a migration has begun and not ended. */
+/** Returns whether a migration has begun and has not ended. */
 export function isUnfinished({ applied_at }: Applied): boolean {
   return applied_at === null;
 }
 
-/** Whether the id belongs to a plugin: such ids have a slash. */
+/** Whether the migration comes from a file: ids of plugins have a slash. */
 function isOfFile(id: string): boolean {
   return !id.includes('/');
 }

@@ -3,11 +3,11 @@
  *
  *   mysql_native_password   SHA1(pw) ⊕ SHA1(nonce || SHA1(SHA1(pw)))
  *   caching_sha2_password   SHA256(pw) ⊕ SHA256(SHA256(SHA256(pw)) || nonce)
- *                           else the password itself, see encryptedPassword()
- *   parsec                  Ed25519 by a key that PBKDF2 makes of the password
+ *                           or the password itself, see encryptedPassword()
+ *   parsec                  Ed25519 signature with a key that PBKDF2 derives from the password
  *
- * An eavesdropper cannot learn the password from the first two methods. An eavesdropper who also has the
- * hashes of the server can compute a valid reply, and log in.
+ * An eavesdropper cannot learn the password from the first two methods. With either method, an eavesdropper
+ * who also has the hashes of the server can compute a valid reply and log in.
  */
 import {
   constants,
@@ -24,19 +24,19 @@ import { ProtocolViolation } from '../errors.ts';
 const derive = promisify(pbkdf2);
 
 /**
- * Prefixes of DER-encoded Ed25519 keys: a private key in PKCS #8 (RFC 8410 §7) up to its 32-byte seed, and a
- * public key in SPKI (§4).
+ * Beginnings of DER-encoded Ed25519 keys. PKCS8_PREFIX comes before the 32-byte seed of a private key in PKCS
+ * #8 (RFC 8410 §7). The first SPKI_BYTES bytes of a public key come before the key itself (RFC 8410 §4).
  */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const SPKI_BYTES = 12;
 const SEED_BYTES = 32;
 /**
- * PBKDF2 runs 1024 · 2^n rounds; MariaDB uses n = 0. A larger n than this would only burn CPU time of the
- * client.
+ * Maximum n. PBKDF2 runs 1024 · 2^n rounds, and MariaDB uses n = 0. A larger n would only cost the client CPU
+ * time.
  */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
-/** Bytes of each block that OAEP with SHA-1 uses. */
+/** Number of bytes in each block that OAEP with SHA-1 needs for itself. */
 const OAEP_BYTES = 42;
 
 function sha1(...parts: readonly (Uint8Array | string)[]): Buffer {
@@ -53,11 +53,11 @@ function digest(algorithm: string, parts: readonly (Uint8Array | string)[]): Buf
 }
 
 function xor(left: Uint8Array, right: Uint8Array): Buffer {
-  // both buffers have equal lengths
+  // index % length exists, because the nonce is not empty
   return Buffer.from(left.map((byte, index) => byte ^ right[index % right.length]!));
 }
 
-/** Returns the reply of mysql_native_password. It is empty for an empty password. */
+/** Returns the client's reply for mysql_native_password. The reply is empty when the password is empty. */
 export function nativePassword(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
   const once = sha1(password);
@@ -70,8 +70,8 @@ export function nativeHash(password: string): Buffer {
 }
 
 /**
- * Returns the first reply of caching_sha2_password; the server may ask for more. It is empty for an empty
- * password.
+ * Returns the client's first reply for caching_sha2_password. The server may then ask for more. The reply is
+ * empty when the password is empty.
  */
 export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
@@ -82,8 +82,8 @@ export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer
 /**
  * Encrypts the password for the owner of a public key: RSA-OAEP with SHA-1 of (password and NUL) ⊕ nonce.
  *
- * @throws ProtocolViolation for an invalid or non-RSA key; RangeError for a password that is too long for the
- * key
+ * @throws ProtocolViolation for a key that is invalid or not an RSA key; RangeError for a password that is
+ *   too long for the key
  */
 export function encryptedPassword(password: string, nonce: Uint8Array, publicKey: string | Buffer): Buffer {
   const text = xor(Buffer.from(`${password}\0`), nonce);
@@ -95,18 +95,18 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
   }
   if (key.asymmetricKeyType !== 'rsa')
     throw new ProtocolViolation('the server sent a public key that is not RSA');
-  // an RSA key has a modulus
+  // an RSA key always has a modulus
   const most = Math.ceil(key.asymmetricKeyDetails!.modulusLength! / 8) - OAEP_BYTES;
   if (text.length > most)
     throw new RangeError(
-      `a password of ${text.length - 1} bytes is too long for this key: the limit is ${most - 1}`,
+      `a password of ${text.length - 1} bytes is too long for this key: the limit is ${most - 1} bytes`,
     );
   return publicEncrypt({ key, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' }, text);
 }
 
 /**
- * Parses the parameters of parsec: the salt, and the factor of the PBKDF2 rounds.
- * @throws ProtocolViolation for unknown values, or too many rounds
+ * Parses the parameters that the server sends for parsec: the salt, and the factor of the PBKDF2 rounds.
+ * @throws ProtocolViolation for an unknown value or for too many rounds
  */
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
@@ -120,8 +120,8 @@ export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; r
 }
 
 /**
- * Returns the reply of parsec, which is the client's nonce and the signature of both nonces. Also returns the
- * key with which the server verifies it.
+ * Returns the client's reply for parsec: the client's nonce and the signature of both nonces. Also returns
+ * the public key with which the server verifies the signature.
  */
 export async function parsecAnswer(
   password: string,
@@ -139,9 +139,9 @@ export async function parsecAnswer(
 }
 
 /**
- * Returns MariaDB's proof that a self-signed certificate is its own (zero-configuration TLS, 11.4). The proof
- * depends on the stored password hash, which no attacker in between knows. Hexadecimal, as in the OK packet
- * of the login.
+ * Returns the proof that MariaDB 11.4 sends for its self-signed certificate (zero-configuration TLS). The
+ * proof depends on the stored hash of the password, which an attacker on the network does not know. The
+ * result is hexadecimal text, as in the OK packet of the login.
  */
 export function certificateProof(
   passwordHash: Uint8Array,

@@ -2,12 +2,12 @@
  * Connects to one MySQL or MariaDB server: socket, greeting, TLS and login. Cancels a statement over a second
  * connection.
  *
- *   TCP or unix socket -> greeting - disable ----------------------------------> plain
- *                                 \ SSLRequest -> TLS 1.2 or newer            -> encrypted; a server without TLS is refused, except with `prefer`
+ *   TCP or Unix socket -> greeting - disable ----------------------------------> plain
+ *                                 \ SSLRequest -> TLS 1.2 or newer            -> encrypted; if the server has no TLS, an error, except with `prefer`
  *
- * Only the greeting may have arrived when TLS begins, because further bytes were injected. MariaDB since 11.4
- * creates its own certificate if it has none. Such a certificate is accepted if the server proves in the
- * login that it knows the password's hash.
+ * Only the greeting may have arrived when TLS begins, because an attacker may have injected any further
+ * bytes. MariaDB 11.4 and newer creates its own certificate if none is configured. Such a certificate is
+ * accepted if the server proves in the login that it knows the password's hash.
  */
 import { limitIn } from '../limits.ts';
 import { converse } from '../wire/conversation.ts';
@@ -30,13 +30,12 @@ import type { Driver, Limit } from '../driver.ts';
 import type { Greeting } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
-/** Time limit for the connection that cancels a statement. */
+/** Milliseconds that the connection for canceling a statement may take. */
 const CANCEL_MS = 4_000;
-/** Node.js error code for a self-signed certificate. */
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
 /**
- * Names of proxies in the version that the server reports. Proxies cannot pass on a second request before the
- * first one is answered.
+ * Names of proxies in the version that the server reports. These proxies cannot handle a second request
+ * before they have answered the first one.
  */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
@@ -44,7 +43,7 @@ const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
  * Returns a connection that is ready for statements.
  *
  * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout, QueryCanceled;
- * DatabaseError with the number of a refusal; SvcError `E_DB_CONNECT` for a permanent failure
+ *   DatabaseError with the error number of the server; SvcError `E_DB_CONNECT` for a permanent failure
  */
 async function connectMySql(
   host: ServerHost,
@@ -68,7 +67,7 @@ async function connectMySql(
 
 const READS_ONLY = 'select @@global.read_only';
 
-/** Returns the name of the driver: MySQL or MariaDB. */
+/** Returns the driver for MySQL or MariaDB. */
 export function mySqlDriver(deps: ServerDriverDeps<MySqlConnectionOptions>): Driver {
   return new ServerDriver<MySqlConnection>(deps, {
     connect: (host, limit) => connectMySql(host, deps.session, limit),
@@ -77,14 +76,13 @@ export function mySqlDriver(deps: ServerDriverDeps<MySqlConnectionOptions>): Dri
   });
 }
 
-/** A conversation, and the server's greeting. */
 interface LoggedIn {
   readonly conversation: MySqlConversation;
   readonly greeting: Greeting;
 }
 
 /**
- * Connects and logs in. `name` is the host name that the certificate must match when `at` is an IP address.
+ * Connects and logs in. The certificate must match the host name `name`, because `at` may be an IP address.
  */
 async function logIn(
   at: ServerHost,
@@ -98,7 +96,7 @@ async function logIn(
   if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
     options.log?.warn('database_not_encrypted', {
       host: at.host,
-      remedy: 'Require TLS with sslmode=verify-full, or disable it with sslmode=disable',
+      remedy: 'Require TLS with sslmode=verify-full, or disable TLS with sslmode=disable',
     });
   const { clock } = options;
   let greeting: Greeting;
@@ -122,12 +120,15 @@ async function logIn(
     },
     ({ onPacket }) => login.handOver(onPacket),
   );
-  return { conversation, greeting: greeting! }; // login.run() has set `greeting`
+  return { conversation, greeting: greeting! };
 }
 
 interface Link {
   readonly link: ServerSocket;
-  /** Whether the certificate is self-signed, so that the server must prove it during the login. */
+  /**
+   * Whether the certificate is self-signed, so that the server must prove during the login that the
+   * certificate is its own.
+   */
   readonly isUnproved: boolean;
 }
 
@@ -162,10 +163,10 @@ async function openLink(
     const mayProve =
       isMariaDb && checksChain(tls) && tls.rootCertificate === undefined && (password ?? '') !== '';
     const secure = await opening.encrypt({ ...options, ...(mayProve && { rejectUnauthorized: false }) });
-    // Node.js sets the code, but its types have a plain Error
+    // Node.js sets a code here, although its types declare an Error
     const problem = secure.authorizationError as Error | string | undefined;
     if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
-      throw opening.refusal(`the TLS of the server is not accepted (${String(problem)})`);
+      throw opening.refusal(`the TLS connection to the server failed (${String(problem)})`);
     return { link: opening.finished(secure), isUnproved: mayProve && !secure.authorized };
   } catch (error) {
     opening.abandon();
@@ -173,7 +174,7 @@ async function openLink(
   }
 }
 
-/** Sends KILL QUERY to the same address, with the same account. */
+/** Sends KILL QUERY over a new connection to the same address and account. */
 async function cancel(
   { address }: ServerSocket,
   name: string,
@@ -203,8 +204,8 @@ async function cancel(
 }
 
 /**
- * Whether the statement cache must separate kinds of values: MySQL since 8.0.22. Earlier 8.0 versions would
- * prepare more statements than necessary.
+ * Whether the statement cache must separate statements by the kinds of their values. MySQL needs this since
+ * 8.0.22. For earlier 8.0 versions it only prepares more statements than necessary.
  */
 function pinsTypes({ version, isMariaDb }: Greeting): boolean {
   return !isMariaDb && Number.parseInt(version, 10) >= 8;

@@ -19,17 +19,19 @@ import type { Exchange } from './exchange.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 import type { Params } from '../values.ts';
 
-/** Rows that a stream fetches at once. */
 const BATCH_ROWS = 256;
 /** Message of the error for statements after the server has ended the transaction. */
 const OVER =
   'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
 
-/** The MySQL and MariaDB connection. See {@link ServerConnection}. */
+/** Connection to MySQL or MariaDB. See {@link ServerConnection}. */
 export class MySqlConnection extends ServerConnection<Exchange, MySqlConversation, MySqlRunner> {
   readonly #options: MySqlConnectionOptions;
 
-  /** `pinsTypes`: whether a prepared statement accepts only one kind of values; see types.ts. */
+  /**
+   * `pinsTypes` is true when a prepared statement accepts only values of the kinds of its first use: see
+   * types.ts.
+   */
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
     super(new MySqlRunner(conversation, options, pinsTypes));
     this.#options = options;
@@ -40,7 +42,6 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   async setUp(limit: Limit | undefined): Promise<void> {
     await this.runner.flight(sessionTexts(this.#options), limit);
     const { rows } = await this.runner.query('select @@max_allowed_packet', limit, 'firstList');
-    // the query returns one row of one column
     this.runner.maxPacketBytes = Number((rows[0] as unknown[])[0]);
   }
 
@@ -87,8 +88,8 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   /**
-   * Streams through a cursor on the server, which holds all rows from the start. Other requests do not wait,
-   * and later writes are not visible.
+   * Streams through a cursor. The server computes all rows when it opens the cursor, so later writes are not
+   * visible. Other requests can run between two fetches.
    */
   async *stream(
     sql: string,
@@ -100,7 +101,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     let cursor: Cursor | undefined;
     try {
       cursor = await timing.wait(() => this.runner.open(sql, params, limit));
-      // the server has sent all rows: this statement supports no cursor
+      // the server has sent all rows, because it has no cursor for this statement
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[];
       if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit, timing);
     } finally {
@@ -120,7 +121,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     try {
       await this.runner.flight(beginTexts(this.#options.dialect, options), limit);
     } catch (error) {
-      // the isolation level may be set already, and would apply to the next transaction
+      // the server may already have set the isolation level, which would then apply to the next transaction
       if (options.isolation !== undefined) this.destroy();
       throw error;
     }
@@ -147,14 +148,14 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    // no request is pending, so the status of the transaction is current
+    // no request is pending, so the reported status of the transaction is current
     if (this.isBroken || !this.isInTransaction) return;
     await this.runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
 
   /**
-   * Resets the session by COM_RESET_CONNECTION. MySQL 5.6 does not have it, so the connection is replaced
-   * there.
+   * Resets the session with COM_RESET_CONNECTION. MySQL 5.6 lacks this command, so there the connection is
+   * closed and the pool opens another one.
    */
   async reset(): Promise<void> {
     await this.rollback();
@@ -201,7 +202,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     }
   }
 
-  /** Runs work on many rows, and adds details to its error by {@link MySqlRunner.explained}. */
+  /** Runs work on many rows. {@link MySqlRunner.explained} adds details to its error. */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {
       return await this.timed(sql, work);
@@ -211,8 +212,8 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   /**
-   * Throws if an error has ended the transaction: without this check, each further statement would be
-   * committed separately.
+   * Throws if an error has ended the transaction. Otherwise the server would commit each further statement
+   * separately.
    */
   #checkTransaction(sql: string): void {
     if (this.hasEnded) throw this.endedError(sql);
@@ -227,21 +228,19 @@ function hasMore({ status }: Exchange): boolean {
   return ((status ?? 0) & STATUS.cursorExists) !== 0 && (status! & STATUS.lastRowSent) === 0;
 }
 
-/*
- * Settings of a session: times in UTC, text in UTF-8, and strict mode for values that do not fit.
- */
+/* Settings of a session: times are in UTC, text is in UTF-8, and a value that does not fit is an error. */
 
 /**
- * Strict modes that newer servers have by default. MySQL 5.6, for example, truncates long values and stores 0
- * for invalid numbers. A key of 0 stays 0.
+ * Strict modes, which newer servers have by default. Without them, MySQL 5.6 truncates long values and stores
+ * 0 for invalid numbers. With NO_AUTO_VALUE_ON_ZERO, a key of 0 is stored as 0.
  */
 const STRICT =
   'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
 
 /**
- * Returns the statements that set up the session. The login has requested UTF-8, but the server may override
- * it: by `init_connect = 'set names ...'` or skip_character_set_client_handshake. The server would then store
- * UTF-8 text in another encoding without an error.
+ * Returns the statements that set up the session. The login has requested UTF-8, but settings of the server
+ * may override this: `init_connect = 'set names ...'` or skip_character_set_client_handshake. Then the server
+ * would store UTF-8 text in another encoding without an error.
  */
 function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptions): readonly string[] {
   const settings = [
@@ -255,7 +254,7 @@ function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptio
       : []),
     ...Object.entries(parameters).map(
       ([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`,
-    ), // url.ts refuses quotes in values
+    ), // url.ts refuses values that contain quotes
   ];
   return [
     `set ${settings.map((setting) => `session ${setting}`).join(', ')}`,

@@ -12,21 +12,22 @@ import { COMMAND, MAX_PACKET_BYTES, REPLY, STATUS, wrongSequence, type PacketRea
 import { PacketWriter } from './writer.ts';
 import type { Limit } from '../driver.ts';
 
-/** Dependencies of a conversation, which the login has created. */
 interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'writer'> {
   readonly reader: PacketReader;
   readonly dialogue: Dialogue;
   readonly status: number;
 }
 
-/** Statements that may begin a transaction and then fail, so that its state is unknown. */
+/**
+ * Statements that may begin a transaction and then fail. After such a failure, it is unknown whether a
+ * transaction is open.
+ */
 const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
 /**
- * Statements that only read. After a cancellation their result is refused even without an error, because it
- * may be incomplete: a canceled SLEEP() returns 1.
+ * Statements that only read. After a cancellation, their result is refused even if the server reports no
+ * error, because the result may be incomplete: a canceled SLEEP() returns 1.
  */
 const READS = /^[\s(]*(?:select|with|values|table)\b/i;
-/** Error number of a canceled statement (ER_QUERY_INTERRUPTED). */
 const INTERRUPTED = 1317;
 
 /** The requests and replies of one connection, in order. */
@@ -34,7 +35,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   readonly dialogue: Dialogue;
   readonly #reader: PacketReader;
   #status: number;
-  /** Sequence number of the next packet within a reply. */
+  /** Sequence number that the next packet of the current reply must have. */
   #sequence = 0;
 
   constructor({ dialogue, status, ...deps }: MySqlConversationDeps) {
@@ -45,28 +46,28 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     this.#status = status;
   }
 
-  /** Whether a transaction is open, by the status in the last reply that had one. */
+  /** Whether a transaction is open, according to the last reply that had a session status. */
   get isInTransaction(): boolean {
     return (this.#status & STATUS.inTransaction) !== 0;
   }
   get hasAutocommit(): boolean {
     return (this.#status & STATUS.autocommit) !== 0;
   }
-  /** Whether a backslash in a literal is an ordinary character. */
+  /** Whether a backslash in a string literal is an ordinary character. */
   get hasPlainBackslashes(): boolean {
     return (this.#status & STATUS.noBackslashEscapes) !== 0;
   }
-  /** Resolves when all current requests have ended. */
+  /** Resolves when all requests that are in the queue now have ended. */
   async settledAll(): Promise<void> {
     await this.last?.done.catch(() => undefined);
   }
 
-  /** Creates the exchange of a request, for add() or send(). */
+  /** Creates the exchange for a request. Pass it to add() or send(). */
   exchange(options: ExchangeDeps): Exchange {
     return new Exchange(options, this.dialogue);
   }
 
-  /** Marks an exchange as complete: no further requests are written for it. */
+  /** Marks an exchange as complete, so that no further requests can be added to it. */
   close(exchange: Exchange): void {
     exchange.close();
     if (exchange === this.first && exchange.isOver) this.#finish(exchange);
@@ -74,8 +75,8 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Waits for the end of an exchange. At the limit it cancels the statement on the server. After an error it
-   * checks whether the transaction is still open, because some errors end it.
+   * Waits for the end of an exchange. When the limit is reached, cancels the statement on the server. After
+   * an error, asks the server whether the transaction is still open, because some errors end it.
    *
    * @throws the error of the exchange, or of the limit
    */
@@ -86,13 +87,14 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
       await this.#settle();
     if (error !== undefined) throw error.errno === INTERRUPTED ? (canceling?.reached ?? error) : error;
     if (canceling?.wasRequested === true && exchange.plan !== undefined && READS.test(exchange.sql))
-      throw canceling.reached!; // the limit canceled the statement, although the server reports no error
+      // the statement was canceled because of the limit, although the server reports no error
+      throw canceling.reached!;
     return exchange;
   }
 
   /**
-   * Waits until the transaction status is known after an error, as finish() does. For callers that use
-   * `answered()` instead.
+   * Waits after an error until the status of the transaction is known, as finish() does. For callers that use
+   * `answered()` and not finish().
    */
   async settled(exchange: Exchange): Promise<void> {
     if (this.#isUncertain(exchange)) await this.#settle();
@@ -103,7 +105,6 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     this.writer.end();
   }
 
-  /** Handles a packet of the server. */
   readonly onPacket = (bytes: Buffer, at: number, end: number, sequence: number): void => {
     if (this.isEnded) return;
     const { first } = this;
@@ -114,7 +115,6 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (first.onPacket(bytes, at, end)) this.#finish(first);
   };
 
-  /** Whether the error may have ended a transaction. */
   #isUncertain({ error, sql }: Exchange): boolean {
     return error !== undefined && (this.isInTransaction || MAY_BEGIN.test(sql));
   }
@@ -126,7 +126,10 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (exchange.error !== undefined && isFatal(exchange.error)) this.refused(exchange.error, '08006');
   }
 
-  /** Handles a packet that belongs to no request: the server reports why it ends the connection. */
+  /**
+   * Handles a packet that belongs to no request. In such a packet, the server reports why it ends the
+   * connection.
+   */
   #onUnasked(bytes: Buffer, at: number, end: number): void {
     if (bytes[at] !== REPLY.error)
       throw new ProtocolViolation('the server sent a packet that no request expects');
@@ -134,8 +137,8 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Sends a harmless request whose reply has the transaction status. A late cancellation then hits this
-   * request instead of a statement.
+   * Sends a harmless request whose reply has the status of the transaction. If a cancellation arrives late,
+   * it affects this request and not the next statement.
    */
   async #settle(): Promise<void> {
     if (this.isEnded) return;
@@ -144,7 +147,8 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     const exchange = this.add(
       this.exchange({ sql: 'do 0', kind: 'query', wanted: 'none', sequence: this.writer.end() }),
     );
-    await exchange.done.catch(() => undefined); // the caller notices the end of the connection by itself
+    // ignore the error: the caller notices itself that the connection has ended
+    await exchange.done.catch(() => undefined);
     if (exchange.error?.errno === INTERRUPTED) await this.#settle();
     else if (exchange.error !== undefined)
       this.destroy(

@@ -29,8 +29,8 @@ import type { ErrorFields } from './messages.ts';
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /**
- * Error classes by MySQL error number, each with the SQLSTATE of PostgreSQL where that is more specific than
- * `23000` or `HY000`.
+ * Error classes by MySQL error number. A SQLSTATE is listed if PostgreSQL's is more specific than `23000` or
+ * `HY000`.
  */
 const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> = new Map([
   ...numbers([1022, 1062, 1169, 1586, 1859], UniqueViolation, '23505'),
@@ -71,7 +71,7 @@ function numbers(
   return list.map((errno) => [errno, sqlstate === undefined ? [Class] : [Class, sqlstate]]);
 }
 
-/** Error classes by the first two characters of the SQLSTATE, for numbers that BY_NUMBER lacks. */
+/** Error classes by the first two characters of the SQLSTATE, for numbers that BY_NUMBER does not have. */
 const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
@@ -84,7 +84,7 @@ const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
   '70': QueryCanceled,
 };
 
-/** Returns the error of a statement, or of a connection without a statement. */
+/** Returns the error of a statement, or of a connection that runs no statement. */
 export function mysqlError(
   { errno, sqlstate, message }: ErrorFields,
   sql: string | undefined,
@@ -100,14 +100,17 @@ export function mysqlError(
 }
 
 /**
- * Returns whether a prepared statement is stale, so that preparing it again may help: 1615, 1243. Error 3988
- * too, unless the text does not fit the column: MySQL keeps the character set that a column had at
- * preparation, but the table may have been converted.
+ * Returns whether an error means that a prepared statement is stale, so that preparing it again may help.
+ * These are 1615, 1243, and for some statements 3988. MySQL reports 3988 when a text does not fit the
+ * character set that the column had at preparation, and that may have changed.
  */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
   return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));
 }
-/** Statements that are undone when they fail, unlike a procedure, of which some statements may have run. */
+/**
+ * Statements that change nothing when they fail. A procedure is different: some of its statements may have
+ * run.
+ */
 const CHANGES_AT_ONCE = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
 /** Returns whether the server cannot prepare this kind of statement (1295). */
 export function isUnpreparable({ errno }: DatabaseError): boolean {
@@ -131,15 +134,18 @@ const FATAL: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Numbers of errors whose messages may quote a value: an expression in which MariaDB fills in the `?`, or a
- * time zone, lock, locale, collation, character set, engine, XML path or unencodable text. Quoted parts of
- * the statement itself stay in the message.
+ * Numbers of errors whose messages may quote a value. The value may be part of an expression in which MariaDB
+ * fills in the `?`. It may also be the name of a time zone, lock, locale, collation, character set or engine,
+ * an XML path, or text that cannot be encoded. Quoted parts of the statement itself stay in the message.
  */
 const QUOTES_VALUES: ReadonlySet<number> = new Set([
   1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163,
 ]);
 
-/** Removes the value from `Duplicate entry 'secret' for key 'name'`. Names of columns and keys stay. */
+/**
+ * Returns the message without values: `Duplicate entry 'secret' for key 'name'` loses its value. Names of
+ * columns and keys stay.
+ */
 function shownMessage(errno: number, message: string, sql: string | undefined): string {
   if (QUOTES_VALUES.has(errno))
     return message.replace(/'([\s\S]*)'/, (quoted, text: string) =>
@@ -167,7 +173,6 @@ function shownMessage(errno: number, message: string, sql: string | undefined): 
 
 type Names = Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'>;
 
-/** Returns table, columns and constraint, as far as the message names them. */
 function namesIn(errno: number, message: string, sql: string | undefined): Names {
   switch (errno) {
     case 1062:
@@ -198,15 +203,15 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
 }
 
 /**
- * Returns the table and key of a message. MySQL writes `table.key`; MariaDB and older servers write only
- * `key`.
+ * Returns the table and the key that a message contains. MySQL writes `table.key`; MariaDB and older servers
+ * write only `key`.
  */
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;
   return dot === -1
     ? { table: writtenTable(sql)?.table, constraint: key }
-    : // a name with a dot is a table and a key
+    : // a name that contains a dot is a table and its key
       { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };
 }
 

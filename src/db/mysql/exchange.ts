@@ -1,11 +1,11 @@
 /**
  * One request to MySQL or MariaDB and its expected replies, packet by packet.
  *
- *   command      OK | error | count columns [end] rows end        repeated while the end announces another result
- *   statement    id  parameters [end]  columns [end]            [end]: servers before MySQL 5.7
+ *   command      OK | error | count columns [end] rows end        repeated while an end announces another result
+ *   statement    id  parameters [end]  columns [end]            [end] is sent only by servers before MySQL 5.7
  *
  * An unexpected packet is a protocol violation. It ends the connection, because later replies could be
- * matched to the wrong request. A server that asks for a file gets none.
+ * matched to the wrong request. When a server asks for a file, the client never sends one.
  */
 import { mysqlError } from './errors.ts';
 import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './messages.ts';
@@ -17,39 +17,38 @@ import type { Row } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
 
 /**
- * Kinds of requests: a command that returns OK, SQL text, a statement to prepare, a prepared statement to
- * run, and rows of a cursor to fetch.
+ * Kinds of requests. `command` is answered with OK, and `query` sends SQL text. `prepare` prepares a
+ * statement, and `execute` runs a prepared one. `fetch` fetches rows of a cursor.
  */
 type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
 
-/** Format of replies, as both sides have agreed. */
+/** Format of replies, as the client and the server have agreed on it. */
 export interface Dialogue {
   readonly capabilities: number;
-  /** Capability flags of MariaDB. */
+  /** Capability flags of MariaDB that both sides have. */
   readonly extended: number;
   readonly values: MySqlValueOptions;
 }
 
 /** Options of an exchange. */
 export interface ExchangeDeps {
-  /** The SQL text as it was sent, for errors. */
+  /** SQL text as it was sent, for errors. */
   readonly sql: string;
   readonly kind: Kind;
   readonly wanted: RowsWanted;
   /** Sequence number of the reply's first packet. */
   readonly sequence: number;
-  /** Whether more requests of this kind may follow, until close(). */
+  /** Whether further requests may be added to this exchange until close() is called. */
   readonly isOpen?: boolean | undefined;
   /**
-   * The statement's last row plan, which is reused while the column descriptions stay equal or are left out.
-   * Replies arrive in order, so the plan is read and replaced when they arrive.
+   * Last row plan of the statement. It is reused if the column descriptions are equal or left out. It is read
+   * and replaced when a reply arrives, because replies arrive in order.
    */
   readonly memory?: { plan: RowPlan | undefined } | undefined;
-  /** Row plan for rows that arrive without column descriptions. */
+  /** Row plan for a reply that has no column descriptions. */
   readonly plan?: RowPlan | undefined;
 }
 
-/** Columns of a result, and the packets that described them. */
 interface Definitions {
   readonly columns: WireColumn[];
   readonly described: Buffer[];
@@ -57,9 +56,9 @@ interface Definitions {
 
 type Step = 'head' | 'definitions' | 'definitions-end' | 'rows';
 
-/** Longest packet that ends columns or rows in servers before MySQL 5.7. */
+/** Maximum length in bytes of the packet that ends columns or rows in servers before MySQL 5.7. */
 const EOF_BYTES = 5;
-/** Maximum columns of a result. MySQL and MariaDB allow 4,096 in a table. */
+/** Maximum number of columns in a result. MySQL and MariaDB allow 4,096 in a table. */
 const MAX_COLUMNS = 65_535;
 
 /** One request and its replies. */
@@ -67,36 +66,32 @@ export class Exchange extends ServerExchange<RowPlan> {
   readonly #kind: Kind;
   readonly #dialogue: Dialogue;
   #step: Step = 'head';
-  /** Whether no part of the reply has arrived. */
   #isAtHead = true;
-  /** Sequence numbers of first packets of replies, for those that differ from 1. */
+  /**
+   * Sequence numbers of the first packets of replies, by the index of the reply. The number 1, which is
+   * usual, is not stored.
+   */
   #sequences: Map<number, number> | undefined;
-  /** Number of requests that were written, and of replies that have ended. */
   #written = 1;
   #answered = 0;
-  /** Whether more requests may be written. */
   #isOpen: boolean;
   readonly #memory: { plan: RowPlan | undefined } | undefined;
-  /**
-   * Number of descriptions that have not arrived yet, and of column descriptions that follow those of the
-   * parameters.
-   */
   #lacking = 0;
   #columnsLater = 0;
   #areParameters = false;
-  /** Whether all descriptions so far equal those of the plan, and how many. */
+  /** Whether all column descriptions so far are equal to those of the plan. */
   #isSame = true;
   #same = 0;
-  /** New column descriptions, if one differs from the plan. */
+  /** New column descriptions. Undefined while all are equal to those of the plan. */
   #definitions: Definitions | undefined;
-  /** The rows of each result, where several results are requested. */
+  /** Rows of each result, if the exchange keeps several results. */
   readonly sets: Row[][] = [];
   #isFirstResult = true;
   #hasResult = false;
-  /** Description of a prepared statement. */
+  /** Id that the server gave a prepared statement. */
   statementId = 0;
   parameters = 0;
-  /** Session status of the last packet that had one; undefined after an error. */
+  /** Session status in the last packet that had one. Undefined after an error. */
   status: number | undefined;
 
   constructor(options: ExchangeDeps, dialogue: Dialogue) {
@@ -109,13 +104,13 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (options.kind === 'fetch') this.#step = 'rows';
   }
 
-  /** Counts one more request of this kind. */
+  /** Adds a request of the same kind to the exchange. */
   add(sequence: number): void {
     if (sequence !== 1) (this.#sequences ??= new Map()).set(this.#written, sequence);
     this.#written++;
   }
 
-  /** Ends the exchange for writing: no further requests follow. */
+  /** Marks the exchange as complete, so that no further requests can be added. */
   close(): void {
     this.#isOpen = false;
   }
@@ -126,14 +121,16 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Returns the sequence number that the next packet must have if it begins a reply. Undefined within a
-   * reply, where numbers continue.
+   * Returns the sequence number that the next packet must have if it begins a reply. Returns undefined inside
+   * a reply, where the numbers continue.
    */
   get sequence(): number | undefined {
     return this.#isAtHead ? (this.#sequences?.get(this.#answered) ?? 1) : undefined;
   }
 
-  /** Handles a packet. Returns true when it was the last one. @throws ProtocolViolation */
+  /**
+   * Handles a packet. Returns true when the packet was the last of the exchange. @throws ProtocolViolation
+   */
   onPacket(bytes: Buffer, at: number, end: number): boolean {
     if (at === end) throw new ProtocolViolation('the server sent an empty packet');
     this.#isAtHead = false;
@@ -152,7 +149,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   #onHead(bytes: Buffer, at: number, end: number): boolean {
     if (this.#answered === this.#written)
       throw new ProtocolViolation('the server sent a packet that no request expects');
-    const first = bytes[at]!; // the packet is not empty
+    const first = bytes[at]!;
     if (first === REPLY.error) return this.#onError(bytes, at, end);
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
     if (first === REPLY.ok) return this.#onOk(bytes, at, end);
@@ -162,7 +159,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#onCount(bytes, at, end);
   }
 
-  /** Reads the number of columns. MariaDB adds whether descriptions follow. */
+  /** Reads the number of columns. MariaDB also sends whether column descriptions follow. */
   #onCount(bytes: Buffer, at: number, end: number): boolean {
     const fields = new Fields(bytes, at, end);
     const count = fields.length();
@@ -196,7 +193,8 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   #onDefinition(bytes: Buffer, at: number, end: number): boolean {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
-    if (!this.#areParameters) this.#onColumn(bytes, at, end); // parameter descriptions have no useful content
+    // descriptions of parameters have no useful content
+    if (!this.#areParameters) this.#onColumn(bytes, at, end);
     if (--this.#lacking > 0) return false;
     if (!this.#areParameters && !this.#isSame && this.#isWanted)
       this.#remember(
@@ -206,7 +204,7 @@ export class Exchange extends ServerExchange<RowPlan> {
           this.#dialogue.values,
           this.#kind === 'query',
         ),
-      ); // rebuild the plan, because one description differs
+      );
     if (!this.#hasEnds) return this.#afterDefinitions();
     this.#step = 'definitions-end';
     return false;
@@ -217,12 +215,14 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (this.#isFirstResult && this.#memory !== undefined) this.#memory.plan = plan;
   }
 
-  /** Handles a column description. One that equals the plan's is neither parsed nor stored again. */
+  /**
+   * Handles a column description. If it is equal to the description in the plan, it is neither parsed nor
+   * stored again.
+   */
   #onColumn(bytes: Buffer, at: number, end: number): void {
     if (this.#isSame) {
-      const { columns, described } = this.plan!; // #isSame is true only with a plan
+      const { columns, described } = this.plan!;
       if (holds(bytes, at, end, described[this.#same]!)) {
-        // count equal descriptions: there is one per column
         this.#same++;
         return;
       }
@@ -241,7 +241,6 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   #onDefinitionsEnd(bytes: Buffer, at: number, end: number): boolean {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
-    // the packet is not empty
     if (bytes[at] !== REPLY.eof || end - at > EOF_BYTES) throw unexpected(bytes[at]!);
     const { status } = readEof(bytes, at, end);
     const isOver = this.#afterDefinitions();
@@ -289,12 +288,10 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#onEnd(ok.status);
   }
 
-  /** Handles the end of a reply, or of one of its results. */
   #onEnd(status: number): boolean {
     this.status = status;
     if (this.#hasResult) {
       this.#isFirstResult = false;
-      // the caller wants the rows of each result separately
       if (this.wanted === 'sets') this.sets.push(this.rows.splice(0) as Row[]);
     }
     this.#hasResult = false;
@@ -319,12 +316,15 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.isOver;
   }
 
-  /** Whether the rows of this result are kept. */
+  /** Whether the exchange keeps the rows of this result. */
   get #isWanted(): boolean {
     return this.#isFirstResult || this.wanted === 'sets';
   }
 
-  /** Whether a separate packet ends the column descriptions and the rows, as in servers before MySQL 5.7. */
+  /**
+   * Whether a separate packet marks the end of column descriptions and of rows, as in servers before MySQL
+   * 5.7.
+   */
   get #hasEnds(): boolean {
     return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0;
   }
@@ -341,7 +341,7 @@ function unexpected(first: number): ProtocolViolation {
   return new ProtocolViolation(`the server sent an unexpected packet, which begins with ${first}`);
 }
 
-/** Returns whether the bytes are equal. For so few bytes a loop is faster than a method of Buffer. */
+/** Returns whether the bytes are equal. For so few bytes, a loop is faster than a method of Buffer. */
 function holds(bytes: Buffer, at: number, end: number, known: Buffer): boolean {
   if (end - at !== known.length) return false;
   for (let index = 0; index < known.length; index++) if (bytes[at + index] !== known[index]) return false;

@@ -4,9 +4,9 @@
  *   greeting -> [SSLRequest -> TLS] -> response -> AuthSwitchRequest, at most twice -> AuthMoreData -> OK
  *
  * Only methods that the address allows are used, whatever the server requests. A clear-text password is sent
- * only over TLS with a verified certificate, or to this machine. An RSA-encrypted password requires a
- * configured key, or a connection that excludes an attacker in between. A self-signed certificate must be
- * proved (MariaDB 11.4) before the first statement.
+ * only over TLS with a verified certificate, or to this machine. An RSA-encrypted password is sent only if
+ * the server's key is configured, or if no attacker can be on the connection. If the certificate is
+ * self-signed, the server must prove before the first statement that it is its own (MariaDB 11.4).
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -30,21 +30,23 @@ import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-url.ts'
 import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
 import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
 
-/** The result of a login. */
 interface LoggedIn {
   readonly greeting: Greeting;
-  /** The capabilities that both sides have. */
+  /** Capabilities that the client and the server both have. */
   readonly capabilities: number;
   readonly extended: number;
   readonly status: number;
 }
 
-/** utf8mb4_general_ci: the collation that all servers know, including MySQL 5.6 and MariaDB. */
+/**
+ * Number of utf8mb4_general_ci, the collation for utf8mb4 that all servers know, including MySQL 5.6 and
+ * MariaDB.
+ */
 const UTF8MB4 = 45;
 const OUR_MAX_PACKET = 0xff_ffff;
 /**
- * Two capabilities are never requested: LOCAL_FILES lets a server read any file, and MULTI_STATEMENTS allows
- * several statements in one text.
+ * Requested capabilities. Two others are never requested: LOCAL_FILES would let a server read any file of the
+ * client, and MULTI_STATEMENTS would allow several statements in one text.
  */
 const WANTED =
   CAPABILITY.longFlag |
@@ -60,11 +62,11 @@ const WANTED =
   CAPABILITY.deprecateEof;
 const NEEDED = CAPABILITY.protocol41 | CAPABILITY.secureConnection;
 const WANTED_OF_MARIADB = MARIADB.stmtBulkOperations | MARIADB.extendedMetadata | MARIADB.cacheMetadata;
-/** Limit of packets during login. A server sends about ten. */
+/** Maximum number of packets from the server during login. A server sends about ten. */
 const MAX_PACKETS = 50;
-/** Limit of switches. Accounts with two plugins switch twice. */
+/** Maximum number of switches to another method. Accounts with two methods switch twice. */
 const MAX_SWITCHES = 3;
-/** Replies of caching_sha2_password. */
+/** Status bytes of caching_sha2_password in packets from the server. */
 const FAST = 0x03;
 const FULL = 0x04;
 const ASK_KEY_CACHING = 0x02;
@@ -72,20 +74,19 @@ const ASK_KEY_SHA256 = 0x01;
 const NONCE_BYTES = 32;
 const PROOF_MARK = 0x01;
 /**
- * MariaDB plugin that this client cannot use: its private key is derived from a password of any length, but
- * Node.js accepts only seeds of 32 bytes.
+ * MariaDB plugin that this client does not support. It derives the private key from a password of any length,
+ * and Node.js accepts only seeds of 32 bytes.
  */
 const UNSPOKEN = 'client_ed25519';
 const NO_SIGNATURE_BYTES = 64;
 
-/** A login on a new socket, whose reader the conversation uses afterwards. */
+/** A login on a new socket. Afterwards, the conversation uses the same reader. */
 export class MySqlLogin extends ServerLogin<Buffer> {
   readonly reader: PacketReader;
   readonly #host: ServerHost;
   readonly #shown: string;
   readonly #options: MySqlConnectionOptions;
   readonly #writer = new PacketWriter();
-  /** Sequence number of the next packet. */
   #sequence = 0;
   #greeting: Greeting | undefined;
   #link: ServerSocket | undefined;
@@ -94,12 +95,12 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #nonce: Buffer = Buffer.alloc(0);
   /** Error to throw if the login fails after the server has asked for {@link UNSPOKEN}. */
   #unspoken: SvcError<'E_DB_CONNECT'> | undefined;
-  /** The hash of the password that the server stores, if the plugin has one. */
+  /** Hash of the password as the server stores it, if the plugin has such a hash. */
   #hash: Buffer | undefined;
 
   /**
-   * `host` is the host as written in the address. It decides whether the server is local, and appears in
-   * messages.
+   * `host` is the host as written in the address. It appears in messages, and shows whether the server is on
+   * this machine.
    */
   constructor(host: ServerHost, shown: string, options: MySqlConnectionOptions) {
     super(MAX_PACKETS);
@@ -110,8 +111,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 
   /**
-   * Waits for the greeting, the only packet that may arrive now.
-   * @throws DatabaseError for an error packet such as 1040; ConnectionLost
+   * Waits for the greeting, which is the only packet that may arrive now.
+   * @throws DatabaseError if the server sends an error such as 1040 (too many connections); ConnectionLost
    */
   async greet(more: () => Promise<Buffer>): Promise<Greeting> {
     return this.guarded(async () => {
@@ -126,8 +127,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
-        throw new ProtocolViolation('the server sent data after the greeting that no request expects');
-      const packet = this.inbox.shift()!; // the loop above ends when the inbox has a packet
+        throw new ProtocolViolation('the server sent unexpected data after its greeting');
+      const packet = this.inbox.shift()!;
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
       if ((greeting.capabilities & NEEDED) !== NEEDED)
@@ -148,7 +149,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     }
   }
 
-  /** Sends SSLRequest, the only packet that is not encrypted. */
+  /** Returns the SSLRequest, which is the only packet that is sent unencrypted before TLS. */
   sslRequest(): Buffer {
     this.#writer.begin(this.#sequence);
     this.#capabilities(this.#agreed() | CAPABILITY.ssl);
@@ -156,24 +157,25 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#writer.take();
   }
 
-  /** Passes the packets that have arrived, and all later ones, to the conversation. */
+  /** Passes the packets that have arrived to the conversation, and all later packets, too. */
   handOver(onPacket: OnPacket): void {
     this.reader.onPacket = onPacket;
-    // sequence 0: the packets belong to no request
+    // sequence 0, because these packets belong to no request
     for (const packet of this.inbox.splice(0)) onPacket(packet, 0, packet.length, 0);
   }
 
   /**
-   * Logs in. `isUnproved`: the certificate is self-signed, so the server must prove it.
+   * Logs in. `isUnproved` is true when the certificate is self-signed, so that the server must prove that it
+   * is its own.
    *
-   * @throws DatabaseError with the server's number; ConnectionLost; SvcError `E_DB_CONNECT` for a permanent
-   * failure
+   * @throws DatabaseError with the server's error number; ConnectionLost; SvcError `E_DB_CONNECT` for a
+   *   permanent failure
    */
   async run(link: ServerSocket, isUnproved: boolean): Promise<LoggedIn> {
     this.#link = link;
     this.#isUnproved = isUnproved;
     return this.guarded(async () => {
-      const greeting = this.#greeting!; // greet() has set the greeting before
+      const greeting = this.#greeting!;
       this.#respond(greeting);
       const status = await this.#authenticate();
       return { greeting, capabilities: this.#agreed(), extended: this.#agreedExtended(), status };
@@ -191,7 +193,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#greeting!.extended & WANTED_OF_MARIADB;
   }
 
-  /** Writes the first fields of SSLRequest and of the login response, which are equal. */
+  /** Writes the first fields of a packet, which are equal in SSLRequest and in the login response. */
   #capabilities(flags: number): void {
     const hasExtended = this.#greeting!.extended !== 0;
     this.#writer.uint32((flags | (hasExtended ? 0 : CAPABILITY.longPassword)) >>> 0);
@@ -201,7 +203,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#writer.uint32(this.#agreedExtended());
   }
 
-  /** Sends HandshakeResponse41. */
   #respond({ nonce, plugin }: Greeting): void {
     const { user, database, plugins, applicationName } = this.#options;
     const writer = this.#writer;
@@ -210,7 +211,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       (plugin === 'caching_sha2_password' || plugin === 'mysql_native_password') && plugins.includes(plugin)
         ? plugin
         : (plugins.find((each) => each === 'mysql_native_password' || each === 'caching_sha2_password') ??
-          plugins[0]!); // url.ts makes sure that the list is not empty
+          plugins[0]!);
     this.#nonce = nonce;
     writer.begin(this.#sequence);
     this.#capabilities(this.#link!.tls === undefined ? agreed : agreed | CAPABILITY.ssl);
@@ -219,7 +220,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if ((agreed & CAPABILITY.pluginAuthLenenc) === 0) writer.byte(answer.length);
     else writer.lengthOf(answer.length);
     writer.raw(answer);
-    // this capability is requested only with a database
+    // both sides have this capability only if the address has a database
     if ((agreed & CAPABILITY.connectWithDb) !== 0) writer.textNul(database!);
     if ((agreed & CAPABILITY.pluginAuth) !== 0) writer.textNul(this.#plugin);
     if ((agreed & CAPABILITY.connectAttributes) !== 0)
@@ -234,7 +235,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#writer.bytesLength(packed.take());
   }
 
-  /** Returns the first reply of the chosen plugin. */
   #firstAnswer(): Buffer {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
@@ -244,11 +244,11 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'caching_sha2_password':
         return cachingSha2Password(password, this.#nonce);
       default:
-        return Buffer.alloc(0); // empty: the server then asks for the reply of this plugin
+        return Buffer.alloc(0); // with an empty reply, the server asks again and names its method
     }
   }
 
-  /** Handles packets until the login ends. Returns the session's status. */
+  /** Handles packets until the login ends. Returns the status of the session. */
   async #authenticate(): Promise<number> {
     for (let switches = 0; ;) {
       const packet = await this.#next();
@@ -275,7 +275,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return status;
   }
 
-  /** Handles AuthSwitchRequest. */
   async #onSwitch(packet: Buffer): Promise<void> {
     if (packet.length === 1)
       throw this.#refusal(
@@ -289,7 +288,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       this.#unspoken = this.#refusal(
         `its account is of the plugin "${UNSPOKEN}", by which Node.js cannot sign: give the account parsec, caching_sha2_password or mysql_native_password`,
       );
-      // the dummy signature lets an account with two plugins continue with the other one
+      // send a dummy signature, so that an account with two methods can continue with the other one
       return this.#answer(new Uint8Array(NO_SIGNATURE_BYTES));
     }
     this.#unspoken = undefined;
@@ -319,11 +318,10 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if (this.#isPrivate()) return this.#answer(this.#inTheClear(password));
     if (this.#options.serverPublicKey === undefined) {
       this.#checkRetrieval();
-      this.#answer(Buffer.of(ASK_KEY_SHA256)); // AuthMoreData brings the key
+      this.#answer(Buffer.of(ASK_KEY_SHA256)); // the server sends its key in AuthMoreData
     } else await this.#encrypted(password, undefined);
   }
 
-  /** Handles AuthMoreData. */
   async #onMore(data: Buffer): Promise<void> {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
@@ -334,7 +332,9 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'parsec':
         return this.#onParsec(data, password);
       default:
-        throw new ProtocolViolation(`the server sent more data for ${this.#plugin}, which expects none`);
+        throw new ProtocolViolation(
+          `the server sent more data for the authentication method ${this.#plugin}, which expects none`,
+        );
     }
   }
 
@@ -360,7 +360,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#answer(answer);
   }
 
-  /** Whether the server accepts a clear-text password here: over TLS or a unix socket. */
+  /** Whether no other machine can read a clear-text password, because of TLS or a Unix socket. */
   #isPrivate(): boolean {
     return this.#link!.tls !== undefined || isUnixHost(this.#host.host);
   }
@@ -386,15 +386,14 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     );
   }
 
-  /** Encrypts with the configured key, or else with the key that the server sent. */
+  /** Sends the password, encrypted with the configured key or else with the key that the server sent. */
   async #encrypted(password: string, sent: Buffer | undefined): Promise<void> {
     const { serverPublicKey } = this.#options;
     if (sent !== undefined && serverPublicKey !== undefined)
-      throw new ProtocolViolation('the server sent a key that was not requested');
+      throw new ProtocolViolation('the server sent a public key that was not requested');
     if (sent !== undefined) this.#checkRetrieval();
     const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {
-      // a key is configured, or the server has sent one
       this.#answer(encryptedPassword(password, this.#nonce, key!));
     } catch (error) {
       if (error instanceof RangeError) throw this.#refusal(error.message);
@@ -404,7 +403,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
 
   /** Checks the server's proof that a self-signed certificate is its own. */
   #checkProof(info: Buffer): void {
-    // a proof is required only over TLS, so there is a TLS socket
     const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', '');
     const received = infoOf(info);
     if (this.#hash === undefined || (this.#options.password ?? '') === '')
@@ -460,7 +458,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 }
 
-/** The text of an OK packet, with a length or up to its end. */
+/** Returns the text of an OK packet. The text has a length prefix or extends to the end of the packet. */
 function infoOf(info: Buffer): Buffer {
   return info.length > 0 && info[0] === info.length - 1 ? info.subarray(1) : info;
 }

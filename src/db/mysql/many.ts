@@ -2,12 +2,12 @@
  * Runs one statement for many rows of values. Requests are sent while rows are produced, without waiting for
  * replies.
  *
- *   insert ... values (?, ?)    hundreds of rows per statement, whose text repeats the placeholders
- *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows as fit, with values of equal types
+ *   insert ... values (?, ?)    a text that repeats the placeholders, for hundreds of rows per statement
+ *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows of equal types as fit in a request
  *   others, in MySQL            COM_STMT_EXECUTE for each row
  *
- * With many rows per insert, 10,000 rows take a fifth of the time (shared/bench/db). The open transaction
- * makes all rows atomic.
+ * Compared with one row per insert, 10,000 rows take a fifth of the time (shared/bench/db). All rows are in
+ * one open transaction, so either all of them are written or none.
  */
 import { DatabaseError } from '../errors.ts';
 import { isStaleStatement } from './errors.ts';
@@ -21,59 +21,66 @@ import type { MySqlConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { KnownStatement, MySqlRunner } from './runner.ts';
 
-/** Statements that MariaDB runs in bulk: on one table, without a result. It refuses others (1295). */
+/**
+ * Statements that MariaDB can run in bulk: they use one table and return no rows. MariaDB refuses other
+ * statements with error 1295.
+ */
 const BULK =
   /^\s*(?:(?:insert|replace)\b[^?]*\bvalues?\s*\(|update\s+[\w.`]+\s+set\b|delete\s+from\s+[\w.`]+\s+where\b)/i;
 const NOT_BULK = /\breturning\b|\bselect\b/i;
-/** Size in bytes at which a bulk request is sent. */
 const BULK_BYTES = 256 * 1024;
 const SENDS_TYPES = 0x80;
 const IS_VALUE = 0;
 const IS_NULL = 1;
-/** Limits for the values and rows of one multi-row insert. More bring no gain. */
+/** Maximum numbers of values and rows in one multi-row insert. Larger inserts are not faster. */
 const MAX_VALUES = 16_000;
 const MAX_ROWS = 500;
-/** Fewest rows for which an uncached multi-row statement pays off. */
+/** Minimum number of rows for which it is worth preparing an uncached multi-row statement. */
 const FEW_ROWS = 16;
-/** Limit of prepared statements for one call, one for each combination of kinds of values. */
+/**
+ * Maximum number of prepared statements for one call. Each combination of kinds of values needs its own
+ * statement.
+ */
 const MAX_KINDS = 8;
-/** An insert that ends with a group of placeholders. */
+/** Matches an insert that ends with a group of placeholders. */
 const ROW_INSERT = /^(\s*(?:insert|replace)\b.*\bvalues?\s*)(\((?:\s*\?\s*,)*\s*\?\s*\))\s*;?\s*$/is;
 
-/** Rows of values to run, and the state of reading them. */
 interface Many {
   readonly runner: MySqlRunner;
   readonly sql: string;
   readonly limit: Limit | undefined;
-  /** Statements by kinds of values. A single one if the server accepts all kinds. */
+  /**
+   * Prepared statements, one for each combination of kinds of values. Only one if the server accepts all
+   * kinds.
+   */
   readonly statements: KnownStatement[];
   /** Number of values in one request. */
   readonly placeholders: number;
   /**
-   * Number of values in one row of the caller. Differs from `placeholders` when a statement has several rows.
+   * Number of values in each row that the caller passes. Differs from `placeholders` if a statement has
+   * several rows.
    */
   readonly perRow: number;
   readonly source: Iterator<Params>;
-  /** The values of the next request, and the number of their first row. */
+  /** Values of the next request. */
   next: IteratorResult<Params, unknown>;
   row: number;
 }
 
-/** Options for a statement that inserts several rows. */
 interface Several {
   readonly perRow: number;
   readonly firstRow: number;
   readonly isKept: boolean;
 }
 
-/** An insert whose placeholders all belong to one group at its end. */
+/** An insert whose placeholders are all in one group at its end. */
 interface RowInsert {
   readonly head: string;
   readonly group: string;
   readonly perRow: number;
 }
 
-/** Runs the statement for all rows. Returns the number of affected rows. */
+/** Runs the statement for all rows. Returns the number of rows affected. */
 export async function runMany(
   runner: MySqlRunner,
   sql: string,
@@ -87,7 +94,7 @@ export async function runMany(
     : insertSeveral(runner, sql, insert, rows, limit);
 }
 
-/** Inserts rows of values. */
+/** Inserts rows of values into a table. Returns the number of rows inserted. */
 export async function insertRows(
   runner: MySqlRunner,
   table: string,
@@ -103,21 +110,21 @@ export async function insertRows(
 }
 
 /**
- * Parses an insert whose rows can be combined. In lax SQL modes rows are not combined: NULL for a NOT NULL
- * column is an error in a single-row insert, but becomes 0 in a multi-row insert.
+ * Parses an insert whose rows can be combined. Returns undefined in an SQL mode that is not strict: there,
+ * NULL for a NOT NULL column is an error in a single-row insert, but becomes 0 in a multi-row insert.
  */
 function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   const match = ROW_INSERT.exec(sql);
   if (match === null || placeholders === 0) return undefined;
-  // the pattern has both groups
+  // the pattern captures both groups
   const [, head, group] = match as unknown as readonly [string, string, string];
-  // the group has all placeholders, so none of its question marks is quoted
+  // if all placeholders are in the group, none of its question marks is part of a quoted text
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 
 /**
- * Inserts rows in batches. Full batches use a cached statement, a large rest uses an uncached one, and a
- * small rest goes row by row.
+ * Inserts rows in batches. Full batches use a cached statement. A large rest uses an uncached statement, and
+ * a small rest is inserted row by row.
  */
 async function insertSeveral(
   runner: MySqlRunner,
@@ -167,7 +174,6 @@ async function insertSeveral(
   }
 }
 
-/** Returns the next rows, up to `most`. */
 function taken(source: Iterator<Params>, most: number): Params[] {
   const rows: Params[] = [];
   while (rows.length < most) {
@@ -232,8 +238,8 @@ async function runEach(
 }
 
 /**
- * Runs a statement for all rows, in one batch per new combination of kinds of values. Returns the affected
- * rows, or undefined when the statement cannot be prepared.
+ * Runs a statement for all rows. Starts a new batch for each new combination of kinds of values. Returns the
+ * number of rows affected, or undefined if the server cannot prepare the statement.
  */
 async function runAll(
   many: Many,
@@ -253,12 +259,10 @@ async function runAll(
       const statement = await runner.prepared(sql, params, limit, several?.isKept);
       if (statement.id === undefined) return undefined;
       for (let index = statements.length - 1; index >= 0; index--) {
-        // `firsts` has as many elements as `statements`
         if (!runner.statements.isClosing(statements[index]!)) continue;
         statements.splice(index, 1); // the cache was full and has evicted this statement
         firsts.splice(index, 1);
       }
-      // `firsts` has as many elements as `statements`
       if (statements.push(statement) > MAX_KINDS) runner.release(sql, firsts.shift()!, statements.shift()!);
       firsts.push(params);
       affected += await inBatch(conversation, sql, statement, limit, (batch) =>
@@ -293,7 +297,7 @@ function affectedRows(exchange: Exchange): number {
   return exchange.affectedRows;
 }
 
-/** Requests that are answered in order and awaited together. */
+/** Requests that are answered in order. Callers wait for all of them together. */
 class Batch {
   readonly #conversation: MySqlConversation;
   readonly #sql: string;
@@ -302,7 +306,9 @@ class Batch {
   #exchange: Exchange | undefined;
   #finished: Promise<Exchange> | undefined;
 
-  /** `statement` is the prepared statement of the first request. Its cached row plan is reused. */
+  /**
+   * `statement` is the prepared statement of the first request. Rows are decoded with its cached row plan.
+   */
   constructor(
     conversation: MySqlConversation,
     sql: string,
@@ -315,14 +321,14 @@ class Batch {
     this.#limit = limit;
   }
 
-  /** Whether further requests would have no effect. */
+  /** Whether a request has failed, so that further requests would be useless. */
   get hasFailed(): boolean {
     return this.#exchange?.error !== undefined || this.#conversation.isEnded;
   }
 
   /**
-   * Records a written request, whose reply begins at this sequence number. Returns a promise to wait for
-   * while too many requests are pending.
+   * Counts a written request. `sequence` is the number of the first packet of its reply. If too many requests
+   * are pending, returns a promise to wait for.
    */
   added(sequence: number): Promise<void> | undefined {
     if (this.#exchange === undefined) {
@@ -337,16 +343,16 @@ class Batch {
         }),
       );
       this.#finished = this.#conversation.finish(this.#exchange, this.#limit);
-      this.#finished.catch(() => undefined); // end() handles the error
+      this.#finished.catch(() => undefined); // no unhandled rejection: end() handles the error
     } else this.#exchange.add(sequence);
     return this.#conversation.room();
   }
 
-  /** Waits for all replies. Returns the number of affected rows. */
+  /** Waits for all replies. Returns the number of rows affected. */
   async end(): Promise<number> {
     if (this.#exchange === undefined) return 0;
     this.#conversation.close(this.#exchange);
-    return (await this.#finished!).affectedRows; // added() sets both fields together
+    return (await this.#finished!).affectedRows;
   }
 }
 
@@ -361,21 +367,21 @@ async function inBatch(
   try {
     await write(batch);
   } catch (error) {
-    // an error of a value or of the source of rows is thrown instead
+    // throw the error of a value or of the source of rows, and not an error of the batch
     await batch.end().catch(() => undefined);
     throw error;
   }
   return batch.end();
 }
 
-/** Sends a request for each row, until a row has kinds of values that need another prepared statement. */
+/** Sends a request for each row, until the values of a row need another prepared statement. */
 async function writeAll(many: Many, batch: Batch): Promise<void> {
   const { runner, sql, limit, statements, placeholders, perRow, source } = many;
   const { writer } = runner.conversation;
   const rowsAtOnce = perRow === 0 ? 1 : placeholders / perRow;
   runner.writeClosing();
   for (; many.next.done !== true && !batch.hasFailed; many.next = source.next(), many.row += rowsAtOnce) {
-    // check here, because KILL QUERY has no effect between two statements, and each of these is short
+    // check the limit for each row: KILL QUERY would have no effect between two of these short statements
     runner.check(sql, limit);
     const params = many.next.value;
     if (params.length !== placeholders) refuseCount(placeholders, params.length, many.row);
@@ -383,7 +389,7 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
     if (statement === undefined) return;
     const before = writer.length;
     try {
-      runner.beginExecute(statement.id!, 0); // runAll() adds only statements with an id
+      runner.beginExecute(statement.id!, 0);
       if (statement.kinds !== undefined) pin(statement.kinds, params, perRow);
       if (placeholders > 0) writeParams(writer, params, statement.kinds, sql, { row: many.row, perRow });
     } catch (error) {
@@ -396,7 +402,7 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
   }
 }
 
-/** Sends bulk requests. A request combines rows while they fit and their values have equal types. */
+/** Sends bulk requests. Each request combines as many rows as fit, if their values have equal types. */
 async function writeBulks(many: Many, batch: Batch): Promise<void> {
   const { runner, sql, limit, statements, placeholders, source } = many;
   const { writer } = runner.conversation;
@@ -405,7 +411,7 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
   while (many.next.done !== true && !batch.hasFailed) {
     runner.check(sql, limit);
     const before = writer.length;
-    // with bulks, all kinds of values use one statement
+    // with bulk requests, one statement accepts all kinds of values
     const bulk = new Bulk(runner, sql, statements[0]!.id!, placeholders);
     try {
       for (
@@ -426,7 +432,6 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
   }
 }
 
-/** Writes one COM_STMT_BULK_EXECUTE. */
 class Bulk {
   readonly #runner: MySqlRunner;
   readonly #sql: string;
@@ -446,7 +451,7 @@ class Bulk {
 
   /**
    * Adds a row. Returns false if the row has other types or does not fit, so that it must begin the next
-   * bulk.
+   * request.
    * @throws DataError or SvcError for a value that cannot be sent
    */
   add(params: Params, row: number, isFirst: boolean): boolean {
@@ -474,11 +479,11 @@ class Bulk {
     return false;
   }
 
-  /** Returns the sequence number of the reply. */
+  /** Ends the request. Returns the sequence number of the first packet of its reply. */
   end(): number {
     const { writer } = this.#runner.conversation;
     for (let index = 0; index < this.#types.length; index++) {
-      // forEach() would skip empty slots
+      // not forEach(), which would skip empty elements of the list
       const known = this.#types[index] ?? TYPE.varString;
       writer.set(this.#typesAt + 2 * index, known & 0xff);
       writer.set(this.#typesAt + 2 * index + 1, known > 0xff ? 0x80 : 0);

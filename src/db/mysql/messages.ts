@@ -12,51 +12,53 @@ export interface Greeting {
   readonly version: string;
   readonly isMariaDb: boolean;
   readonly connectionId: number;
-  /** 20 random bytes of this connection. */
+  /** 20 random bytes that the server has chosen for this connection. */
   readonly nonce: Buffer;
   readonly capabilities: number;
-  /** MariaDB capability flags; 0 on MySQL. */
+  /** Capability flags of MariaDB. 0 for MySQL. */
   readonly extended: number;
-  /** The authentication plugin; empty where the server names none. */
+  /** Name of the authentication plugin. Empty if the server sends none. */
   readonly plugin: string;
 }
 
-/** The OK packet. */
 interface Ok {
   readonly affectedRows: number;
-  /** Last generated key, 0 if none. A bigint above 2^53 - 1. */
+  /** Last generated key, or 0 if there is none. Above 2^53 - 1 it is a bigint. */
   readonly lastInsertId: number | bigint;
   readonly status: number;
   readonly warnings: number;
   readonly info: Buffer;
 }
 
-/** The error packet. */
+/** Error packet. */
 export interface ErrorFields {
   readonly errno: number;
-  /** SQLSTATE. Empty before the login. */
+  /** SQLSTATE. Empty if the error comes before the login. */
   readonly sqlstate: string;
   readonly message: string;
 }
 
-/** A column of a result. */
+/** Column of a result. */
 export interface WireColumn {
   readonly name: string;
-  /** Name of the table itself instead of its alias. Empty for a computed column. */
+  /** Name of the table itself, and not its alias. Empty for a computed column. */
   readonly table: string;
   readonly type: number;
   readonly flags: number;
-  /** Number of the character set; 63 for binary data. */
+  /** Number of the character set. 63 stands for binary data. */
   readonly charset: number;
   /** Declared length in bytes. */
   readonly length: number;
-  /** Number of decimal digits, for times those of the seconds. 31 or 39 means a variable number. */
+  /**
+   * Number of decimal digits. For a time, the number of digits after the seconds. 31 or 39 means a variable
+   * number.
+   */
   readonly decimals: number;
-  /** MariaDB's extended type: `uuid`, `inet6`, `json`, ...; else empty. */
+  /** Name of MariaDB's extended type: `uuid`, `inet6`, `json`, ... Empty for other types. */
   readonly extended: string;
 }
 
-/** Character set number of binary data. */
+/** Number of the character set that stands for binary data. */
 export const BINARY_CHARSET = 63;
 const TWO_32 = 2 ** 32;
 const PROTOCOL_10 = 10;
@@ -81,14 +83,14 @@ export class Fields extends FieldReader {
     return this.bytes(this.left);
   }
 
-  /** Reads a length prefix. NULL is not allowed. */
+  /** Reads a length prefix. @throws ProtocolViolation for NULL */
   length(): number {
     const value = this.integer();
     if (typeof value === 'bigint') throw new ProtocolViolation('the server sent a length above 2^53');
     return value;
   }
 
-  /** Reads an integer of any width. */
+  /** Reads an integer whose first byte gives its width. */
   integer(): number | bigint {
     const first = this.byte();
     if (first < 0xfb) return first;
@@ -100,7 +102,7 @@ export class Fields extends FieldReader {
       case 0xfe:
         return this.#wide();
       default:
-        throw new ProtocolViolation(`the server sent a length that begins with ${first}`);
+        throw new ProtocolViolation(`the server sent a length with an invalid first byte, ${first}`);
     }
   }
 
@@ -108,7 +110,7 @@ export class Fields extends FieldReader {
     return this.bytes(this.length()).toString();
   }
 
-  /** Reads bytes up to a NUL, or to the end. */
+  /** Reads text that ends with a NUL or at the end of the packet. */
   textNul(): string {
     const found = this.source.subarray(this.at, this.end).indexOf(0);
     const text = this.bytes(found === -1 ? this.left : found).toString();
@@ -123,7 +125,10 @@ export class Fields extends FieldReader {
   }
 }
 
-/** Parses Handshake V10. @throws ProtocolViolation for an invalid greeting, or one older than MySQL 4.1 */
+/**
+ * Parses Handshake V10. @throws ProtocolViolation for an invalid greeting, or for a server older than MySQL
+ * 4.1
+ */
 export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const fields = new Fields(bytes, at, end);
   const protocol = fields.byte();
@@ -135,12 +140,12 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   fields.skip(1);
   const low = fields.uint16();
   if (fields.left === 0)
-    throw new ProtocolViolation('the server sent the greeting of a MySQL older than 4.1');
+    throw new ProtocolViolation('the server sent the greeting of a version older than MySQL 4.1');
   fields.skip(1 + 2); // character set and status
   const capabilities = (low | (fields.uint16() << 16)) >>> 0;
   const nonceLength = fields.byte();
   fields.skip(6);
-  const extended = fields.uint32(); // MariaDB's flags; zeros in MySQL
+  const extended = fields.uint32(); // capability flags of MariaDB, which are zeros in MySQL
   const secondPart = fields.bytes(Math.min(fields.left, Math.max(13, nonceLength - 8)));
   const plugin = (capabilities & CAPABILITY.pluginAuth) === 0 ? '' : fields.textNul();
   const isMariaDb = /mariadb/i.test(announced) || (capabilities & CAPABILITY.longPassword) === 0;
@@ -155,7 +160,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   };
 }
 
-/** Parses an OK packet including its first byte. It also ends rows. */
+/** Parses an OK packet with its first byte. Such a packet also marks the end of rows. */
 export function readOk(bytes: Buffer, at: number, end: number): Ok {
   const fields = new Fields(bytes, at + 1, end);
   const affectedRows = fields.length();
@@ -169,7 +174,7 @@ export function readOk(bytes: Buffer, at: number, end: number): Ok {
   };
 }
 
-/** Parses the end of columns or rows in servers before MySQL 5.7. */
+/** Parses the packet that marks the end of columns or rows in servers before MySQL 5.7. */
 export function readEof(
   bytes: Buffer,
   at: number,
@@ -179,7 +184,7 @@ export function readEof(
   return { warnings: fields.uint16(), status: fields.uint16() };
 }
 
-/** Parses an error packet including its first byte. */
+/** Parses an error packet with its first byte. */
 export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
   const fields = new Fields(bytes, at + 1, end);
   const errno = fields.uint16();
@@ -189,10 +194,10 @@ export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
     : { errno, sqlstate: '', message: rest.toString() };
 }
 
-/** Parses a column description. `isExtended`: the server adds the name of MariaDB's type. */
+/** Parses a column description. `isExtended` is true when the server adds the name of MariaDB's type. */
 export function readColumn(bytes: Buffer, at: number, end: number, isExtended: boolean): WireColumn {
   const fields = new Fields(bytes, at, end);
-  // skip catalog, schema and alias of the table
+  // skip the catalog, the schema and the alias of the table
   for (let skipped = 0; skipped < 3; skipped++) fields.skip(fields.length());
   const table = fields.textLength();
   const name = fields.textLength();
@@ -212,7 +217,10 @@ export function readColumn(bytes: Buffer, at: number, end: number, isExtended: b
   };
 }
 
-/** Parses the extended metadata: pairs of a kind (0 the type, 1 its format) and a name. */
+/**
+ * Returns the name of MariaDB's extended type. The metadata are pairs of a kind and a name. Kind 0 is the
+ * type, and kind 1 its format.
+ */
 function readExtended(fields: Fields): string {
   const packed = fields.bytes(fields.length());
   const pairs = new Fields(packed, 0, packed.length);

@@ -2,8 +2,8 @@
  * Decodes rows of MySQL and MariaDB to objects or lists, by a plan that is built once per statement and
  * format.
  *
- *   binary  0  bitmap of NULLs, starting at its third bit  values             text  values with their
- * lengths; 0xfb is NULL
+ *   binary   0, then a bitmap of NULLs that starts at its third bit, then the values
+ *   text     the values, each with its length in front; 0xfb stands for NULL
  */
 import { readerOf, typeName, type Decoder } from './types.ts';
 import { ProtocolViolation } from '../errors.ts';
@@ -16,20 +16,19 @@ import type { MySqlValueOptions } from './url.ts';
 const NULL_LENGTH = -1;
 const NULL_MARK = 0xfb;
 
-/** The decoding plan for the rows of a statement. */
+/** Plan for decoding the rows of a statement. */
 export class RowPlan implements RowReader {
-  /** Whether rows belong to a statement that was not prepared. */
+  /** Whether rows are in the text format, because their statement was not prepared. */
   readonly isText: boolean;
   readonly columns: readonly WireColumn[];
-  /** The packets that described the columns. Equal packets are not parsed again. */
+  /** Packets that described the columns. A packet that is equal to one of these is not parsed again. */
   readonly described: readonly Buffer[];
   readonly #names: readonly string[];
-  /** Keys of a row that is a list. */
   readonly #numbers: readonly number[];
   readonly #decoders: readonly Decoder[];
-  /** Length of a binary value in bytes; 0 for a length prefix. */
+  /** Length in bytes of each binary value. 0 means that the value has a length prefix. */
   readonly #widths: readonly number[];
-  /** Whether a column is named `__proto__`. Setting it must not change the prototype of the row. */
+  /** Whether a column has the name `__proto__`, so that a row must be set by setColumn(). */
   readonly #hasProto: boolean;
 
   constructor(
@@ -49,7 +48,7 @@ export class RowPlan implements RowReader {
     this.#hasProto = this.#names.includes('__proto__');
   }
 
-  /** Returns the columns as callers see them. */
+  /** Returns the columns in the form that callers get. */
   shownColumns(): readonly Column[] {
     return this.columns.map((column) => ({
       name: column.name,
@@ -74,7 +73,7 @@ export class RowPlan implements RowReader {
   }
 
   /**
-   * Sets the values of a row by their keys. Building a list first and converting it costs 5 % of a query of
+   * Sets each value of a row by its key. Making a list first and converting it would take 5 % of a query of
    * 1,000 rows.
    */
   #read(
@@ -91,7 +90,7 @@ export class RowPlan implements RowReader {
       throw new ProtocolViolation('the server sent extra bytes after the last value of a row');
   }
 
-  /** Returns the end of the last value. */
+  /** Reads the values of a binary row. Returns the offset after the last value. */
   #binary(
     row: Record<string | number, unknown>,
     keys: readonly (string | number)[],
@@ -107,7 +106,7 @@ export class RowPlan implements RowReader {
         row[keys[index]!] = null;
         continue;
       }
-      const width = widths[index]!; // there is one key and one decoder per column
+      const width = widths[index]!;
       let to = from + width;
       if (width === 0) {
         const length = bytes[from]!;
@@ -145,22 +144,22 @@ export class RowPlan implements RowReader {
   }
 }
 
-/** Reads the NULL bitmap of a binary row, which firstValue() has checked. */
+/** Returns whether a value of a binary row is NULL. firstValue() has checked the bitmap's length. */
 function isNull(bytes: Buffer, at: number, index: number): boolean {
   return (bytes[at + 1 + ((index + 2) >> 3)]! & (1 << ((index + 2) & 7))) !== 0;
 }
 
-/** Returns the offset of a binary row's first value, behind its bitmap. */
+/** Returns the offset of the first value of a binary row, which follows the bitmap of NULLs. */
 function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
   const from = at + 1 + ((columns + 9) >> 3);
   if (from > end || bytes[at] !== 0)
-    throw new ProtocolViolation('the server sent a row whose values do not fill it');
+    throw new ProtocolViolation('the server sent a row that has more bytes than its values');
   return from;
 }
 
-/** Returns the position of a value with a length prefix, which is an integer of one to nine bytes. */
+/** Returns the range of a value with a length prefix. The prefix is an integer of one to nine bytes. */
 function longValue(bytes: Buffer, at: number, end: number): readonly [from: number, to: number] {
-  const first = at < end ? bytes[at]! : NULL_LENGTH; // the caller checked that the byte exists
+  const first = at < end ? bytes[at]! : NULL_LENGTH;
   if (first >= 0 && first < NULL_MARK) return [at + 1, at + 1 + first];
   const width = first === 0xfc ? 2 : first === 0xfd ? 3 : first === 0xfe ? 8 : 0;
   if (width === 0 || width >= end - at)

@@ -1,15 +1,16 @@
 /**
- * Runs statements on a conversation with MySQL or MariaDB. Statements are prepared: values travel separately,
- * and rows are binary.
+ * Runs statements on a conversation with MySQL or MariaDB. Statements are prepared, so values are sent
+ * separately from the text, and rows are binary.
  *
  *   first use      COM_STMT_PREPARE, then COM_STMT_EXECUTE      two round trips
  *   later uses     COM_STMT_EXECUTE                              one round trip
- *   unpreparable statements (1295) and scripts: COM_QUERY, as text
+ *
+ * A script, or a statement that the server cannot prepare (error 1295), is sent as text by COM_QUERY.
  *
  * A request waits while another one is incomplete, for example during a preparation or a long write.
  *
- * The message of a unique violation names only the key. The server is then asked for the columns of the key,
- * and they are added to the error.
+ * The message of a unique violation contains only the name of the key. The runner then asks the server for
+ * the columns of the key, and adds them to the error.
  */
 import { DataError, DatabaseError, UniqueViolation } from '../errors.ts';
 import { ServerRunner } from '../wire/server-connection.ts';
@@ -29,7 +30,6 @@ import type { Exchange } from './exchange.ts';
 import type { RowPlan } from './rows.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
-/** A statement and its options. */
 interface Request {
   readonly text: string;
   readonly params: Params;
@@ -37,34 +37,42 @@ interface Request {
   readonly limit: Limit | undefined;
 }
 
-/** A cursor on the server over the rows of one statement. */
+/** A cursor on the server, over the rows of one statement. */
 export interface Cursor {
   readonly id: number;
   readonly sql: string;
-  /** The first exchange. It has all rows if the server has opened no cursor. */
+  /** First exchange of the cursor. It has all rows if the server could not open a cursor. */
   readonly opened: Exchange;
 }
 
 const NO_CURSOR = 0;
 const READ_ONLY_CURSOR = 1;
 
-/** A prepared statement. The server allows 16,382 for all its connections together. */
+/** A prepared statement. A server allows 16,382 of them for all its connections together. */
 export interface KnownStatement {
-  /** Id on the server; undefined for a statement that cannot be prepared and runs as text. */
+  /**
+   * Id of the statement on the server. Undefined if the server cannot prepare the statement, so that it runs
+   * as text.
+   */
   readonly id: number | undefined;
-  /** The last row plan of the statement. */
+  /** Last row plan of the statement. */
   plan: RowPlan | undefined;
-  /** Kinds of the statement's parameters, if the server converts values. */
+  /**
+   * Kinds of values to which the statement's parameters are fixed. Undefined if the server does not fix them.
+   */
   readonly kinds: Kinds | undefined;
 }
 
-/** Runs the statements of one connection. */
+/** Runs the statements of one connection to MySQL or MariaDB. */
 export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   readonly statements: PreparedStatements<KnownStatement, number>;
   /** `max_allowed_packet` of the server in bytes. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
-  /** Whether a statement is limited to values of one kind: see types.ts. */
+  /**
+   * Whether the server fixes the parameters of a prepared statement to the kinds of their first values: see
+   * types.ts.
+   */
   readonly #pinsTypes: boolean;
 
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
@@ -74,7 +82,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     this.statements = new PreparedStatements(options.statementCache, ({ id }) => id);
   }
 
-  /** Whether the server refuses values that do not fit. */
+  /** Whether the server refuses a value that does not fit its column. */
   get isStrict(): boolean {
     return this.#options.isStrict && this.#options.parameters['sql_mode'] === undefined;
   }
@@ -105,7 +113,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Returns the error of a statement, with details that the server reports only on request. */
+  /** Returns the error of a statement. Adds details for which the server must be asked. */
   explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
     return withKeyColumns(error, (text, params) =>
       this.run(text, params, limit, 'lists', ({ rows }) => rows as unknown[][]),
@@ -117,14 +125,14 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return checkedStatement(text, this.#options.dialect, this.conversation.hasPlainBackslashes).placeholders;
   }
 
-  /** Runs SQL text unchanged, as one statement without values. */
+  /** Sends SQL text unchanged, as one statement that has no parameters. */
   async query(text: string, limit: Limit | undefined, wanted: RowsWanted = 'none'): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(text, limit);
     return this.conversation.finish(this.#writeQuery(text, wanted), limit);
   }
 
-  /** Runs several texts in one round trip. The connection becomes unusable when one of them fails. */
+  /** Runs several statements in one round trip. If one of them fails, the connection becomes unusable. */
   async flight(texts: readonly string[], limit: Limit | undefined): Promise<void> {
     while (this.mustWait) await this.turn();
     this.check(texts[0], limit);
@@ -139,7 +147,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     for (const result of results) if (result.status === 'rejected') throw result.reason;
   }
 
-  /** Runs a protocol command without arguments, such as COM_RESET_CONNECTION. */
+  /** Runs a protocol command that has no arguments, such as COM_RESET_CONNECTION. */
   async command(code: number, name: string, limit: Limit | undefined): Promise<void> {
     while (this.mustWait) await this.turn();
     this.check(name, limit);
@@ -153,7 +161,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     );
   }
 
-  /** Opens a cursor over the rows of a separate statement that no other request uses. */
+  /** Opens a cursor. Its prepared statement is separate, so that no other request uses it. */
   async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
     const placeholders = this.placeholdersOf(text);
     if (params.length !== placeholders) refuseCount(placeholders, params.length);
@@ -199,8 +207,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Returns a prepared statement for values of these kinds, cached or not; call release() afterwards. No
-   * other request may be written meanwhile.
+   * Returns a prepared statement for values of these kinds. It may be cached or not, so call release()
+   * afterwards. Until then, no other request may be written.
    */
   async prepared(
     text: string,
@@ -216,19 +224,22 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return prepared;
   }
 
-  /** Closes a statement that is not cached. */
+  /** Closes a statement if it is not in the cache. */
   release(text: string, params: Params, statement: KnownStatement): void {
     if (this.statements.get(text) !== statement && this.statements.get(variant(text, params)) !== statement)
       this.statements.close(statement);
   }
 
-  /** Removes stale statements for a text and kinds of values from the cache. */
+  /** Removes the statements for a text and these kinds of values from the cache, because they are stale. */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
-  /** Where requests cannot be pipelined, a request also waits for the pending reply. */
+  /**
+   * Whether a request must wait. If the server cannot pipeline requests, a request also waits for the pending
+   * reply.
+   */
   override get mustWait(): boolean {
     return super.mustWait || (!this.#options.pipelines && !this.conversation.isQuiet);
   }
@@ -242,7 +253,10 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return plan?.shownColumns() ?? [];
   }
 
-  /** Closes unneeded statements together with the next request. The server sends no reply. */
+  /**
+   * Writes the requests that close unneeded statements, before the next request. The server does not reply to
+   * them.
+   */
   writeClosing(): void {
     const { writer } = this.conversation;
     for (const id of this.statements.takeClosing()) {
@@ -252,7 +266,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Begins COM_STMT_EXECUTE. */
+  /** Writes the first fields of COM_STMT_EXECUTE. */
   beginExecute(id: number, flags: number): void {
     const { writer } = this.conversation;
     writer.command(COMMAND.stmtExecute);
@@ -263,7 +277,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
 
   /**
    * Checks the size of the request that was just written.
-   * @throws DataError after removing everything written since `before`
+   * @throws DataError if it is too large; removes all that was written after the offset `before`
    */
   checkLength(before: number, text: string): void {
     const { writer } = this.conversation;
@@ -273,7 +287,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     throw this.#tooLong('the statement with its values', length, text);
   }
 
-  /** Runs a statement that the server has prepared: one write, one promise. */
+  /** Runs a statement that the server has already prepared. Needs one write and one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
     const { timing } = this;
@@ -299,7 +313,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Runs a statement again if it failed only because it was stale. */
+  /** Runs a statement again if it failed only because it was stale. Otherwise throws the error. */
   async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
     if (isOutOfStatements(error)) this.statements.clear();
@@ -331,13 +345,13 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       return exchange;
     } catch (error) {
       this.release(text, params, statement);
-      // forget the statement: values that were already sent would become part of its next execution
+      // forget the statement, because the server would add the values that were already sent to its next
+      // execution
       if (hasLarge(params)) this.forget(text, params);
       throw error;
     }
   }
 
-  /** Returns a cached statement that accepts these values. */
   #known(text: string, params: Params): KnownStatement | undefined {
     const known = this.statements.get(text);
     if (known?.kinds === undefined || fits(known.kinds, params)) return known;
@@ -357,7 +371,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      // the statement was prepared, but the limit was reached before
+      // the server has prepared the statement, but then the limit was reached
       if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId);
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
@@ -365,7 +379,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
     if (exchange.parameters !== parameters) {
       this.statements.closeHandles(exchange.statementId);
-      refuseCount(exchange.parameters, parameters); // compare with the count of the server
+      // throws if the server counts more or fewer placeholders than the client
+      refuseCount(exchange.parameters, parameters);
     }
     return {
       id: exchange.statementId,
@@ -374,16 +389,18 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     };
   }
 
-  /** Writes a whole request, or nothing. */
   #send({ text, params, wanted }: Request, statement: KnownStatement, flags: number): Exchange {
     const { id, kinds } = statement;
     if (id === undefined) {
       if (params.length > 0)
-        throw new DataError('The statement cannot be prepared, so it must not have values', {
-          sqlstate: '0A000',
-          errno: 1295,
-          sql: text,
-        });
+        throw new DataError(
+          'The server cannot prepare this kind of statement, so the statement must not have placeholders',
+          {
+            sqlstate: '0A000',
+            errno: 1295,
+            sql: text,
+          },
+        );
       return this.#writeQuery(text, wanted);
     }
     const { writer } = this.conversation;
@@ -410,8 +427,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Sends large values in chunks. The server sends no reply. Each value is checked first, because a value
-   * that is too long makes the statement unusable on the server.
+   * Sends large values in chunks, to which the server does not reply. Checks the size of each value first,
+   * because a value that is too long makes the statement unusable on the server.
    */
   async #sendLarge(id: number, { text, params }: Request): Promise<void> {
     const { writer } = this.conversation;
@@ -443,7 +460,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     );
   }
 
-  /** Writes a request with SQL text. `isAlone`: no request follows in the same write. */
+  /** Writes a request with SQL text. `isAlone` is true when no other request is in the same write. */
   #writeQuery(text: string, wanted: RowsWanted, isAlone: boolean = true): Exchange {
     const { writer } = this.conversation;
     const before = writer.length;
@@ -461,7 +478,7 @@ function hasLarge(params: Params): boolean {
 }
 
 /**
- * Returns the cache key of a statement for these kinds of values: the text, NUL, and the kinds. SQL text
+ * Returns the cache key of a statement for values of these kinds: the text, a NUL and the kinds. SQL text
  * cannot contain NUL.
  */
 function variant(text: string, params: Params): string {
@@ -472,8 +489,8 @@ const COLUMNS = `select column_name from information_schema.statistics
   where table_schema = coalesce(?, database()) and table_name = ? and index_name = ? order by seq_in_index`;
 
 /**
- * Returns the error of a statement. A unique violation gets the columns of its key from the server, if
- * possible.
+ * Returns the error of a statement. Adds the columns of the key to a unique violation, if the server reports
+ * them.
  */
 async function withKeyColumns(
   error: unknown,
@@ -485,11 +502,11 @@ async function withKeyColumns(
   try {
     const schema = writtenTable(error.sql)?.schema ?? null;
     const rows = await ask(COLUMNS, [schema, table, constraint]);
-    // the name is NULL for an expression
+    // the name of a column is NULL if the key has an expression there
     const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string');
     const { message, errno, sqlstate, sql } = error;
     return new UniqueViolation(message, { errno, sqlstate, sql, table, constraint, columns });
   } catch {
-    return error; // the original error matters more than an error of this query
+    return error; // the original error matters more than a failure of this query
   }
 }

@@ -11,8 +11,8 @@
  *   BINARY, BLOB, GEOMETRY                 Uint8Array
  *   other types                            text
  *
- * Rows of prepared statements are binary, others are text. Both give equal values, except for FLOAT, which
- * has only six digits as text.
+ * Rows of prepared statements are binary, and rows of other statements are text. Both formats give equal
+ * values, except for FLOAT, which has only six digits in the text format.
  */
 import { BINARY_CHARSET, type WireColumn } from './messages.ts';
 import { TYPE } from './wire.ts';
@@ -26,27 +26,28 @@ import type { MySqlValueOptions } from './url.ts';
 /** Decodes a value from the bytes of a row. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
-/** The decoder of a column, and the length of its binary values. */
 interface ColumnReader {
   readonly decode: Decoder;
-  /** Length of a binary value in bytes; 0 for a length prefix. */
+  /** Length in bytes of a binary value. 0 means that the value has a length prefix. */
   readonly width: number;
 }
 
 const UNSIGNED = 0x20;
 const TWO_32 = 2 ** 32;
-/** Up to 2^24, a FLOAT represents every integer exactly. */
+/** A FLOAT represents every integer up to 2^24 exactly. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
-/** Offsets in a DATETIME. */
 const MAX_YEAR = 9_999;
-/** A larger scale means a variable number of decimals. */
+/**
+ * Maximum number of decimals of a time. A larger number in a description stands for a variable number of
+ * decimals.
+ */
 const MAX_SCALE = 6;
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
 
 /**
- * Returns the decoder of a column. `isText`: rows come in the text protocol, from a statement that was not
- * prepared.
+ * Returns the decoder of a column. `isText` is true when rows are in the text format, because their statement
+ * was not prepared.
  */
 export function readerOf(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
   const reader = builtInReader(column, options, isText);
@@ -167,7 +168,6 @@ export function typeName({ type, charset, length, extended, flags }: WireColumn)
   }
 }
 
-/** Types that may be unsigned. */
 const NUMBERS: Readonly<Record<number, string>> = {
   [TYPE.tiny]: 'tinyint',
   [TYPE.short]: 'smallint',
@@ -196,13 +196,13 @@ const NAMES: Readonly<Record<number, string>> = {
   [TYPE.geometry]: 'geometry',
   [TYPE.vector]: 'vector',
 };
-/** Lengths are in bytes of utf8mb4, which has up to four per character. */
+/** Maximum lengths of the text types in bytes of utf8mb4, in which a character has up to four bytes. */
 const SIZES: readonly (readonly [most: number, name: string])[] = [
   [4 * 0xff, 'tiny'],
   [4 * 0xffff, ''],
   [4 * 0xff_ffff, 'medium'],
 ];
-/** MariaDB types that are described as binary, but whose values are text. */
+/** MariaDB types that the server describes as binary, although their values are text. */
 const TEXTS_OF_MARIADB: ReadonlySet<string> = new Set(['uuid', 'inet4', 'inet6']);
 
 function fixed(
@@ -227,7 +227,7 @@ function json(bytes: Buffer, at: number, end: number): unknown {
 function isSet(bytes: Buffer, at: number, end: number): boolean {
   return end > at && bytes[end - 1] !== 0;
 }
-/** Decodes a BIGINT: a number if it is exact, else a bigint. */
+/** Decodes a BIGINT. Returns a number if it is exact, or else a bigint. */
 function wide(bytes: Buffer, at: number): number | bigint {
   const value = bytes.readInt32LE(at + 4) * TWO_32 + bytes.readUInt32LE(at);
   return Number.isSafeInteger(value) ? value : bytes.readBigInt64LE(at);
@@ -254,10 +254,10 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
     return Number.isSafeInteger(value) ? value : BigInt(text);
   },
   bigint: BigInt,
-  string: (text) => text.replace(/^0+(?=\d)/, ''), // removes zeros that a ZEROFILL column adds
+  string: (text) => text.replace(/^0+(?=\d)/, ''), // removes the zeros that a ZEROFILL column adds
 };
 
-/** Returns the shortest decimal that equals this 32-bit number. */
+/** Returns the shortest decimal number that is equal to a 32-bit number. */
 function shortest(value: number): number {
   if (Number.isInteger(value) && Math.abs(value) <= EXACT_FLOAT) return value;
   for (let digits = 6; digits < 9; digits++) {
@@ -267,7 +267,7 @@ function shortest(value: number): number {
   return Number(value.toPrecision(9));
 }
 
-// -- dates and times: length 0, 4, 7 or 11, then year:2 month day [hour minute second [microsecond:4]] --
+// Binary dates and times have 0, 4, 7 or 11 bytes: year:2 month day [hour minute second [microsecond:4]].
 
 function dateOf(bytes: Buffer, at: number, end: number, { zeroDates }: MySqlValueOptions): string | null {
   const text = dateText(bytes, at, end);
@@ -289,8 +289,8 @@ function dateTimeOf(
 }
 
 /**
- * Formats both halves in one step, as one text of 19 characters. Concatenated parts would be joined at each
- * use.
+ * Formats the date and the time in one step, as one text of 19 characters. Concatenated parts would be joined
+ * again at each use.
  */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
@@ -336,7 +336,8 @@ function ones(value: number): number {
 }
 
 /**
- * Decodes a date and time in UTC, the time zone of the session: as a Date without microseconds, or as text.
+ * Decodes a date and time in UTC, which is the time zone of the session. Returns a Date, which has no
+ * microseconds, or text.
  */
 function instantOf(
   bytes: Buffer,
@@ -347,7 +348,7 @@ function instantOf(
 ): Date | string | null {
   const length = end - at;
   if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
-    // not a zero date, so the text is not null
+    // the text is not null, because zero dates are handled above
     if (options.timestamps === 'string') return `${dateTimeOf(bytes, at, end, decimals, options)!}Z`;
     checkTime(length);
     const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
@@ -366,7 +367,7 @@ function instantOf(
   return dateTimeOf(bytes, at, end, decimals, options);
 }
 
-/** Decodes a time: length 0, 8 or 12, then isNegative:1 days:4 hour minute second [microsecond:4]. */
+/** Decodes a time. Its length is 0, 8 or 12 bytes: isNegative:1 days:4 hour minute second [microsecond:4]. */
 function timeOf(bytes: Buffer, at: number, end: number, decimals: number): string {
   const length = end - at;
   if (length === 0) return `00:00:00${fraction(0, decimals)}`;
@@ -394,8 +395,8 @@ function clockText(bytes: Buffer, at: number): string {
 }
 
 /**
- * Formats the decimals of a second, as many as the column has. A variable number of decimals loses its
- * trailing zeros.
+ * Formats the decimals of a second, as many as the column has. If the column has a variable number, trailing
+ * zeros are removed.
  */
 function fraction(micros: number, decimals: number): string {
   if (decimals === 0 && micros === 0) return '';
@@ -404,7 +405,7 @@ function fraction(micros: number, decimals: number): string {
   return micros === 0 ? '' : `.${digits.replace(/0+$/, '')}`;
 }
 
-/** Returns the milliseconds of a date. Date.UTC() alone would read a year below 100 as 19xx. */
+/** Returns the milliseconds of a date since 1970. Date.UTC() alone would read a year below 100 as 19xx. */
 function utc(
   year: number,
   month: number,
@@ -452,9 +453,9 @@ function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOpti
 /*
  * Kinds of parameters. MySQL since 8.0.22 fixes a prepared statement's parameter types at its first
  * execution, and converts later values to them. `select ?` with 5 and then 'abc' gives 5 and 0. A TEXT column
- * gets 0000-00-00 for 0.1 if a Date came first. So each statement takes values of one kind, and is prepared
- * again for another kind. NULL belongs to every kind, and an integer to every number. MariaDB and older MySQL
- * versions do not convert.
+ * gets 0000-00-00 for 0.1 if a Date came first. So each prepared statement takes only values of the kinds of
+ * its first execution, and the text is prepared again for other kinds. NULL fits every kind, and an integer
+ * fits every kind of number. MariaDB and older MySQL versions do not convert values.
  */
 
 const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6, decimal: 7 } as const;
@@ -462,10 +463,10 @@ const MAX_INT64 = 2n ** 63n - 1n;
 const MIN_INT64 = -(2n ** 63n);
 const MAX_UINT64 = 2n ** 64n - 1n;
 
-/** The known kinds of a statement's parameters. */
+/** Kinds of a statement's parameters, as far as they are known. */
 export type Kinds = Uint8Array;
 
-/** Whether values may be bound to a statement of these kinds. */
+/** Returns whether values may be bound to a statement whose parameters have these kinds. */
 export function fits(kinds: Kinds, params: Params): boolean {
   for (let index = 0; index < params.length; index++) {
     const kind = kindOf(params[index]);
@@ -477,8 +478,8 @@ export function fits(kinds: Kinds, params: Params): boolean {
 }
 
 /**
- * Records the kinds of values. `perRow` is the number of values in a row. If a column has a
- * fraction in one row, all rows send the column as a floating-point number.
+ * Records the kinds of values. `perRow` is the number of values in a row. If any row has a fraction in a
+ * column, all rows send that column as a floating-point number.
  */
 export function pin(kinds: Kinds, params: Params, perRow: number = params.length): void {
   for (let index = 0; index < params.length; index++) {
@@ -489,7 +490,7 @@ export function pin(kinds: Kinds, params: Params, perRow: number = params.length
     for (let column = 0; column < perRow; column++) widen(kinds, params, column, perRow);
 }
 
-/** Whether a number is sent as one that may have a fraction. */
+/** Returns whether a number is sent as a floating-point number. */
 export function isFloat(kinds: Kinds | undefined, index: number): boolean {
   return kinds !== undefined && kinds[index] === KIND.float;
 }
@@ -506,7 +507,7 @@ function widen(kinds: Kinds, params: Params, column: number, perRow: number): vo
     for (let index = column; index < kinds.length; index += perRow) kinds[index] = KIND.float;
 }
 
-/** Returns the kinds of values as a cache key. */
+/** Returns the kinds of values as part of a cache key. */
 export function kindsKey(params: Params): string {
   return params.map(kindOf).join('');
 }
@@ -529,6 +530,6 @@ function kindOf(value: unknown): number {
           ? KIND.text
           : value instanceof Date
             ? KIND.instant
-            : KIND.bytes; // the remaining values are bytes
+            : KIND.bytes;
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Parses addresses of MySQL and MariaDB databases strictly. TLS and multiple hosts use libpq's parameter
- * names, as for PostgreSQL.
+ * Parses addresses of MySQL and MariaDB databases strictly. The parameters for TLS and for several hosts have
+ * the names of libpq, as for PostgreSQL.
  *
  *   mysql://user:password@host:3306/database             mariadb:// for MariaDB
- *   ...@one,two:3307,[::1]/database?target_session_attrs=read-write     tried in this order
- *   mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock    a unix socket
+ *   ...@one,two:3307,[::1]/database?target_session_attrs=read-write     the hosts are tried in this order
+ *   mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock    a Unix socket
  *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, ...
  *   ...?set.innodb_lock_wait_timeout=5                     variables of every session
  *
@@ -22,25 +22,30 @@ import type { Int8, Timestamps } from '../driver.ts';
 import type { OwnTypes } from '../own-types.ts';
 import type { TimingOptions } from '../slow-statements.ts';
 
-/** Settings of an address beyond those of every server. */
 interface MySqlSettings {
   readonly plugins: readonly AuthPlugin[];
-  /** Path of a PEM file with the server's RSA key. Other keys are refused. */
+  /** Path of a PEM file with the server's RSA key. Any other key is refused. */
   readonly serverPublicKey: string | undefined;
   /**
-   * Accepts any RSA key that the server sends, also over a network. An attacker in between can read the
-   * password then.
+   * Whether any RSA key that the server sends is accepted, even over a network. Then an attacker on the
+   * connection can read the password.
    */
   readonly allowsKeyRetrieval: boolean;
-  /** The `program_name` that the server shows. */
+  /** The `program_name` of the connection, which the server shows to operators. */
   readonly applicationName: string;
-  /** Adds strict modes to the server's `sql_mode`, so that it refuses values that do not fit. */
+  /**
+   * Whether strict modes are added to the server's `sql_mode`, so that the server refuses a value that does
+   * not fit.
+   */
   readonly isStrict: boolean;
-  /** Whether a command may be sent before the previous reply. Proxies cannot handle that. */
+  /**
+   * Whether a request may be sent before the reply to the previous one has arrived. Some proxies cannot
+   * handle such requests.
+   */
   readonly pipelines: boolean;
 }
 
-/** A parsed address. */
+/** A parsed address of a MySQL or MariaDB database. */
 export interface MySqlUrl extends ServerUrl, MySqlSettings {
   readonly dialect: 'mysql' | 'mariadb';
   readonly values: Omit<MySqlValueOptions, 'int8' | 'types'>;
@@ -75,7 +80,7 @@ const rules = (dialect: 'mysql' | 'mariadb'): UrlRules => ({
   ]),
 });
 
-/** Parses the address. */
+/** Parses the address of a MySQL or MariaDB database. */
 export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse: Refuse): MySqlUrl {
   const url = parseServerUrl(rest, rules(dialect), refuse);
   const { settings, parameters } = url;
@@ -105,14 +110,20 @@ export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse
   };
 }
 
-/** Returns the unix socket, which replaces the host. The host may only be this machine then. */
+/**
+ * Returns the Unix socket if the address has one, or else the hosts. With a socket, the host must be this
+ * machine.
+ */
 function hostsOf({ hosts, settings, tls }: ServerUrl, refuse: Refuse): readonly ServerHost[] {
   const path = settings.get('socket');
   if (path === undefined) return hosts;
   if (!isUnixHost(path)) refuse('\"socket\" must be an absolute path: socket=/run/mysqld/mysqld.sock');
   if (hosts.length !== 1 || hosts[0]!.host !== 'localhost')
-    refuse('\"socket\" is on this machine: remove the host, or write localhost');
-  if (tls.mode !== 'disable') refuse('a unix socket has no TLS: remove \"sslmode\" and related parameters');
+    refuse(
+      '\"socket\" is a file on this machine: remove the host from the address, or write localhost as the host',
+    );
+  if (tls.mode !== 'disable')
+    refuse('a connection over a Unix socket has no TLS: remove \"sslmode\" and the other TLS parameters');
   return [{ host: path, port: hosts[0]!.port }];
 }
 
@@ -128,8 +139,8 @@ function pluginsOf(text: string | undefined, refuse: Refuse): readonly AuthPlugi
 }
 
 /**
- * Supported authentication methods, by the names of the server's plugins. The last one sends the password in
- * clear text, so it is off by default.
+ * Supported authentication methods, by the names of the server's plugins. The last method sends the password
+ * in clear text, so it is off by default.
  */
 const AUTH_PLUGINS = [
   'mysql_native_password',
@@ -138,24 +149,24 @@ const AUTH_PLUGINS = [
   'parsec',
   'mysql_clear_password',
 ] as const;
-/** A method of {@link AUTH_PLUGINS}. */
+/** Name of one of the {@link AUTH_PLUGINS}. */
 export type AuthPlugin = (typeof AUTH_PLUGINS)[number];
 
 /** Options for decoding values. */
 export interface MySqlValueOptions {
   readonly int8: Int8;
-  /** The value for 0000-00-00. */
+  /** Form in which the date 0000-00-00 is returned. */
   readonly zeroDates: 'null' | 'string';
-  /** Whether TINYINT(1) is a boolean instead of a number. */
+  /** Whether TINYINT(1) is returned as a boolean and not as a number. */
   readonly hasBooleans: boolean;
-  /** Whether JSON is parsed instead of returned as text. */
+  /** Whether JSON is parsed, and not returned as text. */
   readonly parsesJson: boolean;
   readonly timestamps: Timestamps;
-  /** The application's own types, by the names of {@link typeName}. */
+  /** Custom types, by the names that {@link typeName} returns. */
   readonly types?: OwnTypes | undefined;
 }
 
-/** Options of a connection that are the same for each server. */
+/** Options of a connection that are the same for each host. */
 export interface MySqlConnectionOptions
   extends
     Pick<MySqlUrl, 'dialect' | 'user' | 'password' | 'database' | 'tls' | 'parameters'>,
@@ -164,11 +175,11 @@ export interface MySqlConnectionOptions
   /** Whether transactions are read-only by default. */
   readonly isReadOnly: boolean;
   /**
-   * Whether the server must accept writes. A connection then becomes stale when its server reports that it is
-   * read-only.
+   * Whether the server must accept writes. If so, a connection becomes stale when its server reports that it
+   * is read-only.
    */
   readonly mustWrite: boolean;
-  /** Number of prepared statements to keep; 0 for none. */
+  /** Maximum number of prepared statements. 0 means that none is kept. */
   readonly statementCache: number;
   readonly values: MySqlValueOptions;
 }

@@ -18,31 +18,31 @@ import type { PacketWriter } from './writer.ts';
 
 const UNSIGNED = 0x80;
 const TWO_32 = 2 ** 32;
-/** Maximum digits of DECIMAL. */
 const MAX_DECIMAL_DIGITS = 65;
 const MAX_YEAR = 9_999;
-/** Values that are longer in bytes are sent in chunks before the statement. */
+/** A value that is longer than this number of bytes is sent in chunks before the statement. */
 export const LARGE_BYTES: number = 1024 * 1024;
 
-/** Error numbers with which servers refuse such content: 1366, 1264 and 1292. */
+/** Error numbers with which servers refuse a value with this SQLSTATE. */
 const ERRNO: Readonly<Record<DataState, number>> = { '22021': 1366, '22003': 1264, '22007': 1292 };
 
-/** Position of values among many rows, for error messages. */
+/** Position of the values among many rows, for error messages. */
 interface Place {
-  /** Number of the first row, counted from 1. */
+  /** Number of the first row of the request, counted from 1. */
   readonly row: number;
-  /** Values of each row. */
+  /** Number of values in each row. */
   readonly perRow: number;
 }
 
-/** A type and its unsigned flag as one number. */
+/** A type code, with an additional flag for unsigned values. */
 type ParameterType = number;
 
 /**
- * Writes values into a COM_STMT_EXECUTE. `withoutLarge`: large values, by {@link isLarge}, were sent before.
+ * Writes values into a COM_STMT_EXECUTE. `withoutLarge` is true when the values that are large by {@link
+ * isLarge} have already been sent.
  *
  * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
- * the packet is incomplete then
+ * the packet is then incomplete
  */
 export function writeParams(
   writer: PacketWriter,
@@ -53,7 +53,7 @@ export function writeParams(
   withoutLarge: boolean = false,
 ): void {
   const nulls = writer.reserve((params.length + 7) >> 3);
-  writer.byte(1); // flag: the types of the values follow
+  writer.byte(1); // the types of the values follow
   const types = writer.reserve(2 * params.length);
   for (let index = 0; index < params.length; index++) {
     const value: unknown = params[index];
@@ -99,13 +99,13 @@ export function isLarge(value: unknown): value is string | Json | Bytes {
 /** Returns the bytes of a value that is sent in chunks. */
 export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
   if (typeof value === 'string') return Buffer.from(value);
-  // isLarge() is true only for text and bytes
+  // isLarge() is true only for text and for bytes
   return value instanceof Json ? Buffer.from(value.text) : bytesOf(value)!;
 }
 
 /**
- * Writes one value that is not null. Returns its type, plus 0x100 for unsigned, or the reason why it cannot
- * be encoded.
+ * Writes one value that is not null. Returns its type, plus 0x100 if it is unsigned. If the value cannot be
+ * encoded, returns the reason.
  */
 export function writeValue(writer: PacketWriter, value: unknown): ParameterType | Refusal {
   switch (typeof value) {
@@ -119,9 +119,9 @@ export function writeValue(writer: PacketWriter, value: unknown): ParameterType 
       writer.byte(value ? 1 : 0);
       return TYPE.tiny;
     case 'object':
-      return writeObject(writer, value!); // callers of writeValue() write null themselves
+      return writeObject(writer, value!);
     default:
-      return parameterIssue(value)!; // JSON text always exists here
+      return parameterIssue(value)!;
   }
 }
 
@@ -142,19 +142,19 @@ function writeFloat(writer: PacketWriter, value: number): ParameterType | Refusa
 }
 
 function writeString(writer: PacketWriter, value: string): ParameterType | Refusal {
-  if (!value.isWellFormed()) return parameterIssue(value)!; // a numeric string is always valid here
+  if (!value.isWellFormed()) return parameterIssue(value)!;
   writer.textLength(writer.hasTextInstants ? withoutZone(value) : value);
   return TYPE.varString;
 }
 
-/** Removes the `Z` of an instant: the session is in UTC, and servers refuse a `Z`. */
+/** Removes the `Z` of an instant, because servers refuse it and the session is in UTC. */
 function withoutZone(text: string): string {
   return text.endsWith('Z') && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/.test(text)
     ? text.slice(0, -1)
     : text;
 }
 
-/** Writes a bigint. The range includes BIGINT UNSIGNED, which other databases do not have. */
+/** Writes a bigint. BIGINT UNSIGNED is in the range, although other databases have no such type. */
 function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | Refusal {
   if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);
   writer.int64(Number(value >> 32n), Number(value & 0xffff_ffffn));
@@ -180,7 +180,7 @@ function writeObject(writer: PacketWriter, value: object): ParameterType | Refus
   }
   if (value instanceof Json) return writeString(writer, value.text);
   const problem = parameterIssue(value);
-  return problem ?? writeDate(writer, value as Date); // parameterIssue() accepts only a Date here
+  return problem ?? writeDate(writer, value as Date);
 }
 
 function writeDate(writer: PacketWriter, date: Date): ParameterType | Refusal {

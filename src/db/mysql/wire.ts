@@ -1,18 +1,19 @@
 /**
- * The protocol of MySQL and MariaDB: splits bytes into packets, and defines the protocol's constants. No
- * sockets, no timers; conversation.ts has them.
+ * The protocol of MySQL and MariaDB: splits bytes into packets, and defines the protocol's constants. Sockets
+ * and timers are in conversation.ts.
  *
- *   packet = length:3  sequence:1  payload          a payload of 16,777,215 bytes continues in the next
- * packet, which may be empty
+ *   packet = length:3  sequence:1  payload
  *
- * Integers are little-endian. The sequence starts at each command and counts the packets of both sides; the
- * packet handler checks it. Packets are ranges of the chunk they arrived in. Only a packet that spans chunks
- * is copied. The socket reuses its chunks.
+ * A payload of exactly 16,777,215 bytes continues in the next packet, which may be empty.
+ *
+ * Integers are little-endian. The sequence number starts at 0 for each command and counts the packets of both
+ * sides. The packet handler checks it. Packets are ranges of the chunk in which they arrived. Only a packet
+ * that spans chunks is copied. The socket reuses its chunks.
  */
 import { ProtocolViolation } from '../errors.ts';
 import { FrameReader } from '../wire/bytes.ts';
 
-/** Capability flags. The connection uses those that both sides have. */
+/** Capability flags. A connection uses the flags that both sides have. */
 export const CAPABILITY = {
   longPassword: 0x1,
   foundRows: 0x2,
@@ -30,10 +31,10 @@ export const CAPABILITY = {
   deprecateEof: 0x100_0000,
 } as const;
 
-/** Capability flags of MariaDB: a second word, in a place that MySQL leaves empty. */
+/** Capability flags of MariaDB. They are a second word, in a place that MySQL leaves empty. */
 export const MARIADB = { stmtBulkOperations: 0x4, extendedMetadata: 0x8, cacheMetadata: 0x10 } as const;
 
-/** Commands: the first byte of the client's packets. */
+/** Commands. They are the first byte of the client's packets. */
 export const COMMAND = {
   quit: 0x01,
   query: 0x03,
@@ -47,7 +48,7 @@ export const COMMAND = {
   stmtBulkExecute: 0xfa,
 } as const;
 
-/** Session status flags, in each reply except an error. */
+/** Flags of the session status, which is in each reply except an error. */
 export const STATUS = {
   inTransaction: 0x1,
   autocommit: 0x2,
@@ -93,24 +94,26 @@ export const TYPE = {
   geometry: 255,
 } as const;
 
-/** Maximum payload of one packet. A packet of exactly this size is continued. */
+/**
+ * Maximum payload of one packet in bytes. The payload of a packet with exactly this size continues in the
+ * next packet.
+ */
 export const MAX_PAYLOAD = 0xff_ffff;
-/** Maximum of `max_allowed_packet`. */
+/** Maximum value of the server setting `max_allowed_packet` in bytes. */
 export const MAX_PACKET_BYTES: number = 1024 ** 3;
 
 const HEADER_BYTES = 4;
 
 /**
- * Handler of a payload: its start and end in `bytes`, and the sequence number of its first packet. The reader
- * reuses the bytes, so copy values that must stay.
+ * Handler of a payload. It gets the start and end in `bytes`, and the sequence number of the payload's first
+ * packet. The reader reuses the bytes, so copy values that must be kept.
  */
 export type OnPacket = (bytes: Buffer, at: number, end: number, sequence: number) => void;
 
-/** Splits a byte stream into packets, and joins continued ones. */
+/** Splits a byte stream into packets, and joins payloads that continue in several packets. */
 export class PacketReader extends FrameReader {
-  /** Handles each packet. */
   onPacket: OnPacket;
-  /** Payloads of a continued packet. */
+  /** Parts of a payload whose other packets have not arrived. */
   #chunks: Buffer[] = [];
   #chunksLength = 0;
   #sequence = 0;
@@ -125,7 +128,7 @@ export class PacketReader extends FrameReader {
     return super.hasPartial || this.#chunks.length > 0;
   }
 
-  /** The sequence number after the last packet. */
+  /** Sequence number that follows the last packet. */
   get sequence(): number {
     return this.#sequence;
   }
@@ -145,7 +148,7 @@ export class PacketReader extends FrameReader {
   }
 
   protected onFrame(bytes: Buffer, at: number, end: number): void {
-    const sequence = bytes[at + 3]!; // the caller has checked that the header is complete
+    const sequence = bytes[at + 3]!;
     const from = at + HEADER_BYTES;
     if (this.#chunks.length > 0 && sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
     this.#sequence = (sequence + 1) & 0xff;

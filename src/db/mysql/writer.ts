@@ -1,6 +1,6 @@
 /**
  * The protocol of MySQL and MariaDB: encodes the client's packets in one reused buffer. A new buffer for each
- * flush costs 30-50 %.
+ * flush would cost 30-50 % of the time.
  *
  * Use:
  *
@@ -13,13 +13,11 @@ import { ByteWriter } from '../wire/bytes.ts';
 
 const HEADER_BYTES = 4;
 const FIRST_BYTES = 16 * 1024;
-/** Largest length that is encoded as a single byte. */
 const MAX_SHORT_LENGTH = 250;
 const TWO_32 = 2 ** 32;
 
-/** Encodes packets. */
+/** Encodes the client's packets. */
 export class PacketWriter extends ByteWriter {
-  /** Offset and sequence number of the current packet. */
   #packetAt = 0;
   #sequence = 0;
   /** Whether text such as `2024-02-29T12:00:00Z` is sent without its `Z`. */
@@ -29,12 +27,12 @@ export class PacketWriter extends ByteWriter {
     super(FIRST_BYTES);
   }
 
-  /** Payload bytes of the current packet. */
+  /** Number of payload bytes in the current packet. */
   get payloadLength(): number {
     return this.at - this.#packetAt - HEADER_BYTES;
   }
 
-  /** Begins a packet, by default the first of a command. */
+  /** Begins a packet. By default it is the first packet of a command. */
   begin(sequence: number = 0): void {
     this.#packetAt = this.at;
     this.#sequence = sequence;
@@ -47,7 +45,7 @@ export class PacketWriter extends ByteWriter {
     this.byte(code);
   }
 
-  /** Ends the packet and splits it if necessary. Returns the sequence number of the reply. */
+  /** Ends the packet, and splits it if its payload is too long. Returns the sequence number of the reply. */
   end(): number {
     const length = this.payloadLength;
     const more = Math.floor(length / MAX_PAYLOAD);
@@ -62,15 +60,15 @@ export class PacketWriter extends ByteWriter {
 
   uint16(value: number): void {
     this.ensure(2);
-    this.at = this.bytes.writeUInt16LE(value, this.at); // throws if the number exceeds 16 bits
+    this.at = this.bytes.writeUInt16LE(value, this.at);
   }
 
   uint32(value: number): void {
     this.ensure(4);
-    this.at = this.bytes.writeUInt32LE(value, this.at); // throws if the number exceeds 32 bits
+    this.at = this.bytes.writeUInt32LE(value, this.at);
   }
 
-  /** Writes 64 bits from two halves; the higher half may be signed or unsigned. */
+  /** Writes 64 bits from two halves. The higher half may be signed or unsigned. */
   int64(high: number, low: number): void {
     this.ensure(8);
     const [bytes, at] = [this.bytes, this.at];
@@ -95,18 +93,18 @@ export class PacketWriter extends ByteWriter {
     this.bytes.fill(0, this.at, (this.at += count));
   }
 
-  /** Reserves zeroed bytes for later values and returns their offset. See {@link set}. */
+  /**
+   * Reserves bytes for values that are set later, and returns their offset. The bytes are 0. See {@link set}.
+   */
   reserve(count: number): number {
     this.zeros(count);
     return this.at - count;
   }
 
-  /** Overwrites a byte. */
   set(at: number, value: number): void {
     this.bytes[at] = value;
   }
 
-  /** Sets bits of a byte. */
   setBits(at: number, bits: number): void {
     this.bytes[at]! |= bits;
   }
@@ -147,7 +145,7 @@ export class PacketWriter extends ByteWriter {
     this.bytes[at] = this.at - at - 1;
   }
 
-  /** Inserts a header before each further part, starting with the last one. */
+  /** Inserts a header before each further part of a long payload, and starts with the last part. */
   #divide(more: number): void {
     const from = this.#packetAt + HEADER_BYTES;
     const end = this.at;

@@ -1,6 +1,6 @@
 /**
  * Keyset pagination: each page begins after the last row of the previous page. Rows that are inserted or
- * deleted meanwhile do not shift pages, and every page is as fast as the first.
+ * deleted between two requests do not shift pages, and every page is as fast as the first.
  *
  *   const notes = new KeysetPages({ orderBy: { created_at: 'desc', id: 'asc' } });
  *
@@ -9,12 +9,13 @@
  *     return reply(page, 200, page.headers);
  *   });
  *
- * Cursors: a position in a list as text for clients. A signature keeps clients from inventing one.
+ * A cursor is a position in a list, written as text for clients. Its signature prevents clients from making
+ * cursors of their own.
  *
- *   payload.mac      payload = base64url of ["next", …values] as JSON; mac = HMAC-SHA-256 over the order of the list and the payload
+ *   payload.mac      payload = base64url of ["next", …values] as JSON; mac = HMAC-SHA-256 of the order of the list and the payload
  *
- * A cursor is signed, not encrypted: a client can read its row's values in the order columns. It is valid
- * only for lists with the same order.
+ * A cursor is signed, not encrypted: a client can read the values of the sort columns in it. A cursor is
+ * valid only for a list with the same sort order.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { SvcError, BadRequest } from '../../base/errors.ts';
@@ -37,28 +38,30 @@ import type { OrderColumn, PageOrder, Position } from './order.ts';
 /** Options of keyset pagination. */
 export interface KeysetPagesOptions {
   /**
-   * Sort columns, the most important first. Together they must be unique. Each must not be NULL, unless it
-   * has `nulls last`.
+   * Sort columns, the most important first. Together their values must be unique. A column must not be NULL,
+   * unless its direction has `nulls last`.
    */
   readonly orderBy: PageOrder;
-  /** Rows per page when the client does not ask for a number, 1 ... 10_000. Default 20. */
+  /** Number of rows per page when the client does not ask for a number, 1 ... 10_000. Default 20. */
   readonly size?: number | undefined;
-  /** Maximum rows per page, 1 ... 10_000. Default 100. */
+  /** Maximum number of rows per page, 1 ... 10_000. Default 100. */
   readonly maxSize?: number | undefined;
   /**
-   * Secrets that sign cursors. The first signs; the others only verify. Default: the application's
-   * `authSecret`.
+   * Secrets that sign cursors. The first secret signs and verifies, and the others only verify. Default: the
+   * application's `authSecret`.
    */
   readonly secret?: Secrets | undefined;
 }
 
-/** Query parameters of a page, for `query` of a route. Spread them to combine them with other parameters. */
+/**
+ * Query parameters of a page, for the option `query` of a route. Spread the object to combine it with other
+ * parameters.
+ */
 export interface KeysetQuery {
   readonly size: number;
   readonly cursor: string | undefined;
 }
 
-/** Query values of a page that a client asks for. */
 interface KeysetRequest {
   readonly query: KeysetQuery;
   readonly req?: HttpRequest | undefined;
@@ -71,7 +74,7 @@ export interface KeysetPageBody<T> {
   readonly previous: string | null;
 }
 
-/** Rows of a page, and the cursors of the pages after and before it. */
+/** Rows of a page, with the cursors of the next and the previous page. */
 export class KeysetPage<T> implements KeysetPageBody<T> {
   readonly items: readonly T[];
   /** Cursor of the next page, or null on the last page. */
@@ -94,8 +97,8 @@ export class KeysetPage<T> implements KeysetPageBody<T> {
   }
 
   /**
-   * `Link` header with the relations `first`, `prev` and `next` (RFC 8288), relative to the URL of the
-   * request.
+   * `Link` header with the relations `first`, `prev` and `next` (RFC 8288). Its URLs are relative to the URL
+   * of the request.
    */
   get headers(): Readonly<Record<string, string>> {
     const to = (cursor: string | null): { cursor: string } | undefined =>
@@ -104,7 +107,7 @@ export class KeysetPage<T> implements KeysetPageBody<T> {
   }
 }
 
-/** Prefix of the columns that carry the exact text of a key. */
+/** Prefix of added columns that contain the exact text of a timestamp. */
 const EXACT = 'svc_key_';
 
 const schemaOf = pageSchemas(
@@ -117,10 +120,13 @@ const schemaOf = pageSchemas(
     } as unknown as SchemaClass,
 );
 
-/** Reads a list in pages by cursor. The opening comment of this file has an example. */
+/** Reads a list in pages by cursor. The opening comment of db/pages/keyset.ts has an example. */
 export class KeysetPages {
   readonly #columns: readonly OrderColumn[];
-  /** Text of the order: a cursor is valid only for lists with the same order. */
+  /**
+   * Text of the sort order. It is part of the signature, so a cursor is valid only for a list with the same
+   * order.
+   */
   readonly #signature: string;
   readonly #secret: Secrets | undefined;
   readonly #size: number;
@@ -141,29 +147,30 @@ export class KeysetPages {
     this.#maxSize = read.maxSize;
   }
 
-  /** Fields for `query` of a route. */
+  /** Query parameters for the option `query` of a route. */
   get query(): KeysetQuery {
     return {
       size: Field(this.#size, { ge: 1, le: this.#maxSize, description: 'Number of entries per page' }),
       cursor: Field(str, {
         optional: true,
         maxLength: MAX_CURSOR_CHARACTERS,
-        description: 'Cursor from "next" or "previous" of an earlier page',
+        description: 'Value of "next" or "previous" in an earlier page',
       }),
     };
   }
 
-  /** Returns the schema of a page, for `response` of a route. */
+  /** Returns the schema of a page, for the option `response` of a route. */
   response<T extends object>(Item: SchemaClass<T>): SchemaClass<KeysetPageBody<T>> {
     return schemaOf(Item) as SchemaClass<KeysetPageBody<T>>;
   }
 
   /**
-   * Reads one page of the rows of a `select` without a limit. The `select` must return the order columns.
+   * Reads one page of the rows of a `select`. The `select` must return the sort columns, and must not have a
+   * limit.
    *
-   * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for NULL in an
-   * order column, for an order that is not unique, and for a value that a cursor cannot hold;
-   * `E_SECRET_ABSENT`
+   * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for NULL in a sort
+   *   column, for sort columns that are not unique, and for a value that a cursor cannot hold;
+   *   `E_SECRET_ABSENT`
    */
   fetch(
     session: Session,
@@ -194,7 +201,7 @@ export class KeysetPages {
     const positions = rows.map((row) => this.#positionOf(row));
     if (cursor !== undefined && rows.length > 0 && isEqual(positions[0]!, cursor.position))
       throw new SvcError('E_DB_PAGE', [
-        'the page begins with the row of its cursor: a FLOAT column of MySQL is not a key, because clients get it rounded',
+        'the page repeats the row of its cursor: a FLOAT column of MySQL cannot be a sort column, because clients get rounded values',
       ]);
     if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
       throw new SvcError('E_DB_PAGE', [`two rows have equal values in ${this.#names()}`]);
@@ -221,7 +228,7 @@ export class KeysetPages {
     const type = session.dialect === 'postgres' ? sql`text` : sql`char`;
     const exact =
       session.dialect === 'sqlite'
-        ? [] // SQLite has no timestamp type
+        ? [] // SQLite has no timestamp type, so no exact text is needed
         : this.#columns.map(
             ({ name }, index) =>
               sql`, cast(${sourceColumn(name)} as ${type}) as ${sql.identifier(`${EXACT}${index}`)}`,
@@ -232,7 +239,7 @@ ${fromSource(query)} ${where} ${orderBy(this.#columns, isForward)} limit ${limit
 
   #positionOf(row: Row): Position {
     return this.#columns.map(({ name, mayBeNull }, index) => {
-      // a Date would lose microseconds
+      // use the exact text, because a Date would lose microseconds
       const value = row[name] instanceof Date ? row[`${EXACT}${index}`] : row[name];
       if (value === undefined) throw new SvcError('E_DB_PAGE', [`the rows have no column "${name}"`]);
       if (value === null && !mayBeNull)
@@ -268,7 +275,6 @@ function isEqual(left: Position, right: Position): boolean {
   });
 }
 
-/** Returns the row without the added key columns. */
 function withoutKeys(row: Row, count: number): Row {
   const own: Row = {};
   const keys = new Set(Array.from({ length: count }, (_, index) => `${EXACT}${index}`));
@@ -276,18 +282,17 @@ function withoutKeys(row: Row, count: number): Row {
   return own;
 }
 
-/** Maximum length of a cursor, because it is part of a URL. */
+/** Maximum length of a cursor in characters, because it is part of a URL. */
 const MAX_CURSOR_CHARACTERS = 1_024;
 const LABEL = 'svc page cursor';
 
-/** A position, and the direction of reading from it. */
 interface Cursor {
   readonly isForward: boolean;
   readonly position: Position;
 }
 
 /**
- * Returns the signing keys: from the given secrets, else from the application of the request.
+ * Returns the signing keys: from the given secrets, or else from the application that handles the request.
  *
  * @throws SvcError `E_SECRET_ABSENT`
  */
@@ -295,13 +300,13 @@ function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): 
   const config = req?.state.get(services).config;
   const secrets = secret ?? (config === undefined ? undefined : authSecrets(config));
   if (secrets === undefined)
-    throw new SvcError('E_SECRET_ABSENT', [
-      'neither the option "secret" nor the request is passed to fetch()',
-    ]);
+    throw new SvcError('E_SECRET_ABSENT', ['fetch() received neither the request nor the option "secret"']);
   return Keyring.of(secrets).derive(LABEL);
 }
 
-/** Returns a cursor as text. @throws SvcError `E_DB_PAGE` when the text is too long */
+/**
+ * Returns a cursor as text. @throws SvcError `E_DB_PAGE` when the text is longer than MAX_CURSOR_CHARACTERS
+ */
 function writeCursor(keys: Keyring, order: string, { isForward, position }: Cursor): string {
   const values = position.map((value) => {
     if (typeof value === 'bigint') return { bigint: String(value) };
@@ -318,7 +323,7 @@ function writeCursor(keys: Keyring, order: string, { isForward, position }: Curs
   return cursor;
 }
 
-/** Parses a cursor that this application has signed. @throws BadRequest for any other text */
+/** Parses a cursor. @throws BadRequest for a text that this application has not signed */
 function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [payload = '', mac = ''] = text.split('.', 2);
   const given = Buffer.from(mac);
@@ -333,11 +338,10 @@ function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [way, ...values] = JSON.parse(Buffer.from(payload, 'base64url').toString()) as readonly [
     string,
     ...Written[],
-  ]; // the signature proves the format
+  ]; // the signature proves that this application wrote the JSON, so its format is right
   return { isForward: way === 'next', position: values.map(valueOf) };
 }
 
-/** A value of a position in the JSON of a cursor. */
 type Written = string | number | boolean | null | { readonly bigint: string } | { readonly bytes: string };
 
 function valueOf(written: Written): Position[number] {

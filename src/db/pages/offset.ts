@@ -1,6 +1,7 @@
 /**
  * Pages by number with a total count, for small tables. The server reads all rows before a page and counts
- * all rows. Rows inserted meanwhile shift others to the next page. For lists that grow, use keyset.ts.
+ * all rows. If rows are inserted between two requests, other rows shift to the next page. For lists that
+ * grow, use keyset.ts.
  *
  *   const tags = new OffsetPages({ orderBy: { name: 'asc' } });
  *   app.get('/tags', { db: Depends(db), query: tags.query, response: tags.response(Tag) }, async ({ db, query, req }) => {
@@ -23,23 +24,28 @@ import type { OrderColumn, PageOrder } from './order.ts';
 
 /** Options of numbered pages. */
 export interface OffsetPagesOptions {
-  /** Sort columns, the most important first. The last must be a key; otherwise pages may overlap. */
+  /**
+   * Sort columns, the most important first. The last column must be a unique key, because otherwise pages may
+   * overlap.
+   */
   readonly orderBy: PageOrder;
-  /** Rows per page when the client does not ask for a number, 1 ... 10_000. Default 20. */
+  /** Number of rows per page when the client does not ask for a number, 1 ... 10_000. Default 20. */
   readonly size?: number | undefined;
-  /** Maximum rows per page, 1 ... 10_000. Default 100. */
+  /** Maximum number of rows per page, 1 ... 10_000. Default 100. */
   readonly maxSize?: number | undefined;
   /** Highest page number that a client may ask for, 1 ... 1_000_000. Default 1_000. */
   readonly maxPage?: number | undefined;
 }
 
-/** Query parameters of a page, for `query` of a route. Spread them to combine them with other parameters. */
+/**
+ * Query parameters of a page, for the option `query` of a route. Spread the object to combine it with other
+ * parameters.
+ */
 export interface OffsetQuery {
   readonly page: number;
   readonly size: number;
 }
 
-/** Query values of a page that a client asks for. */
 interface OffsetRequest {
   readonly query: OffsetQuery;
   readonly req?: HttpRequest | undefined;
@@ -53,7 +59,7 @@ export interface OffsetPageBody<T> {
   readonly total: number;
 }
 
-/** Rows of a page, and its place in the list. */
+/** Rows of a page, with its number and the total number of rows. */
 export class OffsetPage<T> implements OffsetPageBody<T> {
   readonly items: readonly T[];
   /** Page number, counted from 1. */
@@ -73,8 +79,8 @@ export class OffsetPage<T> implements OffsetPageBody<T> {
   }
 
   /**
-   * `Link` header with the relations `first`, `prev`, `next` and `last` (RFC 8288), relative to the URL of
-   * the request.
+   * `Link` header with the relations `first`, `prev`, `next` and `last` (RFC 8288). Its URLs are relative to
+   * the URL of the request.
    */
   get headers(): Readonly<Record<string, string>> {
     const last = Math.max(1, Math.ceil(this.total / this.size));
@@ -100,7 +106,7 @@ const schemaOf = pageSchemas(
     } as unknown as SchemaClass,
 );
 
-/** Reads a list in numbered pages. The opening comment of this file has an example. */
+/** Reads a list in numbered pages. The opening comment of db/pages/offset.ts has an example. */
 export class OffsetPages {
   readonly #columns: readonly OrderColumn[];
   readonly #size: number;
@@ -121,7 +127,7 @@ export class OffsetPages {
     this.#maxPage = read.maxPage;
   }
 
-  /** Fields for `query` of a route. */
+  /** Query parameters for the option `query` of a route. */
   get query(): OffsetQuery {
     return {
       page: Field(1, { ge: 1, le: this.#maxPage, description: 'Number of the page, from 1' }),
@@ -129,14 +135,15 @@ export class OffsetPages {
     };
   }
 
-  /** Returns the schema of a page, for `response` of a route. */
+  /** Returns the schema of a page, for the option `response` of a route. */
   response<T extends object>(Item: SchemaClass<T>): SchemaClass<OffsetPageBody<T>> {
     return schemaOf(Item) as SchemaClass<OffsetPageBody<T>>;
   }
 
   /**
-   * Reads one page of the rows of a `select` without a limit, and counts all rows. A page after the last one
-   * has no items. Pass a transaction with `isolation: 'repeatable read'` when the total must match the items.
+   * Reads one page of the rows of a `select`, and counts all rows. The `select` must not have a limit. A page
+   * after the last page has no items. As `session`, pass a transaction with `isolation: 'repeatable read'`
+   * when the total must match the items.
    */
   fetch(
     session: Session,
@@ -166,7 +173,7 @@ export class OffsetPages {
         ? []
         : await session.fetchAll(
             sql`select * ${source} ${orderBy(this.#columns, true)} limit ${size} offset ${offset}`,
-            options as RowOptions, // VerbOptions without `as` are the other overload
+            options as RowOptions,
           );
     return new OffsetPage({ items, page, size, total }, request.req);
   }

@@ -1,39 +1,40 @@
 /**
- * SQL for the order of a list: the sort order, and the condition for rows after a position.
+ * SQL for the order of a list: the sort order, and the condition for the rows after a position. For example,
+ * `{ created_at: 'desc', id: 'asc' }` and the position (c, i) give the condition
  *
- *   { created_at: 'desc', id: 'asc' }, after (c, i)     created_at <= c and ((created_at < c) or (created_at = c and id > i))
+ *   created_at <= c and ((created_at < c) or (created_at = c and id > i))
  *
- * The first condition lets an index on the first column start at the position. A column that may be NULL must
- * say so. Engines disagree on where NULL sorts; here it always sorts after all values.
+ * Its first part lets an index on the first column start at the position. A column that may be NULL must have
+ * `nulls last`. Engines disagree on where NULL sorts; here it always sorts after all values.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
 import { sql, type Sql } from '../sql.ts';
 import type { Parameter } from '../values.ts';
 
-/** Sort direction of a column. A column that may be NULL has `nulls last`, in either direction. */
+/** Sort direction of a column. For a column that may be NULL, add `nulls last`. */
 export type Direction = 'asc' | 'desc' | 'asc nulls last' | 'desc nulls last';
 
 /**
- * Sort columns with their directions, the most important first. The last must be a key, so that together
- * their values identify one row.
+ * Sort columns with their directions, the most important first. The last column must be a unique key, so that
+ * the values of all sort columns identify one row.
  */
 export type PageOrder = Readonly<Record<string, Direction>>;
 
 /** Values of one row in the sort columns. */
 export type Position = readonly (Parameter & (string | number | bigint | boolean | Uint8Array | null))[];
 
-/** A sort column. */
+/** A column of a sort order. */
 export interface OrderColumn {
   readonly name: string;
   readonly isAscending: boolean;
   readonly mayBeNull: boolean;
 }
 
-/** Alias of the paged statement. */
+/** Alias of the statement whose rows are read in pages. */
 const SOURCE = 'svc_page';
 
-/** Parses the columns of an order. @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER` */
+/** Checks and returns the sort columns. @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER` */
 export function orderColumns(order: PageOrder): readonly OrderColumn[] {
   const columns = Object.entries(order).map(([name, direction]) => {
     const [, word, nulls] = /^(asc|desc)( nulls last)?$/.exec(String(direction)) ?? [];
@@ -41,25 +42,25 @@ export function orderColumns(order: PageOrder): readonly OrderColumn[] {
       throw new SvcError('E_DB_PAGE', [
         `"${name}" has the direction ${shown(direction)}: use "asc" or "desc", or one of them with "nulls last"`,
       ]);
-    sql.identifier(name); // refuses an invalid name when the order is declared, not in the first query
+    sql.identifier(name); // checks the name when the order is declared, and not only in the first query
     return { name, isAscending: word === 'asc', mayBeNull: nulls !== undefined };
   });
-  if (columns.length === 0) throw new SvcError('E_DB_PAGE', ['orderBy names no column']);
+  if (columns.length === 0) throw new SvcError('E_DB_PAGE', ['"orderBy" must have at least one column']);
   return columns;
 }
 
-/** Returns `from (…) as svc_page`. The line break allows a statement that ends with a comment. */
+/** Returns `from (…) as svc_page`. The line break ends a comment at the end of the statement. */
 export function fromSource(query: Sql): Sql {
   return sql`from (${query}
 ) as ${sql.identifier(SOURCE)}`;
 }
 
-/** Returns the name of a column of the paged statement. */
+/** Returns the name of a column of the statement whose rows are read in pages. */
 export function sourceColumn(name: string): Sql {
   return sql.identifier(SOURCE, name);
 }
 
-/** Returns `order by …`, reversed when reading backwards. */
+/** Returns `order by …`, in reverse order when a page is read backwards. */
 export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sql {
   const terms = columns.flatMap(({ name, isAscending, mayBeNull }) => {
     const column = sourceColumn(name);
@@ -71,7 +72,10 @@ export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sq
   return sql`order by ${sql.join(terms)}`;
 }
 
-/** Returns the condition for rows after a position, or before it when reading backwards. */
+/**
+ * Returns the condition for the rows after a position. When a page is read backwards, the condition is for
+ * the rows before the position.
+ */
 export function beyond(columns: readonly OrderColumn[], position: Position, isForward: boolean): Sql {
   const ways = columns.map((column, index) => {
     const equal = columns.slice(0, index).map((earlier, at) => equals(earlier, position[at]!));

@@ -1,15 +1,16 @@
 /**
- * Pages: the schema of their response, and the links between them (RFC 8288).
+ * Schema of the response for a page, and links between pages (RFC 8288).
  */
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
-/** Query parameters by their relation to this page: `next`, `prev`, `first`, `last`. */
+/** Query parameters of related pages by their relation: `next`, `prev`, `first`, `last`. */
 type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 
 /**
- * Returns the `Link` header of a response. Each link is the query of the request with other parameters, as a
- * relative URL, so that it also works behind a proxy with another path. Returns no header without a request.
+ * Returns the `Link` header of a response. Each link is a relative URL: the query of the request, in which
+ * the given parameters are replaced. So links also work behind a proxy that changes the path. If there is no
+ * request, returns no header.
  */
 export function linkHeaders(
   req: HttpRequest | undefined,
@@ -29,7 +30,8 @@ export function linkHeaders(
 }
 
 /**
- * Caches the page schema for each schema of items. The page gets a name after its items, for API documents.
+ * Returns a function that makes the schema of a page from the schema of its items. Each page schema is
+ * cached. Its name begins with the name of the item schema, for API documents.
  */
 export function pageSchemas(
   suffix: string,

@@ -1,17 +1,16 @@
 /**
- * PostgreSQL's text form of arrays: {1,2,NULL,"a,\"b"}, nested, with bounds in front where they do not begin
- * at 1.
+ * PostgreSQL's text form of arrays, such as {1,2,NULL,"a,\"b"}. Arrays may be nested. An array whose bounds
+ * do not begin at 1 has its bounds in front of it.
  */
 
-/** Maximum nesting; PostgreSQL has no deeper arrays. */
 const MAX_DEPTH = 6;
 
 /**
- * Parses an array of the server; `element` parses each element, and NULL becomes null. Text that is not an
- * array is returned unchanged.
+ * Parses an array from the server. `element` parses each element, and NULL becomes null. Returns text that is
+ * not an array unchanged.
  */
 export function arrayFromText(text: string, element: (text: string) => unknown, delimiter: string): unknown {
-  // the lower bounds of [0:1]={...} are dropped
+  // drop the lower bounds of an array such as [0:1]={...}
   const start = text.startsWith('[') ? text.indexOf('=') + 1 : 0;
   const reader = new ArrayReader(text, start, element, delimiter);
   return reader.read() ?? text;
@@ -78,7 +77,7 @@ class ArrayReader {
 
 /**
  * Returns a list in the server's text form. `element` returns the text of each element, or null for NULL.
- * Nested lists are further dimensions.
+ * Nested lists become further dimensions of the array.
  */
 export function arrayText(
   list: readonly unknown[],

@@ -1,19 +1,23 @@
 /**
- * tls-server-end-point (RFC 5929 §4.1): the digest of the server's certificate, by the hash of the
- * certificate's signature.
+ * tls-server-end-point (RFC 5929 §4.1): the digest of the server's certificate. Its hash function is the one
+ * of the certificate's signature.
  *
  *   Certificate = SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, parameters }, signature }
  *
- * The algorithm is read from DER, because not every supported Node.js version exposes it.
+ * The signature algorithm is read from the DER encoding, because some supported Node.js versions do not
+ * expose it.
  */
 import { createHash } from 'node:crypto';
 
 const SEQUENCE = 0x30;
 const OID = 0x06;
-/** DER tag [0] EXPLICIT, which holds the hash in RSASSA-PSS-params (RFC 4055 §3.1). */
+/** DER tag [0] EXPLICIT. In RSASSA-PSS-params it contains the hash algorithm (RFC 4055 §3.1). */
 const CONTEXT_0 = 0xa0;
 
-/** Hashes by signature algorithm. MD5 and SHA-1 are replaced by SHA-256. Ed25519 and Ed448 have no hash. */
+/**
+ * Hash functions by the OID of the signature algorithm. RFC 5929 replaces MD5 and SHA-1 by SHA-256. Ed25519
+ * and Ed448 have no hash function.
+ */
 const SIGNATURES: Readonly<Record<string, string>> = {
   '1.2.840.113549.1.1.4': 'sha256',
   '1.2.840.113549.1.1.5': 'sha256',
@@ -43,17 +47,20 @@ const HASHES: Readonly<Record<string, string>> = {
 interface Element {
   readonly tag: number;
   readonly body: Uint8Array;
-  /** Offset of the next DER element. */
+  /** Bytes after this DER element. */
   readonly rest: Uint8Array;
 }
 
-/** Returns the digest, or undefined when the signature has no hash or the certificate cannot be read. */
+/**
+ * Returns the digest of a certificate. Returns undefined when its signature has no hash function, or when the
+ * certificate cannot be read.
+ */
 export function serverEndPoint(der: Uint8Array): Uint8Array | undefined {
   const hash = signatureHash(der);
   return hash === undefined ? undefined : createHash(hash).update(der).digest();
 }
 
-/** Returns the hash of a certificate's signature by Node's name. Exported for tests. @internal */
+/** Returns Node's name of the hash function of a certificate's signature. Exported for tests. @internal */
 export function signatureHash(der: Uint8Array): string | undefined {
   const certificate = element(der);
   const tbs = certificate?.tag === SEQUENCE ? element(certificate.body) : undefined;
@@ -65,8 +72,8 @@ export function signatureHash(der: Uint8Array): string | undefined {
 }
 
 /**
- * Returns the hash of an RSASSA-PSS signature. The default is SHA-1 (RFC 4055 §3.1), which is replaced by
- * SHA-256.
+ * Returns the hash function of an RSASSA-PSS signature. The default is SHA-1 (RFC 4055 §3.1), which RFC 5929
+ * replaces by SHA-256.
  */
 function pssHash(parameters: Uint8Array): string | undefined {
   const sequence = element(parameters);
@@ -78,14 +85,14 @@ function pssHash(parameters: Uint8Array): string | undefined {
   return Object.hasOwn(HASHES, name) ? HASHES[name] : undefined;
 }
 
-/** Reads tag, length and value. Returns undefined when they exceed the input. */
+/** Reads one DER element: its tag, length and value. Returns undefined when they exceed the input. */
 function element(bytes: Uint8Array): Element | undefined {
   const [tag, first] = bytes;
   if (tag === undefined || first === undefined) return undefined;
   const lengthBytes = first < 0x80 ? 0 : first & 0x7f;
   if (first === 0x80 || lengthBytes > 4 || bytes.length < 2 + lengthBytes) return undefined;
   let length = first < 0x80 ? first : 0;
-  // the length bytes exist, as checked above
+  // the length bytes exist, because the input was found long enough above
   for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!;
   const start = 2 + lengthBytes;
   return start + length > bytes.length

@@ -13,7 +13,7 @@ import { probeWhenSilent } from '../wire/server-probe.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
-/** Time limit for the connection that cancels a statement. */
+/** Milliseconds that the connection for canceling a statement may take. */
 const CANCEL_MS = 4_000;
 
 /**
@@ -21,7 +21,7 @@ const CANCEL_MS = 4_000;
  * database is asked only once for types that are not built in.
  *
  * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout, QueryCanceled;
- * DatabaseError with the SQLSTATE of a refusal; SvcError `E_DB_CONNECT` for a permanent failure
+ *   DatabaseError with the SQLSTATE of the server's refusal; SvcError `E_DB_CONNECT` for a permanent failure
  */
 export async function connectPostgres(
   host: PostgresHost,
@@ -33,7 +33,7 @@ export async function connectPostgres(
   if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/'))
     options.log?.warn('database_not_encrypted', {
       host: host.host,
-      remedy: 'Require TLS with sslmode=verify-full, or disable it with sslmode=disable',
+      remedy: 'Require TLS with sslmode=verify-full, or disable TLS with sslmode=disable',
     });
   const login = new PostgresLogin(link, host, options);
   const { clock, log } = options;
@@ -69,12 +69,12 @@ export async function connectPostgres(
     ({ onMessage }) => login.handOver(onMessage),
   );
   if (options.hasPlainStartup) await setUp(connection!, limit);
-  return connection!; // set when the conversation was created
+  return connection!;
 }
 
 /**
- * Sets the ISO date style. Behind a pooler dates arrive as text, and only this style makes day and month
- * unambiguous. Poolers keep this setting for each client.
+ * Sets the ISO date style. Through a pooler, dates arrive as text, and only in this style are day and month
+ * unambiguous. A pooler keeps this setting for each client.
  */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;
@@ -87,8 +87,8 @@ async function setUp(connection: PostgresConnection, limit: Limit): Promise<void
 }
 
 /**
- * Sends a CancelRequest (55.2.8) to the same address, encrypted as the connection is. The server answers by
- * closing the socket.
+ * Sends a CancelRequest (PostgreSQL manual §55.2.8) to the same address. It is encrypted like the connection
+ * itself. The server answers by closing the socket.
  */
 async function cancel(
   { address }: PostgresSocket,
@@ -99,7 +99,7 @@ async function cancel(
   if (key.length === 0) return;
   const limit = limitIn(CANCEL_MS, clock);
   const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
-  incoming.listen(() => undefined); // ignore data: the server sends no reply
+  incoming.listen(() => undefined); // ignore data, because the server sends no reply
   const closed = Promise.withResolvers<void>();
   const late = clock.after(CANCEL_MS, () => socket.destroy());
   socket.on('error', () => socket.destroy());
@@ -107,7 +107,7 @@ async function cancel(
   socket.resume();
   const writer = new MessageWriter();
   writer.cancelRequest(processId, key);
-  // without end(), because the server closes the socket after reading the request
+  // do not call end(): the server closes the socket after it has read the request
   socket.write(writer.take());
   await closed.promise;
   late[Symbol.dispose]();

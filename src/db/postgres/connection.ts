@@ -16,20 +16,18 @@ import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** Rows that a stream fetches at once. */
 const BATCH_ROWS = 256;
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
-/** The PostgreSQL connection. See {@link PostgresSession}. */
+/** Connection to PostgreSQL. See {@link PostgresSession}. */
 export class PostgresConnection
   extends ServerConnection<Exchange, PostgresConversation, PostgresRunner>
   implements PostgresSession
 {
   readonly #options: PostgresConnectionOptions;
-  /** The statement that began the transaction, and the number of requests at that time. */
   #beginText = '';
   #askedAtBegin = 0;
-  /** Counts transactions, so that a stream notices the end of its own. */
+  /** Number of transactions so far, so that a stream notices that its transaction has ended. */
   #transactions = 0;
   #portals = 0;
 
@@ -52,8 +50,8 @@ export class PostgresConnection
     return this.conversation.processId;
   }
   /**
-   * Parameters that the server reported: `server_version`, `in_hot_standby`, `default_transaction_read_only`,
-   * ...
+   * Settings that the server has reported: `server_version`, `in_hot_standby`,
+   * `default_transaction_read_only`, ...
    */
   get parameters(): ReadonlyMap<string, string> {
     return this.conversation.parameters;
@@ -85,8 +83,8 @@ export class PostgresConnection
   }
 
   /**
-   * Streams through a portal, which lives as long as its transaction. Without an open transaction it begins
-   * one, which ends with the stream.
+   * Streams through a portal, which lasts until its transaction ends. If no transaction is open, begins one,
+   * which ends with the stream.
    */
   async *stream(
     sql: string,
@@ -125,7 +123,7 @@ export class PostgresConnection
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, 'postgres'))
       await this.timed(text, () => this.runner.simple(text, limit));
-    // the script may have changed types, which makes prepared statements stale
+    // the script may have changed types, so prepared statements may be stale
     this.runner.statements.clear();
   }
 
@@ -133,7 +131,7 @@ export class PostgresConnection
     const [text] = beginTexts('postgres', options);
     this.#transactions++;
     this.runner.forgetOld();
-    await this.runner.simple(text!, limit); // prepareOnce() has set `text`
+    await this.runner.simple(text!, limit);
     this.#beginText = text!;
     this.#askedAtBegin = this.conversation.asked;
     this.isReadOnly = options.isReadOnly;
@@ -155,7 +153,7 @@ export class PostgresConnection
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    // no request is pending, so the status of the transaction is current
+    // no request is pending, so the reported status of the transaction is current
     if (this.isBroken || !this.isInTransaction) return;
     await this.runner.simple(`rollback to savepoint ${name}`, limit);
     await this.runner.simple(`release savepoint ${name}`, limit);
@@ -176,7 +174,7 @@ export class PostgresConnection
       });
   }
 
-  /** Sends an empty query: the server answers it without running a statement. */
+  /** Sends an empty query, which the server answers without running a statement. */
   protected sendPing(limit: Limit | undefined): Promise<unknown> {
     return this.runner.simple('', limit);
   }
@@ -207,8 +205,8 @@ export class PostgresConnection
   }
 
   /**
-   * Ends the failed transaction and begins a new one. Both statements are one request, so that no other
-   * request comes between them.
+   * Ends the failed transaction and begins a new one. Both statements are in one request, so that no other
+   * request can come between them.
    */
   async #beginAnew(limit: Limit | undefined): Promise<boolean> {
     if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + 1) return false;

@@ -12,7 +12,6 @@ import type { Limit } from '../driver.ts';
 import type { Exchange } from './exchange.ts';
 import type { MessageWriter } from './writer.ts';
 
-/** Dependencies of a conversation, which the login has created. */
 interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
   readonly parameters: Map<string, string>;
   readonly processId: number;
@@ -20,7 +19,7 @@ interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
 }
 
 const UTF8 = /^(?:utf-?8|unicode)$/i;
-/** Limit of the reported settings that are kept. A server has about 15. */
+/** Maximum number of reported settings that are kept. A server reports about 15. */
 const MAX_PARAMETERS = 200;
 
 /** The requests and replies of one connection, in order. */
@@ -39,13 +38,16 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.processId = processId;
   }
 
-  /** Transaction status of the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one. */
+  /**
+   * Transaction status in the last ReadyForQuery: `I` for idle, `T` inside a transaction, `E` inside a failed
+   * transaction.
+   */
   get status(): 'I' | 'T' | 'E' {
     return this.#status;
   }
 
   /**
-   * Waits for the end of an exchange. At the time limit it cancels the statement on the server.
+   * Waits for the end of an exchange. When the limit is reached, cancels the statement on the server.
    * @throws the error of the exchange, or of the limit
    */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
@@ -59,7 +61,6 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.writer.terminate();
   }
 
-  /** Handles a message of the server. */
   readonly onMessage = (type: number, bytes: Buffer, at: number, end: number): void => {
     if (this.isEnded) return;
     switch (type) {
@@ -88,8 +89,8 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   }
 
   /**
-   * Handles a COPY that was run as a statement. It must end at once, because the server would read later
-   * requests as its data.
+   * Ends a COPY statement that a caller ran as an ordinary statement. It must end at once, because the server
+   * would read later requests as data to copy.
    */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
@@ -97,7 +98,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
       throw new ProtocolViolation('COPY FROM STDIN was run together with other statements');
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
-    // send another Sync: the server has read that of this request as part of the copied data
+    // send another Sync, because the server has read this request's own Sync as data to copy
     if (!exchange.isSimple) this.writer.sync();
     this.flushSoon();
   }
@@ -105,7 +106,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   #onError(fields: read.ErrorFields): void {
     const error =
       this.first?.unasked === 'refused'
-        ? new StatementError('COPY FROM STDIN is not run as a statement: use insertMany()', {
+        ? new StatementError('COPY FROM STDIN cannot be run as a statement: use insertMany()', {
             sqlstate: fields.sqlstate,
             sql: this.first.sql,
           })
@@ -127,8 +128,8 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
       throw new ProtocolViolation('the server sent too many settings of the session');
     this.parameters.set(name, value);
     if (name === 'client_encoding' && !UTF8.test(value)) {
-      // escapes for COPY are valid only in encodings where ASCII bytes are never part of a character; SJIS is
-      // not
+      // the escapes of COPY work only in an encoding where an ASCII byte is never part of another character;
+      // SJIS is not such an encoding
       this.abandon(
         new ConnectionLost(
           `The client_encoding of the connection was changed to "${value}", but text must be UTF-8: use convert_from() and convert_to() for other encodings`,

@@ -1,6 +1,7 @@
 /**
- * Inserts rows by COPY ... FROM STDIN (55.2.6 of PostgreSQL's manual): text, one line per row, \N for NULL.
- * It costs the server half as much as INSERT, and needs no message per row.
+ * Inserts rows with COPY ... FROM STDIN (PostgreSQL manual §55.2.6). The data are text with one line for each
+ * row and \N for NULL. Compared with INSERT, the server needs half the time, and the rows need no messages of
+ * their own.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { checkCount, textOf, type RowPlace } from './values.ts';
@@ -9,29 +10,29 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** Statement, columns and rows of a copy. */
 interface Copy {
-  /** Statement, such as `copy "t" ("a") from stdin`. */
+  /** COPY statement, such as `copy "t" ("a") from stdin`. */
   readonly text: string;
-  /** Types of the columns. */
+  /** Oids of the types of the columns. */
   readonly oids: readonly number[];
   readonly rows: Iterator<Params>;
   readonly limit: Limit | undefined;
 }
 
 const STEPS: readonly Step[] = [STEP.copyIn, STEP.copied, STEP.ready];
-/** Number of characters that are sent at once. */
 const CHUNK_CHARACTERS = 64 * 1024;
 const SPECIAL = /[\\\n\r\t]/;
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /**
- * Query that returns whether COPY has the same effect as INSERT on a table. For views, rules and row-level
- * security it does not.
+ * Query that returns whether COPY has the same effect as INSERT on a table. It has not for a view, or for a
+ * table with rules or row-level security.
  */
 export const CAN_COPY = `select c.relkind in ('r', 'p') and not c.relhasrules and not pg_catalog.row_security_active(c.oid) from pg_catalog.pg_class c where c.oid = pg_catalog.to_regclass($1)`;
 
-/** Copies all rows or none. Returns the number of rows. No other request may be written meanwhile. */
+/**
+ * Copies all rows or none. Returns the number of rows. No other request may be written until it has ended.
+ */
 export async function copyRows(
   conversation: PostgresConversation,
   types: PostgresTypes,
@@ -59,7 +60,8 @@ export async function copyRows(
     conversation.flushSoon();
   }
   if (failure === undefined) return (await finished).affectedRows;
-  await finished.catch(() => undefined); // an error of a value or of the source of rows is thrown instead
+  // the error of a value or of the source of rows is thrown, and not this one
+  await finished.catch(() => undefined);
   throw failure.error;
 }
 
@@ -101,7 +103,7 @@ function lineOf(values: Params, oids: readonly number[], types: PostgresTypes, p
         ? '\\N'
         : typeof value !== 'number' && SPECIAL.test(text)
           ? text.replace(/[\\\n\r\t]/g, (character) => ESCAPES[character]!)
-          : text; // there is one type per column
+          : text;
     line += index === 0 ? escaped : `\t${escaped}`;
   }
   return `${line}\n`;

@@ -1,11 +1,12 @@
 /**
- * Converts dates and times of every server style (DateStyle, 8.5.2 of its manual) to the ISO style. A session
- * may change the style, and a pooler may set another one at the start.
+ * Converts dates and times from each DateStyle of the server to the ISO style (PostgreSQL manual §8.5.2). A
+ * session may change its DateStyle, and a pooler may set another one when a session begins.
  *
  *   ISO        1997-12-17 07:37:16-08              SQL       12/17/1997 07:37:16 UTC · day first: 17/12/1997
  *   German     17.12.1997 07:37:16 UTC             Postgres  Wed Dec 17 07:37:16 1997 UTC · date alone: 12-17-1997
  *
- * Time zone abbreviations other than UTC do not define an offset: such text is returned unchanged.
+ * A time zone abbreviation other than UTC does not define an offset, so text with such an abbreviation is
+ * returned unchanged.
  */
 
 const NUMERIC = /^(\d\d)([./-])(\d\d)\2(\d{4,})(?: (\d\d:\d\d:\d\d(?:\.\d+)?))?(?: ?((?!BC)\S+))?( BC)?$/;
@@ -26,7 +27,7 @@ export function isoFromStyle(text: string, style: string | undefined): string {
     return iso(text, [year!, month, day], time, zone, bc);
   }
   const named = NAMED.exec(text);
-  if (named === null) return text; // a special value such as infinity
+  if (named === null) return text; // special values such as infinity have the same text in every style
   const [, month, day, dayBefore, monthBehind, time, year, zone, bc] = named;
   const number = MONTHS.indexOf(month ?? monthBehind!) + 1;
   return iso(text, [year!, String(number).padStart(2, '0'), day ?? dayBefore!], time, zone, bc);

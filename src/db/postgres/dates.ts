@@ -1,20 +1,21 @@
 /**
- * Converts PostgreSQL's days and microseconds since 2000-01-01 from and to ISO text and Date. The arithmetic
- * is independent of the time zone of this process.
+ * Converts PostgreSQL's days and microseconds since 2000-01-01 to ISO text and Date, and back. The results do
+ * not depend on the time zone of this process.
  *
  *   date 2024-03-10 · timestamp 2024-03-10T02:30:00.5 · 0044-03-15 BC · infinity, -infinity
  *
- * Years BC and years of more than four digits keep the server's form, so it accepts them again.
+ * Years BC and years with more than four digits keep the server's form, so that the server accepts them as
+ * input.
  */
 
 const DAY_MS = 86_400_000;
 const SECOND_MICROS = 1_000_000;
 const DAY_SECONDS = 86_400;
 const FIRST_YEAR = 2_000;
-/** The calendar repeats after this time. */
+/** Number of years after which the calendar repeats. */
 const ERA_YEARS = 400;
 const ERA_DAYS = 146_097;
-/** Milliseconds from 1970-01-01 to 2000-01-01. */
+/** Number of days from 1970-01-01 to 2000-01-01. */
 const EPOCH_DAYS = 10_957;
 const EPOCH_MS = EPOCH_DAYS * DAY_MS;
 const MAX_DATE_MS = 8.64e15;
@@ -29,32 +30,32 @@ const TIMESTAMP =
 let lastDay = NaN;
 let lastText = '';
 
-/** Returns `YYYY-MM-DD`, with ` BC` at the end where needed. */
+/** Returns a day as `YYYY-MM-DD`. The text of a year before Christ ends with ` BC`. */
 function dateText(days: number): string {
-  // the last day is cached, because neighbouring rows often have the same one
+  // the text of the last day is kept, because neighbouring rows often have the same day
   if (days === lastDay) return lastText;
   lastDay = days;
   const [year, month, day] = civil(days);
   return (lastText = `${String(year > 0 ? year : 1 - year).padStart(4, '0')}-${TWO[month]!}-${TWO[day]!}${year > 0 ? '' : ' BC'}`);
 }
 
-/** Returns a binary date, which is days since 2000-01-01, as text. */
+/** Returns the text of a binary date, which is a number of days since 2000-01-01. */
 export function dateOf(days: number): string {
   if (days === MAX_INT32) return 'infinity';
   return days === MIN_INT32 ? '-infinity' : dateText(days);
 }
 
-/** Returns a binary timestamp as text. It comes as two 32-bit halves. */
+/** Returns the text of a binary timestamp, which is passed as two 32-bit halves. */
 export function timestampOf(high: number, low: number): string {
   return infinity(high, low) ?? timestampText(...splitMicros(high, low), '');
 }
 
 /**
- * Returns a binary timestamptz as a Date, truncated to milliseconds. Years outside the range of Date are
- * returned as text.
+ * Returns a binary timestamptz as a Date, truncated to milliseconds. Returns text for a year that a Date
+ * cannot hold.
  */
 export function instantOf(high: number, low: number): Date | string {
-  const micros = high * TWO_32 + low; // exact for 285 years around 2000: below 2^53
+  const micros = high * TWO_32 + low; // exact for 285 years before and after 2000, where it is below 2^53
   if (Number.isSafeInteger(micros)) return new Date(EPOCH_MS + Math.floor(micros / 1_000));
   const endless = infinity(high, low);
   if (endless !== undefined) return endless;
@@ -64,19 +65,19 @@ export function instantOf(high: number, low: number): Date | string {
 }
 
 /**
- * Returns a binary timestamptz as text in UTC with six fractional digits, so that texts sort as their
- * instants do.
+ * Returns a binary timestamptz as text in UTC. The text has six fractional digits, so that texts sort in the
+ * order of time.
  */
 export function utcOf(high: number, low: number): string {
   return infinity(high, low) ?? timestampText(...splitMicros(high, low), 'Z', true);
 }
 
-/** Returns the server's text of a timestamp in ISO 8601. */
+/** Converts the server's text of a timestamp to ISO 8601. */
 export function timestampFromText(text: string): string {
   return text.replace(' ', 'T');
 }
 
-/** Parses the server's text of a timestamptz in any zone. */
+/** Parses the server's text of a timestamptz in any time zone. */
 export function instantFromText(text: string): Date | string {
   const read = splitText(text);
   if (read === undefined) return text;
@@ -84,7 +85,7 @@ export function instantFromText(text: string): Date | string {
   return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampFromText(text);
 }
 
-/** Returns the server's text of a timestamptz as text in UTC with six fractional digits. */
+/** Converts the server's text of a timestamptz to text in UTC with six fractional digits. */
 export function utcFromText(text: string): string {
   const read = splitText(text);
   if (read === undefined) return text;
@@ -92,7 +93,7 @@ export function utcFromText(text: string): string {
   return timestampText(days, (read.seconds - days * DAY_SECONDS) * SECOND_MICROS + read.micros, 'Z', true);
 }
 
-/** Parses a timestamp into seconds since 2000-01-01 UTC, and microseconds. */
+/** Parses a timestamp into seconds since 2000-01-01 UTC and microseconds of the second. */
 function splitText(text: string): { readonly seconds: number; readonly micros: number } | undefined {
   const match = TIMESTAMP.exec(text);
   if (match === null) return undefined;
@@ -123,7 +124,7 @@ function splitText(text: string): { readonly seconds: number; readonly micros: n
   };
 }
 
-/** Returns a Date in the binary form of timestamp and timestamptz, in two 32-bit halves. */
+/** Returns a Date as a binary timestamp or timestamptz, in two 32-bit halves. */
 export function microsOf(date: Date): readonly [high: number, low: number] {
   const ms = date.getTime() - EPOCH_MS;
   const micros = ms * 1_000;
@@ -135,7 +136,7 @@ export function microsOf(date: Date): readonly [high: number, low: number] {
   return [high, micros - high * TWO_32];
 }
 
-/** Returns the day of a Date in UTC. */
+/** Returns the day of a Date in UTC as `YYYY-MM-DD`. */
 export function dateTextOf(date: Date): string {
   return dateText(Math.floor(date.getTime() / DAY_MS) - EPOCH_DAYS);
 }
@@ -165,7 +166,7 @@ function infinity(high: number, low: number): string | undefined {
   return high === MIN_INT32 && low === 0 ? '-infinity' : undefined;
 }
 
-/** Splits microseconds into days and the microseconds of the day; both are exact. */
+/** Splits microseconds into days and the microseconds of the last day. Both numbers are exact. */
 function splitMicros(high: number, low: number): readonly [days: number, inDay: number] {
   const micros = high * TWO_32 + low;
   const perDay = DAY_SECONDS * SECOND_MICROS;
@@ -179,8 +180,9 @@ function splitMicros(high: number, low: number): readonly [days: number, inDay: 
 }
 
 /**
- * Returns year (0 is 1 BC), month and day for days since 2000-01-01. The calendar repeats every 400 years, so
- * a Date of the years 2000 ... 2399 has it. Years of PostgreSQL go beyond those of Date.
+ * Returns year, month and day for a number of days since 2000-01-01. Year 0 is 1 BC. The calendar repeats
+ * every 400 years, so a Date in the years 2000 ... 2399 gives the result. PostgreSQL has years that a Date
+ * cannot hold.
  */
 function civil(days: number): readonly [year: number, month: number, day: number] {
   const era = Math.floor(days / ERA_DAYS);
@@ -188,7 +190,6 @@ function civil(days: number): readonly [year: number, month: number, day: number
   return [date.getUTCFullYear() + era * ERA_YEARS, date.getUTCMonth() + 1, date.getUTCDate()];
 }
 
-/** Returns the days since 2000-01-01 of a year, month and day. */
 function daysOf(year: number, month: number, day: number): number {
   const era = Math.floor((year - FIRST_YEAR) / ERA_YEARS);
   return Date.UTC(year - era * ERA_YEARS, month - 1, day) / DAY_MS - EPOCH_DAYS + era * ERA_DAYS;

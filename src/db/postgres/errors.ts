@@ -1,6 +1,6 @@
 /**
- * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Messages name the problem without
- * values: details are left out, and quoted input is removed.
+ * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Messages describe the problem and
+ * contain no values: details are left out, and quoted input is removed.
  */
 import {
   CheckViolation,
@@ -29,7 +29,7 @@ import type { ErrorFields } from './messages.ts';
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** Error classes by the whole state, or by its class, which is the first two characters. */
+/** Error classes by the whole SQLSTATE, or by its class, which is its first two characters. */
 const CLASSES: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
@@ -68,41 +68,46 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
 };
 
 /**
- * States with messages that may quote a value: data errors, and failed look-ups by name as in `?::regclass`
- * or set_config(?, ...).
+ * SQLSTATEs of errors whose messages may quote a value: data errors, and failed look-ups by name as in
+ * `?::regclass` or set_config(?, ...).
  */
 const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
 
-/** Errors that name an encoding beside bytes that are invalid in it. */
+/** Names of encodings. In a message about invalid bytes, the quoted name of the encoding stays. */
 const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI8[RU])$/;
 
-/** The result columns of a named statement differ from those at its preparation. */
+/** SQLSTATE of the error that a prepared statement now returns other columns. */
 const CHANGED = '0A000';
-/** SQLSTATEs of a prepared statement whose plan is stale. Preparing it again may help. */
+/** SQLSTATEs of a prepared statement whose plan is stale, so that preparing it again may help. */
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
-/** Server routine that reports a changed result type. Unsupported features have the same SQLSTATE. */
+/**
+ * Server routine that reports a changed result type. Its SQLSTATE alone does not tell, because unsupported
+ * features have the same one.
+ */
 const FINDS_STALE = 'RevalidateCachedQuery';
-/** Server routine with which PL/pgSQL raises errors of any state and text. */
+/** Server routine with which PL/pgSQL code raises errors with any SQLSTATE and text. */
 const RAISES = 'exec_stmt_raise';
 /**
- * "statement timeout" in the servers' languages: English, German, French, Spanish, Italian, Portuguese,
+ * "statement timeout" in the languages of the server: English, German, French, Spanish, Italian, Portuguese,
  * Swedish, Russian and Polish.
  */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
-/** Errors that have the state of a stale plan for another reason. */
+/** Errors with the SQLSTATE of a stale plan that have another cause. */
 const OTHERS = new WeakSet<DatabaseError>();
 
-/** Internal errors, which are never translated, about a dropped catalog object that a plan refers to. */
+/**
+ * Matches internal errors about a dropped catalog object to which a plan refers. They are never translated.
+ */
 const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relation with OID) \d+/;
-/** Matches errors about a missing object. The messages are translated, except for the word OID. */
+/** Matches errors about a missing object in any language, because the word OID is not translated. */
 const DROPPED_OID = /\bOID \d+\b/;
 
-/** SQLSTATEs of values with a wrong type, and of types that fit no column or operator. */
+/** SQLSTATEs of a value with a wrong type, and of a type that fits no column or operator. */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
-/** Returns the error of a statement, or of a connection without a statement. */
+/** Returns the error of a statement, or of a connection that runs no statement. */
 export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
   const { sqlstate, position, constraint, table, routine } = fields;
   const Class = isTimeout(fields)
@@ -124,7 +129,7 @@ export function postgresError(fields: ErrorFields, sql: string | undefined): Dat
   return error;
 }
 
-/** Returns whether a statement may succeed when it is prepared again. */
+/** Returns whether a statement may succeed after it is prepared again. */
 export function isStalePlan(error: DatabaseError): boolean {
   return (
     error.sqlstate !== undefined && (STALE.has(error.sqlstate) || isOfDropped(error)) && !OTHERS.has(error)
@@ -132,28 +137,31 @@ export function isStalePlan(error: DatabaseError): boolean {
 }
 
 /**
- * Returns whether the schema changed under a prepared statement. Statements of other connections are stale
- * then, too.
+ * Returns whether the schema has changed since a statement was prepared. Then prepared statements of other
+ * connections are stale, too.
  */
 export function isOfChangedSchema(error: DatabaseError): boolean {
   return error.sqlstate === CHANGED || isOfDropped(error);
 }
 
-/** Returns whether a plan refers by OID to an object that was dropped, such as a replaced type. */
+/** Returns whether a plan refers by OID to an object that was dropped, for example to a replaced type. */
 function isOfDropped({ sqlstate, message }: DatabaseError): boolean {
   if (sqlstate === 'XX000') return DROPPED_OBJECT.test(message);
   return sqlstate?.startsWith('42') === true && DROPPED_OID.test(message);
 }
 
 /**
- * Returns whether a named statement may have failed because its parameter types are outdated: columns may
- * have new types.
+ * Returns whether a prepared statement may have failed because a column has a new type, so that its parameter
+ * types are outdated.
  */
 export function isOfTypes({ sqlstate }: DatabaseError): boolean {
   return sqlstate !== undefined && OF_TYPES.has(sqlstate);
 }
 
-/** Returns whether the server's statement_timeout ended the statement. A cancellation has the same state. */
+/**
+ * Returns whether the server's statement_timeout ended the statement. A cancellation has the same SQLSTATE,
+ * so the message is compared.
+ */
 function isTimeout({ sqlstate, message }: ErrorFields): boolean {
   return sqlstate === '57014' && STATEMENT_TIMEOUT.test(message);
 }
@@ -164,8 +172,8 @@ export function isFatal({ severity }: ErrorFields): boolean {
 }
 
 /**
- * Removes quoted values: `invalid input syntax for type integer: "secret"` loses its value. Names of
- * columns and constraints stay, and so does text of the statement.
+ * Returns the message without quoted values: `invalid input syntax for type integer: "secret"` loses its
+ * value. Names of columns and constraints stay. Text that is part of the statement stays, too.
  */
 function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string | undefined): string {
   const cut = sqlstate.startsWith('22')
@@ -175,18 +183,19 @@ function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string 
   const known = [named.column, named.table, named.constraint, named.type, named.schema];
   for (const { 0: quoted, 1: text, index } of cut.matchAll(/"([^"]*)"/g)) {
     if (text === '…' || sql.includes(text!) || known.includes(text) || ENCODING.test(text!)) continue;
-    // the value itself may contain quotes
+    // the value itself may contain quotation marks, so the last one counts
     return `${cut.slice(0, index)}"…"${cut.slice(Math.max(cut.lastIndexOf('"') + 1, index + quoted.length))}`;
   }
   return cut;
 }
 
-/** A quoted name, in the quotation marks of the server's languages. */
+/** Matches a quoted name, in the quotation marks of the server's languages. */
 const QUOTED_NAME = /["„“«「][^"“”»」]+["“”»」]/g;
 
 /**
- * Returns the column that is NULL, or the columns of a key in `Key (a, b)=(1, 2) already exists.` if they are
- * plain names. For a row that is still referenced, the key belongs to the other table, so it is left out.
+ * Returns the column that is NULL, or the columns of the key in `Key (a, b)=(1, 2) already exists.` if they
+ * are plain names. If a row is still referenced, the key in the text belongs to the other table, so it is
+ * left out.
  */
 function columnsOf({ column, detail, sqlstate, message }: ErrorFields): readonly string[] | undefined {
   if (column !== undefined) return [column];

@@ -2,8 +2,10 @@
  * One request to PostgreSQL and its expected replies, message by message, up to the ReadyForQuery of its
  * Sync.
  *
- *   Parse Describe Bind Execute Sync  ->  1  t  T|n  2  D*  C|I|s  Z           an error may come at any step,
- * then Z
+ *   request   Parse  Describe  Bind  Execute     Sync
+ *   reply     1      t T|n     2     D* C|I|s    Z
+ *
+ * An error may come in place of any reply, and then only Z follows.
  *
  * An unexpected message is a protocol violation. It ends the connection, because later replies could be
  * matched to the wrong request.
@@ -16,7 +18,7 @@ import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { DatabaseError } from '../errors.ts';
 import type { PostgresTypes } from './types.ts';
 
-/** The reply that is expected next. */
+/** Kinds of replies that an exchange can expect next. */
 export const STEP = {
   parse: 0,
   parameters: 1,
@@ -36,12 +38,12 @@ const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
 /** Options of an exchange. */
 interface ExchangeDeps {
-  /** The SQL text as it was sent, for errors. */
+  /** SQL text as it was sent, for errors. */
   readonly sql: string;
   readonly steps: readonly Step[];
   readonly wanted: RowsWanted;
   readonly types: PostgresTypes;
-  /** The row plan for rows without a description. */
+  /** Row plan for rows that arrive without a description. */
   readonly plan?: RowPlan | undefined;
 }
 
@@ -50,7 +52,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   readonly #steps: readonly Step[];
   readonly #types: PostgresTypes;
   #at = 0;
-  /** Number of further pairs of Bind and Execute that were written, and that were answered. */
+  /** Number of further pairs of Bind and Execute that were written. */
   pairsWritten = 0;
   #pairsRead = 0;
   #isInPair = false;
@@ -58,11 +60,14 @@ export class Exchange extends ServerExchange<RowPlan> {
   tag = '';
   /** Whether the portal has more rows than were requested. */
   isSuspended = false;
-  /** Whether the server has confirmed a Parse: the prepared statement exists. */
+  /** Whether the server has confirmed a Parse, so that the prepared statement exists. */
   isParsed = false;
   /** Whether the server waits for data to copy. */
   isCopying = false;
-  /** A COPY that the client did not ask for and must end: `copy-in`, `copy-out`, or already `refused`. */
+  /**
+   * State of a COPY that a caller ran as an ordinary statement and that the client must end. `refused` means
+   * that the client has refused to send data.
+   */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
 
   constructor({ sql, wanted, steps, types, plan }: ExchangeDeps) {
@@ -76,14 +81,16 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#steps[0] === STEP.simple;
   }
 
-  /** Records an error of the server. Only ReadyForQuery may follow. */
+  /** Records an error that the server has reported. After it, only ReadyForQuery may arrive. */
   override fail(error: DatabaseError): void {
     this.#at = this.#steps.length;
     this.#isInPair = false;
     super.fail(error);
   }
 
-  /** Handles a message. Returns true when it was the last one. @throws ProtocolViolation */
+  /**
+   * Handles a message. Returns true when the message was the last of the exchange. @throws ProtocolViolation
+   */
   onMessage(type: number, bytes: Buffer, at: number, end: number): boolean {
     switch (
       this.#at < this.#steps.length ? this.#steps[this.#at] : this.#isInPair ? STEP.execute : STEP.ready
@@ -156,7 +163,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#advance();
   }
 
-  /** Handles replies to a script of any statements. Their results are ignored. */
+  /** Handles a reply to a script, which may contain any statements. Ignores their results. */
   #onSimple(type: number, bytes: Buffer, at: number, end: number): boolean {
     switch (type) {
       case SERVER.readyForQuery:
@@ -197,8 +204,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Returns whether a message belongs to a COPY that was run as a statement. It must be refused or drained,
-   * or the connection would wait forever.
+   * Returns whether a message belongs to a COPY that was run as an ordinary statement. The client must refuse
+   * it or read all its data, because otherwise the connection would wait forever.
    */
   #isCopy(type: number): boolean {
     if (type === SERVER.copyIn) this.unasked = 'copy-in';

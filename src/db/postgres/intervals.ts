@@ -1,12 +1,13 @@
 /**
- * Converts intervals of every server style (IntervalStyle, 8.5.5 of its manual) to ISO 8601, the style
- * `iso_8601`. A pooler may set another style.
+ * Converts intervals from each IntervalStyle of the server to ISO 8601 (PostgreSQL manual §8.5.5). A pooler
+ * may set another style than the client has requested. The same interval in four styles:
  *
  *   P1Y2M3DT4H5M6.5S · 1 year 2 mons 3 days 04:05:06.5 · @ 1 year 2 mons 3 days 4 hours 5 mins 6.5 secs ago · +1-2 +3 +4:05:06.5
  */
 
 /**
- * Index of each unit among years, months, days, hours, minutes, seconds, by the first letters of its name.
+ * Patterns for the names of units. The number is the index of the unit among years, months, days, hours,
+ * minutes and seconds.
  */
 const UNITS: readonly (readonly [pattern: RegExp, place: number])[] = [
   [/^y/, 0],
@@ -21,7 +22,7 @@ const FIRST_OF_TIME = 3;
 const CLOCK = /^([-+]?)(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?$/;
 const YEARS_AND_MONTHS = /^([-+]?)(\d+)-(\d+)$/;
 
-/** Returns the interval in ISO 8601. Text in an unknown form is returned unchanged. */
+/** Returns an interval in ISO 8601. Returns text in an unknown form unchanged. */
 export function intervalFromText(text: string): string {
   if (text.startsWith('P')) return text;
   const isVerbose = text.startsWith('@');
@@ -34,7 +35,7 @@ export function intervalFromText(text: string): string {
   return parts === undefined ? text : written(isAgo ? parts.map(negated) : parts);
 }
 
-/** Parses numbers with a unit behind each, and an optional clock at the end. */
+/** Parses numbers that are followed by their units, and optionally a time such as 04:05:06 at the end. */
 function byUnits(words: readonly string[]): string[] | undefined {
   const parts = ['0', '0', '0', '0', '0', '0'];
   for (let index = 0; index < words.length; index++) {
@@ -50,7 +51,9 @@ function byUnits(words: readonly string[]): string[] | undefined {
   return parts;
 }
 
-/** Parses the SQL standard's `years-months days clock`. A separate sign at the start applies to all parts. */
+/**
+ * Parses the SQL standard's form `years-months days time`. A separate sign at the start applies to all parts.
+ */
 function byPlaces(words: readonly string[]): string[] | undefined {
   const parts = ['0', '0', '0', '0', '0', '0'];
   const signs = words.filter((word) => /^[-+]/.test(word)).length;
@@ -67,7 +70,7 @@ function byPlaces(words: readonly string[]): string[] | undefined {
 }
 
 function addClock(parts: string[], word: string, common: string): void {
-  const [, own, hours, minutes, seconds = '0'] = CLOCK.exec(word)!; // the caller has tested this pattern
+  const [, own, hours, minutes, seconds = '0'] = CLOCK.exec(word)!;
   const sign = own === '' ? common : own!;
   parts.splice(FIRST_OF_TIME, 3, `${sign}${hours!}`, `${sign}${minutes!}`, `${sign}${seconds}`);
 }

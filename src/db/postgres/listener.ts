@@ -1,9 +1,9 @@
 /**
- * LISTEN and NOTIFY on a separate connection. It is checked twice a minute and replaced when it does not
- * answer.
+ * LISTEN and NOTIFY on a separate connection. The connection is checked twice a minute, and replaced when the
+ * server does not answer.
  *
  *   listen(channel, fn) -> LISTEN "channel"            for the first listener of a channel
- *   connection lost -> back-off -> LISTEN again for all channels -> onReconnect of each, because notifications may be lost
+ *   connection lost -> back-off -> LISTEN again for all channels -> onReconnect of each listener, because notifications may be lost
  */
 import { Backoff } from '../wire/backoff.ts';
 import { quotedName } from '../dialects.ts';
@@ -18,7 +18,6 @@ import type { PostgresSession } from './url.ts';
 const KEEPALIVE_MS = 30_000;
 const ANSWER_MS = 10_000;
 
-/** Dependencies of a listener. */
 interface ListenerDeps {
   readonly connect: Connect<PostgresSession>;
   readonly connectTimeoutMs: number;
@@ -38,7 +37,7 @@ export class PostgresListener {
   readonly #channels = new Map<string, Set<Subscription>>();
   readonly #abort = new AbortController();
   #session: PostgresSession | undefined;
-  /** Runs changes of the connection in sequence. */
+  /** Runs changes of the connection one after another. */
   #work: Promise<unknown> = Promise.resolve();
   #keepalive: Disposable | undefined;
   #isReconnecting = false;
@@ -47,19 +46,22 @@ export class PostgresListener {
     this.#deps = deps;
   }
 
-  /** Listens to a channel. Resolves when the server has confirmed it. Disposing the result stops it. */
+  /**
+   * Adds a listener to a channel. Resolves when the server has confirmed LISTEN. Disposing of the result
+   * removes the listener.
+   */
   async listen(
     channel: string,
     notified: Notified,
     { onReconnect }: ListenOptions,
   ): Promise<AsyncDisposable> {
-    quotedName('postgres', channel); // throws before anything is sent
+    quotedName('postgres', channel); // throws for an invalid name before anything is sent
     const subscription: Subscription = { channel, notified, onReconnect };
     await this.#inTurn(() => this.#add(subscription));
     return { [Symbol.asyncDispose]: () => this.#remove(subscription) };
   }
 
-  /** Ends all listeners. */
+  /** Removes all listeners and closes the connection. */
   async close(): Promise<void> {
     this.#abort.abort(new ConnectionLost('The database is closed'));
     this.#channels.clear();
@@ -75,12 +77,13 @@ export class PostgresListener {
       this.#assertCurrent(session);
       this.#channels.set(channel, new Set());
     }
-    this.#channels.get(channel)!.add(subscription); // the channel was added above, if it was new
+    this.#channels.get(channel)!.add(subscription);
   }
 
   /**
    * Removes a listener. The last listener of a channel ends its LISTEN, and the last channel closes the
-   * connection. Does not wait for a connection that is lost: the next one leaves the channel out.
+   * connection. Does not wait when the connection is lost, because the next connection will not listen to the
+   * channel.
    */
   async #remove(subscription: Subscription): Promise<void> {
     const { channel } = subscription;
@@ -92,11 +95,11 @@ export class PostgresListener {
 
   async #unlisten(channel: string): Promise<void> {
     if (this.#channels.size === 0) return this.#end();
-    if (this.#channels.has(channel)) return; // another listener has come
+    if (this.#channels.has(channel)) return; // another listener was added meanwhile
     await guarded(
       () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
       () => undefined,
-    ); // if the connection is lost, the subscription is gone, too
+    ); // if the connection is lost, its LISTEN has ended, too
   }
 
   /** Opens a connection that listens to all channels. */
@@ -123,7 +126,8 @@ export class PostgresListener {
   }
 
   /**
-   * Throws if the connection has ended. A reply and the end of the connection may arrive in the same chunk.
+   * Throws if the connection has ended, because a reply and the end of the connection may arrive in the same
+   * chunk.
    * @throws ConnectionLost
    */
   #assertCurrent(session: PostgresSession): void {
@@ -154,7 +158,7 @@ export class PostgresListener {
       });
   }
 
-  /** Connects again. Other changes run between two attempts, so that none of them waits for the server. */
+  /** Reconnects. Other changes can run between two attempts, so that none of them waits for the server. */
   async #reconnect(): Promise<void> {
     const { clock, log } = this.#deps;
     const backoff = new Backoff(Math.random);
@@ -183,7 +187,7 @@ export class PostgresListener {
 
   async #reconnected(): Promise<void> {
     if (this.#channels.size > 0 && this.#session === undefined) await this.#connected();
-    // all listeners may have gone meanwhile
+    // close the connection if all listeners were removed meanwhile
     if (this.#channels.size === 0) await this.#end();
   }
 
@@ -198,7 +202,7 @@ export class PostgresListener {
           session.destroy();
           this.#lost(
             session,
-            error instanceof Error ? error : new ConnectionLost('The connection did not answer a ping'),
+            error instanceof Error ? error : new ConnectionLost('The server did not answer a ping'),
           );
         },
       );
@@ -223,7 +227,7 @@ export class PostgresListener {
   }
 }
 
-/** Calls a listener. An exception of the listener does not affect the connection or other listeners. */
+/** Calls a listener. If the listener throws, the connection and other listeners are not affected. */
 async function guarded(work: () => unknown, failed: (error: unknown) => void): Promise<void> {
   try {
     await work();

@@ -1,11 +1,12 @@
 /**
- * Start-up and login of a PostgreSQL connection (55.2.1, 55.3 of its manual).
+ * Start-up and login of a PostgreSQL connection (PostgreSQL manual §55.2.1, §55.3).
  *
- *   StartupMessage -> [NegotiateProtocolVersion] -> authentication -> AuthenticationOk -> settings, key ->
- * ReadyForQuery
+ *   StartupMessage -> [NegotiateProtocolVersion] -> authentication -> AuthenticationOk
+ *                  -> settings, cancellation key -> ReadyForQuery
  *
- * A clear-text password is sent only over TLS with a verified certificate, or to this machine. With SCRAM, an
- * AuthenticationOk before the server's proof ends the connection.
+ * A clear-text password is sent only over TLS with a verified certificate, or to this machine. With SCRAM,
+ * the server must prove that it knows the password: if AuthenticationOk arrives before that proof, the
+ * connection ends.
  */
 import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
@@ -21,14 +22,14 @@ import { isLocalHost } from '../wire/server-url.ts';
 import * as read from './messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
-/** The result of a login. */
+/** Result of a login. */
 export interface LoggedIn {
   readonly parameters: Map<string, string>;
   readonly processId: number;
   readonly key: Buffer;
 }
 
-/** Settings that the decoding of values requires. Poolers refuse all of them except the encoding. */
+/** Settings on which the decoding of values depends. Some poolers refuse all of them except the encoding. */
 const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   application_name: 'svc',
   client_encoding: 'UTF8',
@@ -37,13 +38,13 @@ const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
 };
 const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: 'UTF8' };
-/** The message with which PgBouncer refuses a start-up parameter. */
+/** Matches the message with which PgBouncer refuses a start-up parameter. */
 const UNSUPPORTED = /unsupported startup parameter(?: in options)?: "?([\w.]+)/;
 const PROTOCOL_VIOLATION = '08P01';
-/** Limit of messages during login. A server sends about twenty. */
+/** Maximum number of messages from the server during login. A server sends about twenty. */
 const MAX_MESSAGES = 500;
 
-/** SCRAM keys, shared by all connections of this process. Each account derives its keys once. */
+/** SCRAM keys. All connections of this process share them, so each account derives its keys once. */
 const keys = new ScramKeyring();
 
 interface Message {
@@ -51,7 +52,7 @@ interface Message {
   readonly body: Buffer;
 }
 
-/** A login on a new socket, whose reader and writer the conversation uses afterwards. */
+/** A login on a new socket. Afterwards, the conversation uses the same reader and writer. */
 export class PostgresLogin extends ServerLogin<Message> {
   readonly reader: MessageReader;
   readonly writer: MessageWriter = new MessageWriter();
@@ -69,22 +70,22 @@ export class PostgresLogin extends ServerLogin<Message> {
     this.#link = link;
     this.#host = host;
     this.#options = options;
-    // libpq's default: some poolers and proxies refuse 3.2
+    // 3.0 is the default as in libpq, because some poolers and proxies refuse 3.2
     this.#version = options.protocol === '3.2' ? PROTOCOL_3_2 : PROTOCOL_3_0;
     this.reader = new MessageReader((type, bytes, at, end) =>
       this.receive({ type, body: Buffer.from(bytes.subarray(at, end)) }),
     );
   }
 
-  /** Passes the messages that have arrived, and all later ones, to the conversation. */
+  /** Passes the messages that have arrived to the conversation, and all later messages, too. */
   handOver(onMessage: OnMessage): void {
     this.reader.onMessage = onMessage;
     for (const { type, body } of this.inbox.splice(0)) onMessage(type, body, 0, body.length);
   }
 
   /**
-   * @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for a permanent
-   * failure
+   * Logs in. @throws DatabaseError with the server's SQLSTATE; ConnectionLost; SvcError `E_DB_CONNECT` for a
+   * permanent failure
    */
   async run(): Promise<LoggedIn> {
     const { user, database, parameters, hasPlainStartup } = this.#options;
@@ -126,7 +127,9 @@ export class PostgresLogin extends ServerLogin<Message> {
       case 'unsupported':
         throw this.#refusal(`it asks for a login by ${asked.what}, which is not supported`);
       default:
-        throw new ProtocolViolation('the server sent a message of an authentication that has not begun');
+        throw new ProtocolViolation(
+          'the server sent a message of an authentication method that has not begun',
+        );
     }
   }
 
@@ -164,12 +167,14 @@ export class PostgresLogin extends ServerLogin<Message> {
     final.verify(await this.#data('sasl-final'));
     const asked = await this.#asked();
     if (asked.kind !== 'ok')
-      throw new ProtocolViolation('the server sent a message of an authentication that has already finished');
+      throw new ProtocolViolation(
+        'the server sent a message of an authentication method that has already finished',
+      );
   }
 
   /**
-   * Channel binding is used when both sides support it. Otherwise the server learns that the client supports
-   * it (RFC 5802 §6).
+   * Returns the channel binding. It is used if both sides support it. If the server does not, the reply says
+   * that the client would support it (RFC 5802 §6).
    */
   #binding(mechanisms: readonly string[]): ChannelBinding {
     const { tls } = this.#link;
@@ -182,7 +187,10 @@ export class PostgresLogin extends ServerLogin<Message> {
       : { kind: 'unused' };
   }
 
-  /** Returns the password, or throws if the requested method must not use it on this connection. */
+  /**
+   * Returns the password. Throws if this connection is not safe enough for the method that the server
+   * requested.
+   */
   #password(what: string, isScram: boolean = false): string {
     const { password, tls } = this.#options;
     if (!isScram && tls.channelBinding === 'require')
@@ -205,7 +213,7 @@ export class PostgresLogin extends ServerLogin<Message> {
           ? 'it reports success without proving that it knows the password'
           : 'its messages come in the wrong order',
       );
-    return (asked as { data: string }).data; // both kinds have data
+    return (asked as { data: string }).data;
   }
 
   async #asked(): Promise<read.Authentication> {
@@ -220,7 +228,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     }
   }
 
-  /** Handles the messages after AuthenticationOk. */
+  /** Handles the messages that follow AuthenticationOk. */
   async #settle(): Promise<void> {
     for (;;) {
       const { type, body } = await this.#next();
@@ -241,7 +249,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     }
   }
 
-  /** Returns the next message that matters. */
+  /** Returns the next message that the login needs. */
   async #next(): Promise<Message> {
     for (;;) {
       const message = this.inbox.shift();
@@ -253,8 +261,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Detects a server of another kind. Without this check the connection would be retried until the callers
-   * time out.
+   * Detects a server of another kind. Otherwise the pool would retry the connection until its callers time
+   * out.
    */
   override onBytes(chunk: Buffer): void {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;

@@ -1,6 +1,6 @@
 /**
- * Runs one statement for many rows. Each row has a Bind and an Execute, and one Sync makes them atomic.
- * Messages are sent while later ones are built.
+ * Runs one statement for many rows. Each row has its own Bind and Execute, and one Sync at the end makes all
+ * rows atomic. Messages are sent while later ones are still being built.
  */
 import { Exchange, STEP } from './exchange.ts';
 import { checkCount, writeParams } from './values.ts';
@@ -9,13 +9,16 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** A statement to run for many rows, and these rows. */
+/** A statement to run for many rows, and its rows. */
 export interface Many {
   readonly text: string;
-  /** Name of the prepared statement; empty without one. */
+  /** Name of the prepared statement. Empty for an unnamed statement. */
   readonly name: string;
   readonly placeholders: number;
-  /** Types of the values. Undefined when the statement was not described: all values are text then. */
+  /**
+   * Oids of the types of the values. Undefined when the statement was not described, so that all values are
+   * sent as text.
+   */
   readonly oids: readonly number[] | undefined;
   readonly first: Params;
   readonly source: Iterator<Params>;
@@ -24,14 +27,13 @@ export interface Many {
 
 const TEXT_FORMATS = new Uint8Array(0);
 /**
- * Name of a portal that does not exist. Executing it causes an error, which undoes everything before the
- * Sync.
+ * Name of a portal that does not exist. Executing it causes an error, which undoes all rows before the Sync.
  */
 const NO_PORTAL = 'svc_undo';
 
 /**
- * Runs the statement for all rows or none. Returns the number of affected rows. No other request may be
- * written meanwhile.
+ * Runs the statement for all rows or none. Returns the number of rows affected. No other request may be
+ * written until it has ended.
  */
 export async function writeMany(
   conversation: PostgresConversation,
@@ -55,13 +57,14 @@ export async function writeMany(
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    // cause an error that undoes this request; in an open transaction its owner rolls back
+    // cause an error that undoes this request; if a transaction was open, its owner rolls back
     if (wasIdle) writer.execute(NO_PORTAL, 0);
   }
   writer.sync();
   conversation.flushSoon();
   if (failure === undefined) return (await finished).affectedRows;
-  await finished.catch(() => undefined); // an error of a value or of the source of rows is thrown instead
+  // the error of a value or of the source of rows is thrown, and not this one
+  await finished.catch(() => undefined);
   throw failure.error;
 }
 

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL protocol 3: decodes the server's messages (chapter 55.7 of its manual). No sockets, no timers;
- * conversation.ts has them.
+ * PostgreSQL protocol 3: decodes the server's messages (PostgreSQL manual §55.7). Sockets and timers are in
+ * conversation.ts.
  *
  *   message = type:1  length:4 (includes itself, not the type)  body
  *
@@ -9,7 +9,7 @@
 import { ProtocolViolation } from '../errors.ts';
 import { FieldReader, FrameReader } from '../wire/bytes.ts';
 
-/** Messages of the server, by their first byte. */
+/** Types of the server's messages. The type is the first byte of a message. */
 export const SERVER = {
   authentication: 0x52,
   backendKeyData: 0x4b,
@@ -35,13 +35,13 @@ export const SERVER = {
   rowDescription: 0x54,
 } as const;
 
-/** Maximum length of a message. */
+/** Maximum length of a message in bytes. */
 export const MAX_MESSAGE_BYTES: number = 1024 ** 3;
 
 const HEADER_BYTES = 5;
 const LENGTH_BYTES = 4;
 
-/** Request codes of the authentication message. */
+/** Request in an authentication message of the server. */
 export type Authentication =
   | { readonly kind: 'ok' | 'cleartext' }
   | { readonly kind: 'md5'; readonly salt: Buffer }
@@ -49,28 +49,31 @@ export type Authentication =
   | { readonly kind: 'sasl-continue' | 'sasl-final'; readonly data: string }
   | { readonly kind: 'unsupported'; readonly what: string };
 
-/** A column of a result, from RowDescription. */
+/** Column of a result, from RowDescription. */
 export interface WireColumn {
   readonly name: string;
-  /** OID of the column's table, else 0. */
+  /** OID of the column's table, or 0 if the column does not belong to a table. */
   readonly tableOid: number;
   readonly typeOid: number;
-  /** The type modifier, such as a length; -1 without one. */
+  /** Type modifier, for example a length. -1 if there is none. */
   readonly typeModifier: number;
 }
 
-/** Fields of ErrorResponse and NoticeResponse (55.8), by their letters. */
+/** Fields of ErrorResponse and NoticeResponse (PostgreSQL manual §55.8). */
 export interface ErrorFields {
-  /** Severity, never translated: ERROR, FATAL, PANIC, WARNING, NOTICE, ... */
+  /** Severity: ERROR, FATAL, PANIC, WARNING, NOTICE, ... It is never translated. */
   readonly severity: string;
   readonly sqlstate: string;
   readonly message: string;
-  /** Detail. It may contain values, so it is never shown. */
+  /** Detail of the error. It may contain values, so it is never shown. */
   readonly detail: string | undefined;
   readonly hint: string | undefined;
-  /** Call context: function and statement. It may contain values, too. */
+  /**
+   * Call stack of the error inside PostgreSQL: functions and statements. It may contain values, so it is
+   * never shown.
+   */
   readonly where: string | undefined;
-  /** Position in characters of the statement, from 1. */
+  /** Position in the statement, in characters counted from 1. */
   readonly position: number | undefined;
   readonly schema: string | undefined;
   readonly table: string | undefined;
@@ -87,19 +90,18 @@ const UNSUPPORTED: Readonly<Record<number, string>> = {
   8: 'GSSAPI',
   9: 'SSPI',
 };
-/** Maximum length of a key in protocol 3.2. */
+/** Maximum length of a cancellation key in protocol 3.2, in bytes. */
 const MAX_KEY_BYTES = 256;
 const SALT_BYTES = 4;
 
 /**
- * Handler of a message: its type, and the start and end of its body in `bytes`. The reader reuses the bytes,
- * so copy values that must stay.
+ * Handler of a message. It gets the type of the message, and the start and end of its body in `bytes`. The
+ * reader reuses the bytes, so copy values that must be kept.
  */
 export type OnMessage = (type: number, bytes: Buffer, at: number, end: number) => void;
 
 /** Splits a byte stream into messages. */
 export class MessageReader extends FrameReader {
-  /** Handles each message. */
   onMessage: OnMessage;
 
   constructor(onMessage: OnMessage) {
@@ -125,7 +127,7 @@ export class MessageReader extends FrameReader {
   }
 }
 
-/** Reads the fields of one body. */
+/** Reads the fields of a message's body. */
 export class BodyReader extends FieldReader {
   int16(): number {
     return this.source.readInt16BE(this.take(2));
@@ -140,7 +142,7 @@ export class BodyReader extends FieldReader {
     return this.source.readUInt32BE(this.take(4));
   }
 
-  /** Reads text up to a NUL. */
+  /** Reads text that ends with a NUL. */
   text(): string {
     const end = this.source.indexOf(0, this.at);
     if (end === -1 || end >= this.end)
@@ -150,28 +152,31 @@ export class BodyReader extends FieldReader {
     return text;
   }
 
-  /** Reads bytes as a copy. */
+  /** Returns a copy of the next bytes. */
   copy(count: number): Buffer {
     const at = this.take(count);
     return Buffer.from(this.source.subarray(at, at + count));
   }
 
-  /** Reads a count of items, each of which has a minimum size in bytes. */
+  /**
+   * Reads the number of items that follow. Each item has at least `leastBytes` bytes, so a number that
+   * exceeds the body is refused.
+   */
   count(leastBytes: number): number {
     const count = this.uint16();
     if (count * leastBytes > this.left)
-      throw new ProtocolViolation('the server sent a count of values that the message cannot hold');
+      throw new ProtocolViolation('the server sent a number of values that exceeds its message');
     return count;
   }
 
-  /** @throws ProtocolViolation when unread bytes remain */
+  /** Throws when bytes of the body are left. @throws ProtocolViolation */
   done(): void {
     if (this.left !== 0)
       throw new ProtocolViolation(`the server sent ${this.left} extra bytes at the end of a message`);
   }
 }
 
-/** Parses `R`: the requested authentication. */
+/** Parses an authentication message (`R`). */
 export function readAuthentication(bytes: Buffer, at: number, end: number): Authentication {
   const body = new BodyReader(bytes, at, end);
   const code = body.int32();
@@ -193,7 +198,7 @@ export function readAuthentication(bytes: Buffer, at: number, end: number): Auth
   }
 }
 
-/** Parses `K`: process id and key for a CancelRequest. */
+/** Parses BackendKeyData (`K`): the process id and the key for a CancelRequest. */
 export function readBackendKey(
   bytes: Buffer,
   at: number,
@@ -206,7 +211,10 @@ export function readBackendKey(
   return { processId, key: body.copy(body.left) };
 }
 
-/** Parses `v`: the newest minor version of the server, and the parameters it does not know. */
+/**
+ * Parses NegotiateProtocolVersion (`v`): the newest minor version of the server, and the parameters that the
+ * server does not know.
+ */
 export function readNegotiation(
   bytes: Buffer,
   at: number,
@@ -216,11 +224,11 @@ export function readNegotiation(
   const version = body.int32();
   const count = body.uint32();
   if (count > body.left)
-    throw new ProtocolViolation('the server sent a count of values that the message cannot hold');
+    throw new ProtocolViolation('the server sent a number of values that exceeds its message');
   return finished(body, { version, unknown: Array.from({ length: count }, () => body.text()) });
 }
 
-/** Parses `S`: a setting and its value. */
+/** Parses ParameterStatus (`S`): the name and the value of a setting. */
 export function readParameterStatus(
   bytes: Buffer,
   at: number,
@@ -230,7 +238,7 @@ export function readParameterStatus(
   return finished(body, [body.text(), body.text()] as const);
 }
 
-/** Parses `Z`: `I` idle, `T` in a transaction, `E` in a failed one. */
+/** Parses ReadyForQuery (`Z`): `I` for idle, `T` inside a transaction, `E` inside a failed transaction. */
 export function readStatus(bytes: Buffer, at: number, end: number): 'I' | 'T' | 'E' {
   const status = end - at === 1 ? String.fromCharCode(bytes[at]!) : '';
   if (status !== 'I' && status !== 'T' && status !== 'E')
@@ -238,7 +246,7 @@ export function readStatus(bytes: Buffer, at: number, end: number): 'I' | 'T' | 
   return status;
 }
 
-/** Parses `E` and `N`. The last of repeated fields counts. */
+/** Parses ErrorResponse (`E`) or NoticeResponse (`N`). If a field is repeated, the last one counts. */
 export function readErrorFields(bytes: Buffer, at: number, end: number): ErrorFields {
   const body = new BodyReader(bytes, at, end);
   const fields = new Map<number, string>();
@@ -262,7 +270,7 @@ export function readErrorFields(bytes: Buffer, at: number, end: number): ErrorFi
   };
 }
 
-/** Parses `T`. Column formats are ignored, because the client chooses them. */
+/** Parses RowDescription (`T`). Ignores the formats of columns, because the client chooses them. */
 export function readRowDescription(bytes: Buffer, at: number, end: number): WireColumn[] {
   const body = new BodyReader(bytes, at, end);
   const count = body.count(19);
@@ -271,7 +279,7 @@ export function readRowDescription(bytes: Buffer, at: number, end: number): Wire
   return finished(body, columns);
 }
 
-/** Parses `t`: the types of the parameters. */
+/** Parses ParameterDescription (`t`): the oids of the parameters' types. */
 export function readParameterDescription(bytes: Buffer, at: number, end: number): number[] {
   const body = new BodyReader(bytes, at, end);
   const oids = new Array<number>(body.count(4));
@@ -279,21 +287,21 @@ export function readParameterDescription(bytes: Buffer, at: number, end: number)
   return finished(body, oids);
 }
 
-/** Parses `C`, the command tag: `INSERT 0 3`, `SELECT 10`, `ROLLBACK`. */
+/** Parses CommandComplete (`C`). Returns its command tag: `INSERT 0 3`, `SELECT 10`, `ROLLBACK`. */
 export function readCommandTag(bytes: Buffer, at: number, end: number): string {
   if (bytes.indexOf(0, at) !== end - 1)
     throw new ProtocolViolation('the server sent text without a NUL at its end');
   return bytes.toString('latin1', at, end - 1);
 }
 
-/** A notification: process id of the sender, channel and payload. */
+/** Notification from LISTEN. `processId` is the server process of the sender. */
 export interface Notification {
   readonly processId: number;
   readonly channel: string;
   readonly payload: string;
 }
 
-/** Parses `A`. */
+/** Parses NotificationResponse (`A`). */
 export function readNotification(bytes: Buffer, at: number, end: number): Notification {
   const body = new BodyReader(bytes, at, end);
   return finished(body, { processId: body.int32(), channel: body.text(), payload: body.text() });
@@ -302,11 +310,11 @@ export function readNotification(bytes: Buffer, at: number, end: number): Notifi
 function readColumn(body: BodyReader): WireColumn {
   const name = body.text();
   const tableOid = body.uint32();
-  body.int16(); // skip the number of the column in its table
+  body.int16(); // number of the column in its table
   const typeOid = body.uint32();
-  body.int16(); // skip the size of the type
+  body.int16(); // size of the type
   const typeModifier = body.int32();
-  body.int16(); // skip the format
+  body.int16(); // format of the column
   return { name, tableOid, typeOid, typeModifier };
 }
 

@@ -1,6 +1,6 @@
 /**
- * The PostgreSQL driver: a pool of connections, each to the first suitable server of the address, and a
- * connection for LISTEN.
+ * The PostgreSQL driver. It has a pool of connections, each to the first suitable server of the address, and
+ * a connection for LISTEN.
  */
 import { SvcError } from '../../base/errors.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
@@ -14,18 +14,17 @@ import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 const KIND =
   "select case when pg_catalog.pg_is_in_recovery() then 'standby' else 'primary' end || ' ' || pg_catalog.current_setting('transaction_read_only')";
 
-/** The PostgreSQL driver. See {@link Driver}. */
+/** PostgreSQL driver. See {@link Driver}. */
 export class PostgresDriver extends ServerDriver<PostgresSession> {
   readonly #listener: PostgresListener;
 
   constructor(deps: ServerDriverDeps<PostgresConnectionOptions>) {
     const { session, clock, log } = deps;
-    // one instance for all connections, so that the database is asked only once for types that are not built
-    // in
+    // all connections share one instance, so that the database is asked only once for types that are not
+    // built in
     const types = new PostgresTypes(session.int8, session.timestamps, session.types);
     super(deps, {
       connect: (host, limit) => connectPostgres(host, session, limit, types),
-      // the query returns one of the texts of ServerKind
       kindOf: async (connection, limit) => String(await connection.scalar(KIND, [], limit)) as ServerKind,
     });
     const { connect } = this;
@@ -48,8 +47,8 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
 }
 
 /**
- * Behind a pooler each transaction gets any free session. A notification would reach another client or none,
- * so LISTEN is refused.
+ * Checks that LISTEN works on this connection. A pooler in transaction mode gives each transaction any free
+ * session. Then a notification would reach another client or none, so LISTEN is refused.
  */
 async function checkedToListen(session: PostgresSession, limit: Limit): Promise<PostgresSession> {
   try {
@@ -61,6 +60,6 @@ async function checkedToListen(session: PostgresSession, limit: Limit): Promise<
   }
   void session.close();
   throw new SvcError('E_DB_OPTION', [
-    "a pooler assigns a session per transaction, but LISTEN needs its own session: open a second database at the server's own address",
+    'the pooler assigns a session only for one transaction, but LISTEN needs a session of its own: open a second database with the address of the server itself',
   ]);
 }

@@ -12,21 +12,24 @@ import type { Row, SqlValue } from '../driver.ts';
 const NO_FORMATS = new Uint8Array(0);
 const NULL_LENGTH = -1;
 
-/** The decoding plan for the rows of a statement. */
+/** Plan for decoding the rows of a statement. */
 export class RowPlan implements RowReader {
   readonly columns: readonly WireColumn[];
   readonly names: readonly string[];
-  /** Column formats for Bind, an Int16 each; empty when all columns are text. */
+  /** Formats of the columns for Bind, two bytes each. Empty when all columns are text. */
   readonly formats: Uint8Array;
-  /** Indexes of columns with unknown types. They are read as text, and decoded later. */
+  /** Indexes of columns with unknown types. Their values are read as text at first, and decoded later. */
   readonly unknown: readonly number[];
   readonly #decoders: readonly Decoder[];
-  /** Length in bytes that a binary value must have; 0 for any length. */
+  /** Length in bytes that a binary value must have. 0 allows every length. */
   readonly #widths: readonly number[];
-  /** Whether a column is named `__proto__`. Setting it must not change the prototype of the row. */
+  /** Whether a column has the name `__proto__`, so that a row must be set by setColumn(). */
   readonly #hasProto: boolean;
 
-  /** `isText`: all columns are read as text. Otherwise, binary is used where that is faster. */
+  /**
+   * `isText` is true when all columns are read as text. Otherwise columns are read as binary if that is
+   * faster.
+   */
   constructor(columns: readonly WireColumn[], types: PostgresTypes, isText: boolean) {
     const found = columns.map(({ typeOid }) => types.get(typeOid));
     const isBinary = found.map((type) => !isText && type?.decodeBinary !== undefined);
@@ -39,7 +42,6 @@ export class RowPlan implements RowReader {
     this.#decoders = found.map(
       (type, index) => (isBinary[index] ? type?.decodeBinary : type?.decodeText) ?? utf8,
     );
-    // widthOf() is called only for binary columns, whose type is known
     this.#widths = found.map((type, index) => (isBinary[index] ? (widthOf(type!.oid) ?? 0) : 0));
     this.#hasProto = this.names.includes('__proto__');
   }
@@ -75,7 +77,6 @@ export class RowPlan implements RowReader {
     return values;
   }
 
-  /** Checks the number of columns, and returns the offset of the first value. */
   #begin(bytes: Buffer, at: number, end: number): number {
     if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
       throw new ProtocolViolation('the server sent a row whose columns differ from its description');
@@ -83,7 +84,7 @@ export class RowPlan implements RowReader {
   }
 
   #decode(index: number, bytes: Buffer, at: number, length: number): SqlValue {
-    const width = this.#widths[index]!; // there is one name and one decoder per column
+    const width = this.#widths[index]!;
     if (width !== 0 && width !== length)
       throw new ProtocolViolation(`the server sent a value of ${length} bytes for a type of ${width} bytes`);
     // the decoder of a custom type may return any value
@@ -99,20 +100,21 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
     const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
-      // the decoder of a custom type may return any value; of two columns with one name the last one counts
+      // the decoder of a custom type may return any value; if two columns have the same name, the last one
+      // counts
       if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue;
     }
   }
 }
 
 /**
- * Query for types that are not built in. The server reports the base type of a domain for columns, but not
- * for parameters and array elements.
+ * Query for types that are not built in. It also returns the base types of domains, because the server
+ * reports a domain itself for parameters and for array elements.
  */
 export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8, coalesce(b.typname, e.typname)
   from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem left join pg_catalog.pg_type b on b.oid = nullif(e.typbasetype, 0) where t.oid = any ($1::oid[])`;
 
-/** A row of {@link FIND_TYPES}. */
+/** Converts a row of {@link FIND_TYPES}. */
 export function foundType([
   oid,
   name,
@@ -139,6 +141,6 @@ function lengthAt(bytes: Buffer, at: number, end: number): number {
   return length;
 }
 
-/** Query for the tables and types of columns. */
+/** Query for the tables and the type names of columns. */
 export const FIND_COLUMNS = `select r.relname, pg_catalog.format_type(c.type_oid, c.modifier) from unnest($1::oid[], $2::oid[], $3::int4[]) with ordinality as c (rel, type_oid, modifier, n)
   left join pg_catalog.pg_class r on r.oid = c.rel order by c.n`;

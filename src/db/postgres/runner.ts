@@ -1,14 +1,16 @@
 /**
  * Runs statements on a conversation with PostgreSQL. It decides when a statement is prepared, and in which
- * format values and rows travel.
+ * format values and rows are sent.
  *
- *   first use      Parse Describe Bind Execute, unnamed, all as text                  one round trip
- *   second use     the same with a name; its parameters and columns are remembered   one round trip
- *   later uses     Bind Execute, binary where that is faster                         one round trip
- *   values whose encoding depends on the type (lists, objects, bytes): one more round trip describes the statement first
+ *   first use      Parse Describe Bind Execute, unnamed, all values as text
+ *   second use     Parse Describe Bind Execute, named; its parameter types and columns are kept
+ *   later uses     Bind Execute, with binary values where that is faster
  *
- * Without a cache every statement is unnamed and text, because a pooler may change the session between two of
- * them.
+ * Each use takes one round trip. The encoding of lists, objects and bytes depends on the type of the
+ * parameter. For such values, one more round trip describes the statement first.
+ *
+ * With a cache size of 0, every statement is unnamed, and all values are text, because a pooler may change
+ * the session between two statements.
  */
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, StalePlan } from '../errors.ts';
@@ -36,54 +38,57 @@ const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
 const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
 const SIMPLE: readonly Step[] = [STEP.simple];
 
-/** Fewer rows are inserted without asking whether COPY is possible. */
+/**
+ * Minimum number of rows for which the runner asks whether COPY is possible. Fewer rows are always inserted
+ * with INSERT.
+ */
 const FEW_ROWS = 64;
 
-/** A statement and its options. */
 interface Request {
   readonly text: string;
   readonly params: Params;
   readonly wanted: RowsWanted;
   readonly limit: Limit | undefined;
-  /** For a stream: the name of the portal, and the rows per fetch. */
+  /** Name of the portal, for a stream. Otherwise empty. */
   readonly portal: string;
   readonly maxRows: number;
 }
 
-/** The parameter types and columns of a statement. */
 interface Description {
   readonly oids: readonly number[];
   readonly plan: RowPlan | undefined;
 }
 
-/** A statement that was used before. */
 interface KnownStatement {
-  /** Name on the server; empty until it is prepared. */
+  /** Name of the statement on the server. Empty until it is prepared. */
   name: string;
-  /** Parameter types of the named statement, once they are known. */
+  /** Oids of the parameter types of the prepared statement. Undefined until they are known. */
   oids: readonly number[] | undefined;
-  /** Binary column formats; undefined for a statement without rows. */
+  /** Plan for decoding the rows. Undefined for a statement that returns no rows. */
   plan: RowPlan | undefined;
   /** Whether `oids` and `plan` are valid. */
   isDescribed: boolean;
-  /** Columns with the names of their tables and types, once they were requested. */
+  /** Columns with the names of their tables and types. Undefined until a caller requests them. */
   columns: readonly Column[] | undefined;
 }
 
-/** Runs the statements of one connection. */
+/** Runs the statements of one connection to PostgreSQL. */
 export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation> {
   readonly statements: PreparedStatements<KnownStatement, string>;
-  /** Prefix of statement names. It is unique per connection, because poolers may mix connections. */
+  /**
+   * Prefix of the names of prepared statements. It is unique for each connection, because a pooler may give
+   * one session to several connections.
+   */
   readonly #prefix = `svc_${randomUUID().slice(0, 6)}_`;
   #names = 0;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
   /**
-   * Value of {@link PostgresTypes.changes} when the cached statements were prepared. A higher value means
-   * that they may be stale.
+   * Value of {@link PostgresTypes.changes} when the cached statements were prepared. If `changes` is higher
+   * now, they may be stale.
    */
   #changes: number;
-  /** Restarts the open transaction if only the failed statement ran in it. Returns false otherwise. */
+  /** Restarts the open transaction if the failed statement was its only one. Otherwise returns false. */
   beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
@@ -116,7 +121,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     }
   }
 
-  /** Runs SQL text unchanged, as one statement without values. */
+  /** Sends SQL text unchanged, as one statement that has no parameters. */
   async simple(text: string, limit: Limit | undefined): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(text, limit);
@@ -146,7 +151,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return exchange;
   }
 
-  /** Closes a portal before all its rows are read. */
+  /** Closes a portal from which not all rows were read. */
   async closePortal(portal: string, limit: Limit | undefined): Promise<void> {
     while (this.mustWait) await this.turn();
     const { writer } = this.conversation;
@@ -163,7 +168,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Runs one statement for many rows with one Sync: all or none take effect, in a transaction or outside one.
+   * Runs one statement for many rows with one Sync. All rows are written or none, in a transaction or outside
+   * of one.
    */
   async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     const { text, placeholders } = checkedStatement(sql, 'postgres');
@@ -191,8 +197,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Inserts rows of values, all or none. Many rows use COPY where it has the same effect as INSERT. `table`
-   * and `columns` are already quoted.
+   * Inserts rows of values. All rows are inserted or none. For many rows, uses COPY if it has the same effect
+   * as INSERT. `table` and `columns` are already quoted.
    */
   async insert(
     table: string,
@@ -215,7 +221,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
         (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)
       )
         return await this.many(text, all, limit);
-      const { oids } = await this.#described(text, limit); // an error here also comes from INSERT
+      const { oids } = await this.#described(text, limit); // if this throws, INSERT would throw the same error
       while (this.mustWait) await this.turn();
       this.check(text, limit);
       return await this.exclusively(() =>
@@ -232,8 +238,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Removes prepared statements that another connection has found stale. In a transaction, a stale statement
-   * would end the transaction.
+   * Removes prepared statements if another connection has found that the schema changed. In a transaction, a
+   * stale statement would make the transaction fail.
    */
   forgetOld(): void {
     if (this.#changes === this.types.changes) return;
@@ -241,7 +247,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     this.statements.clear();
   }
 
-  /** Adds the names of tables and types to the columns of a result. */
+  /** Returns the columns of a result, with the names of their tables and types. */
   async columns(sql: string, { plan }: Exchange, limit: Limit | undefined): Promise<readonly Column[]> {
     if (plan === undefined) return [];
     const known = this.statements.peek(checkedStatement(sql, 'postgres').text);
@@ -267,7 +273,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return columns;
   }
 
-  /** Whether no request is pending and no transaction is open. */
   get #isIdle(): boolean {
     return this.conversation.status === 'I' && this.conversation.isQuiet;
   }
@@ -275,7 +280,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return this.#options.statementCache > 0;
   }
 
-  /** Runs a statement that the server has prepared: one write, one promise. */
+  /** Runs a statement that the server has already prepared. Needs one write and one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
     const wasIdle = this.#isIdle;
@@ -305,7 +310,10 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     }
   }
 
-  /** Runs a statement again if it failed only because of a stale plan or outdated parameter types. */
+  /**
+   * Runs a statement again if it failed only because of a stale plan or outdated parameter types. Otherwise
+   * throws the error.
+   */
   async #onceMore(request: Request, error: unknown, wasIdle: boolean): Promise<Exchange> {
     const { text, limit } = request;
     const oids = this.statements.peek(text)?.oids ?? [];
@@ -323,12 +331,13 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Handles a stale plan that ended a transaction, so that a retry of the transaction prepares its statements
-   * again.
+   * Returns the error for a stale plan that made a transaction fail. Drops prepared statements, so that a
+   * retry of the transaction prepares its statements again.
    */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    // count each change once: another connection may have counted it, or it concerns only this session
+    // count each change of the schema once: another connection may have counted it, and some changes concern
+    // only this session
     if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++;
     this.#changes = this.types.changes;
     this.statements.clear(); // other statements may be stale for the same reason
@@ -336,21 +345,21 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Returns whether a statement has new parameter types after another preparation, for example after `alter
-   * table ... alter id type bigint` by another client.
+   * Returns whether a statement has other parameter types when it is prepared again, for example after
+   * another client ran `alter table ... alter id type bigint`.
    */
   async #hasOtherTypes(text: string, before: readonly number[], limit: Limit | undefined): Promise<boolean> {
     try {
       const { oids } = await this.#described(text, limit);
       return oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
     } catch {
-      return false; // throw the first error, which is more informative
+      return false; // so that the caller throws its first error, which is more informative
     }
   }
 
   /**
-   * Returns the entry of a text that was used before. A new text only gets an entry, and is not prepared yet,
-   * because most generated texts never recur.
+   * Returns the cache entry of a text that was used before. For a new text, adds an entry and returns
+   * undefined: it is prepared only at its second use, because most generated texts never recur.
    */
   #seen(text: string): KnownStatement | undefined {
     const known = this.statements.get(text);
@@ -395,7 +404,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return exchange;
   }
 
-  /** Writes a whole request, or nothing. */
   #send(
     { text, params, wanted, portal, maxRows }: Request,
     known: KnownStatement | undefined,
@@ -434,10 +442,12 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return exchange;
   }
 
-  /** Asks the server for the types of a statement. A cached text is prepared under a name. */
+  /**
+   * Returns the types of a statement, for which the server is asked if necessary. If the text is in the
+   * cache, the statement is prepared under a name.
+   */
   async #described(text: string, limit: Limit | undefined): Promise<Description> {
     const known = this.#seen(text) ?? this.statements.peek(text);
-    // a described statement has its parameter types
     if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan };
     const name = known === undefined ? '' : this.#nextName();
     const { writer } = this.conversation;
@@ -447,10 +457,10 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
-    // the server has described the statement, and has not run it
+    // the server has described the statement and not run it
     await this.#learn(exchange.parameterOids!, exchange.plan, limit);
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    // another caller has prepared it at the same time: close that statement
+    // another caller has prepared the text at the same time, so close that caller's statement
     if (known.name !== '') this.statements.closeHandles(known.name);
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);
@@ -467,7 +477,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return { oids: known.oids, plan: known.plan };
   }
 
-  /** Asks the database for types that are not known yet. */
   async #learn(oids: readonly number[], plan: RowPlan | undefined, limit: Limit | undefined): Promise<void> {
     if (plan === undefined && oids.length === 0) return;
     const unknown = [...oids, ...(plan?.columns.map(({ typeOid }) => typeOid) ?? [])].filter(
@@ -477,7 +486,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(
       foundType,
     );
-    // a type that was dropped in between counts as text, so that it is not asked for again
+    // a type that was dropped meanwhile counts as text, so that the database is not asked again
     const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid));
     this.types.learn([
       ...found,
@@ -491,7 +500,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 }
 
-/** Returns the rows of an exchange that has requested lists. */
 function asLists({ rows }: Exchange): unknown[][] {
   return rows as unknown[][];
 }

@@ -1,12 +1,13 @@
 /**
- * SASLprep (RFC 4013): normalizes passwords before hashing, so that equal-looking passwords are equal.
+ * SASLprep (RFC 4013): normalizes passwords before they are hashed, so that passwords which look the same are
+ * equal.
  *
- * PostgreSQL checks characters before normalization, where the RFC checks after it. Its stored verifiers
- * depend on this, so this code does the same. A password that fails the check is hashed unchanged, as on the
- * server.
+ * PostgreSQL checks for prohibited characters before normalization, and the RFC after it. The password hashes
+ * in PostgreSQL's catalog depend on this order, so this code does the same. A password that fails the check
+ * is hashed unchanged, as on the server.
  *
- * The tables of stringprep (RFC 3454) that SASLprep uses: ranges of code points in hexadecimal, both ends
- * included. They are those of Unicode 3.2, because Node.js has only newer ones.
+ * The tables below are from stringprep (RFC 3454). They have ranges of code points in hexadecimal that
+ * include both ends. They belong to Unicode 3.2; Node.js has only the tables of newer versions.
  */
 
 type Ranges = readonly (readonly [first: number, last: number])[];
@@ -21,11 +22,12 @@ interface Tables {
 }
 
 const ASCII = /^[\x20-\x7e]+$/;
-/** Parsed tables, created when the first password needs them. */
+/** Parsed tables. Set when the first password needs them. */
 let tables: Tables | undefined;
 
 /**
- * Returns the prepared text. Returns undefined for prohibited characters, mixed directions and empty results.
+ * Returns the prepared text. Returns undefined when the text has prohibited characters, mixes directions, or
+ * is empty after preparation.
  */
 export function saslPrep(text: string): string | undefined {
   if (ASCII.test(text)) return text;
@@ -33,7 +35,7 @@ export function saslPrep(text: string): string | undefined {
   const { spaces, nothing, prohibited, unassigned } = (tables ??= readTables());
   const mapped: number[] = [];
   for (const character of text) {
-    const code = character.codePointAt(0)!; // a character always has a code point
+    const code = character.codePointAt(0)!;
     if (isIn(code, spaces)) mapped.push(0x20);
     else if (!isIn(code, nothing)) mapped.push(code);
   }
@@ -47,14 +49,17 @@ export function saslPrep(text: string): string | undefined {
     : undefined;
 }
 
-/** Returns the form of a password that is hashed: prepared, or unchanged if it fails the check. */
+/**
+ * Returns the text of a password that is hashed: the prepared text, or the password itself if it cannot be
+ * prepared.
+ */
 export function preparedPassword(password: string): string {
   return saslPrep(password) ?? password;
 }
 
 /**
- * Whether directions are not mixed: right-to-left text must not contain left-to-right letters, and must begin
- * and end with right-to-left letters (RFC 3454 §6).
+ * Returns whether a text has only one direction. A text with right-to-left characters must not contain
+ * left-to-right letters, and must begin and end with right-to-left characters (RFC 3454 §6).
  */
 function isOneWay(codes: readonly number[], { rightToLeft, leftToRight }: Tables): boolean {
   if (!codes.some((code) => isIn(code, rightToLeft))) return true;
@@ -93,21 +98,21 @@ function readRanges(table: string): Ranges {
     .split(/\s+/)
     .map((range) => {
       const [first, last = first] = range.split('-').map((digits) => Number.parseInt(digits, 16));
-      return [first!, last!] as const; // split() returns at least one part
+      return [first!, last!] as const;
     });
 }
 
-/** RFC 3454 C.1.2: spaces outside ASCII. */
+/** RFC 3454, table C.1.2: space characters outside of ASCII. */
 const MAPPED_TO_SPACE = `
   a0 1680 2000-200b 202f 205f 3000`;
 
-/** RFC 3454 B.1: commonly mapped to nothing. */
+/** RFC 3454, table B.1: characters that are removed. */
 const MAPPED_TO_NOTHING = `
   ad 34f 1806 180b-180d 200b-200d 2060 fe00-fe0f feff`;
 
 /**
- * RFC 3454 C.1.2 and C.2.1 ... C.9: spaces, controls, private use, non-characters, surrogates, and other
- * characters unsuitable for plain text.
+ * RFC 3454, tables C.1.2 and C.2.1 ... C.9: space, control, private-use and non-characters, surrogates, and
+ * other characters that are not suitable for plain text.
  */
 const PROHIBITED = `
   0-1f 7f-a0 340-341 6dd 70f 1680 180e 2000-200f 2028-202f 205f-2063 206a-206f 2ff0-2ffb 3000 e000-f8ff
@@ -115,7 +120,7 @@ const PROHIBITED = `
   7fffe-7ffff 8fffe-8ffff 9fffe-9ffff afffe-affff bfffe-bffff cfffe-cffff dfffe-dffff e0001 e0020-e007f
   efffe-10ffff`;
 
-/** RFC 3454 A.1: not assigned in Unicode 3.2. */
+/** RFC 3454, table A.1: code points that are not assigned in Unicode 3.2. */
 const UNASSIGNED = `
   221 234-24f 2ae-2af 2ef-2ff 350-35f 370-373 376-379 37b-37d 37f-383 38b 38d 3a2 3cf 3f7-3ff 487 4cf 4f6-4f7
   4fa-4ff 510-530 557-558 560 588 58b-590 5a2 5ba 5c5-5cf 5eb-5ef 5f5-60b 60d-61a 61c-61e 620 63b-63f 656-65f
@@ -146,13 +151,13 @@ const UNASSIGNED = `
   2fa1e-2fffd 30000-3fffd 40000-4fffd 50000-5fffd 60000-6fffd 70000-7fffd 80000-8fffd 90000-9fffd a0000-afffd
   b0000-bfffd c0000-cfffd d0000-dfffd e0000 e0002-e001f e0080-efffd`;
 
-/** RFC 3454 D.1: characters with bidirectional property R or AL. */
+/** RFC 3454, table D.1: characters with the bidirectional property R or AL. */
 const RIGHT_TO_LEFT = `
   5be 5c0 5c3 5d0-5ea 5f0-5f4 61b 61f 621-63a 640-64a 66d-66f 671-6d5 6dd 6e5-6e6 6fa-6fe 700-70d 710 712-72c
   780-7a5 7b1 200f fb1d fb1f-fb28 fb2a-fb36 fb38-fb3c fb3e fb40-fb41 fb43-fb44 fb46-fbb1 fbd3-fd3d fd50-fd8f
   fd92-fdc7 fdf0-fdfc fe70-fe74 fe76-fefc`;
 
-/** RFC 3454 D.2: characters with bidirectional property L. */
+/** RFC 3454, table D.2: characters with the bidirectional property L. */
 const LEFT_TO_RIGHT = `
   41-5a 61-7a aa b5 ba c0-d6 d8-f6 f8-220 222-233 250-2ad 2b0-2b8 2bb-2c1 2d0-2d1 2e0-2e4 2ee 37a 386 388-38a
   38c 38e-3a1 3a3-3ce 3d0-3f5 400-482 48a-4ce 4d0-4f5 4f8-4f9 500-50f 531-556 559-55f 561-587 589 903 905-939

@@ -1,11 +1,11 @@
 /**
- * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677): the client side, without I/O. Also md5 for old
- * accounts.
+ * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677): the client's side, as functions that do no I/O.
+ * Also has the md5 method for old accounts.
  *
  *   begin() -> client-first -> server-first -> client-final -> server-final -> the server is authenticated
  *
  * Each step returns the object for the next step. A `ScramDone` exists only after the server's signature was
- * verified, so a server without the password can never be accepted.
+ * verified, so a server that does not know the password is never accepted.
  */
 import {
   createHash,
@@ -22,31 +22,34 @@ import { preparedPassword } from './saslprep.ts';
 
 const derive = promisify(pbkdf2);
 
-/** Minimum iterations: fewer make guessing passwords too cheap (RFC 7677 §4). */
+/** Minimum number of iterations. With fewer, guessing a password is too cheap (RFC 7677 §4). */
 const MIN_ITERATIONS = 4_096;
-/** Maximum iterations: more would let an unauthenticated server use about 5 s of CPU time. */
+/**
+ * Maximum number of iterations. With more, a server that is not authenticated yet could use over 5 s of CPU
+ * time.
+ */
 const MAX_ITERATIONS = 10_000_000;
 
 const NONCE_BYTES = 18;
 const KEY_BYTES = 32;
-/** Limit of passwords with cached keys: one for each account and server. */
+/** Maximum number of passwords whose keys are cached. Each account on each server has one entry. */
 const MAX_KEPT = 64;
 
-/** Reason why a server's message is refused. Never contains the exchanged data. */
+/** Reason why a message of the server is refused. Never contains the exchanged data. */
 export class ScramIssue extends Error {
   override readonly name = 'ScramIssue';
 }
 
 /** Channel binding of the exchange to the TLS connection (RFC 5802 §6). */
 export type ChannelBinding =
-  /** Without TLS. */
+  /** The connection has no TLS. */
   | { readonly kind: 'none' }
   /**
-   * The client supports channel binding, but the server did not offer it. A server that did offer it detects
-   * the manipulation.
+   * The client supports channel binding, but the server's message did not offer it. If an attacker has
+   * removed the offer, the server detects that.
    */
   | { readonly kind: 'unused' }
-  /** The digest of the server's certificate (RFC 5929 §4.1). */
+  /** `digest` is the digest of the server's certificate (RFC 5929 §4.1). */
   | { readonly kind: 'tls-server-end-point'; readonly digest: Uint8Array };
 
 /** Proof that the exchange succeeded: the server knows the password. */
@@ -56,7 +59,7 @@ interface ScramDone {
 
 const DONE: ScramDone = Object.freeze({ kind: 'verified' });
 
-/** The state after the first message. */
+/** State after the client's first message. */
 export class ScramFirst {
   readonly message: string;
   readonly mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-256-PLUS';
@@ -66,7 +69,7 @@ export class ScramFirst {
   readonly #bare: string;
   readonly #keys: ScramKeyring;
 
-  /** `nonce`: printable ASCII without a comma. Only tests set it. */
+  /** `nonce` is printable ASCII text that contains no comma. Only tests set it. */
   constructor(
     password: string,
     binding: ChannelBinding,
@@ -82,7 +85,8 @@ export class ScramFirst {
       binding.kind === 'tls-server-end-point' ? binding.digest : new Uint8Array(0),
     ]);
     this.#nonce = nonce;
-    this.#bare = `n=${user},r=${nonce}`; // PostgreSQL ignores this name and uses the start-up message's
+    // PostgreSQL ignores this user name and uses the one in the start-up message
+    this.#bare = `n=${user},r=${nonce}`;
     this.#keys = keys;
     this.message = header + this.#bare;
   }
@@ -94,7 +98,7 @@ export class ScramFirst {
     const withoutProof = `c=${this.#gs2.toString('base64')},r=${nonce}`;
     const authMessage = `${this.#bare},${serverFirst},${withoutProof}`;
     const signature = hmac(storedKey, authMessage);
-    const proof = clientKey.map((byte, index) => byte ^ signature[index]!); // both buffers have 32 bytes
+    const proof = clientKey.map((byte, index) => byte ^ signature[index]!);
     return new ScramFinal(
       `${withoutProof},p=${Buffer.from(proof).toString('base64')}`,
       hmac(serverKey, authMessage),
@@ -102,7 +106,7 @@ export class ScramFirst {
   }
 }
 
-/** The state after the client's proof. */
+/** State after the client has sent its proof. */
 class ScramFinal {
   readonly message: string;
   readonly #expected: Buffer;
@@ -125,8 +129,8 @@ class ScramFinal {
 }
 
 /**
- * Keys that a login derives from a password (RFC 5802 §3). They replace the password for this salt, so they
- * are never shown.
+ * Keys that a login derives from a password (RFC 5802 §3). With these keys and this salt, a client can log in
+ * without the password, so they are never shown.
  */
 interface ScramKeys {
   readonly clientKey: Uint8Array;
@@ -135,8 +139,8 @@ interface ScramKeys {
 }
 
 /**
- * Caches the derived keys of passwords, so all connections of an account derive them once. A KeyObject is
- * never printed by Node.js, and makes an HMAC four times as fast.
+ * Caches the keys that are derived from passwords, so that all connections of an account derive them once. A
+ * cached key is a KeyObject, whose bytes Node.js never prints. It makes an HMAC four times as fast.
  */
 export class ScramKeyring {
   readonly #kept = new Map<string, Promise<ScramKeys>>();
@@ -167,8 +171,8 @@ async function deriveKeys(password: string, salt: Buffer, iterations: number): P
 }
 
 /**
- * Returns the reply to AuthenticationMD5Password (55.2.1): `md5` + md5hex(md5hex(password + user) + salt), on
- * bytes.
+ * Returns the reply to AuthenticationMD5Password (PostgreSQL manual §55.2.1): `md5` + md5hex(md5hex(password
+ * + user) + salt).
  */
 export function md5Password(user: string, password: string, salt: Uint8Array): string {
   const inner = createHash('md5').update(password).update(user).digest('hex');

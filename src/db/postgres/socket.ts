@@ -1,12 +1,12 @@
 /**
- * Opens a socket to PostgreSQL, with the requested encryption (55.2.10 of its manual).
+ * Opens a socket to PostgreSQL, with the requested encryption (PostgreSQL manual §55.2.10).
  *
- *   TCP or unix socket - disable ---------------------------------------> plain
- *                      + SSLRequest -> S -> TLS 1.2 or newer             -> encrypted; N: refused, but with `prefer`
+ *   TCP or Unix socket - disable ---------------------------------------> plain
+ *                      + SSLRequest -> S -> TLS 1.2 or newer             -> encrypted; after N an error, except with `prefer`
  *                      \ direct: TLS at once, ALPN "postgresql"        -> encrypted
  *
- * The reply to SSLRequest must be exactly one byte. Further bytes could have been injected by an attacker
- * before TLS (CVE-2021-23222), so they are refused.
+ * The reply to SSLRequest must be exactly one byte. If more bytes arrive, the connection is refused, because
+ * an attacker could have injected them before TLS (CVE-2021-23222).
  */
 import { SvcError } from '../../base/errors.ts';
 import { MessageWriter } from './writer.ts';
@@ -23,7 +23,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresHost, PostgresTls } from './url.ts';
 
-/** A socket that is ready for the start-up message. */
+/** Socket that is ready for the start-up message. */
 export type PostgresSocket = ServerSocket;
 
 const ALPN = 'postgresql';
@@ -31,16 +31,16 @@ const YES = 0x53;
 const NO = 0x4e;
 const ERROR = 0x45;
 
-/** Returns `host:port`, or the path of the unix socket. */
+/** Returns `host:port`, or the path of a Unix socket. */
 export function shownHost(at: PostgresHost): string {
   return shownEndpoint(endpointOf(at));
 }
 
 /**
- * Connects. `name` is the host name that the certificate must match when `at` is an IP address.
+ * Opens a socket. The certificate must match the host name `name`, because `at` may be an IP address.
  *
  * @throws ConnectionLost when the server does not answer; SvcError `E_DB_CONNECT` for a permanent failure;
- * the limit's error
+ *   the limit's error
  */
 export async function openSocket(
   at: PostgresHost,
@@ -75,7 +75,10 @@ export async function openSocket(
   }
 }
 
-/** Returns whether the server agrees to TLS. @throws if TLS is required and the server refuses it */
+/**
+ * Sends an SSLRequest. Returns whether the server agrees to TLS. @throws if TLS is required and the server
+ * refuses it
+ */
 async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolean): Promise<boolean> {
   const writer = new MessageWriter();
   writer.sslRequest();
@@ -99,12 +102,12 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
   return false;
 }
 
-/** Returns the error for a server of another kind. */
+/** Returns the error for an address at which another kind of server answers. */
 export function foreignRefusal(at: PostgresHost, kind: string): SvcError<'E_DB_CONNECT'> {
   return new SvcError('E_DB_CONNECT', [shownHost(at), `the server is ${kind}, not a PostgreSQL server`]);
 }
 
-/** Returns the address of a server as text. */
+/** Returns the endpoint of a server: the path of its Unix socket, or its host and port. */
 export function endpointOf(at: PostgresHost): Endpoint {
   return { at, path: isUnixHost(at.host) ? `${at.host}/.s.PGSQL.${at.port}` : undefined };
 }

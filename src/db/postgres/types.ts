@@ -34,37 +34,37 @@ import type { Int8, Timestamps } from '../driver.ts';
 /** Decodes a value from the bytes of a message. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
-/** The decoder of a type. */
+/** Name and decoders of a type. */
 export interface PostgresType {
   readonly name: string;
-  /** The oid; for a domain, the oid of its base type. */
+  /** Oid of the type. For a domain, the oid of its base type. */
   readonly oid: number;
   readonly fromText: (text: string) => unknown;
   readonly decodeText: Decoder;
-  /** The binary decoder. Undefined for types that come as text. */
+  /** Decoder for the binary format. Undefined for a type that is read as text. */
   readonly decodeBinary: Decoder | undefined;
-  /** For an array: the type of its elements. */
+  /** Type of the elements, for an array. */
   readonly element: PostgresType | undefined;
-  /** The delimiter between elements in an array of this type. */
+  /** Delimiter between elements in an array of this type. */
   readonly delimiter: string;
-  /** For an application's own type: encodes a list or an object as text. */
+  /** Encodes a list or an object as text, for a custom type. */
   readonly encode?: ((value: unknown) => unknown) | undefined;
 }
 
-/** A row of pg_type, for types that are not built in. */
+/** Row of pg_type, for a type that is not built in. */
 export interface FoundType {
   readonly oid: number;
   readonly name: string;
-  /** For an array in array syntax: the oid of its elements, else 0. */
+  /** Oid of the type of the elements, for an array in array syntax. Otherwise 0. */
   readonly elementOid: number;
-  /** For an array: the type of its elements. */
+  /** Name of the type of the elements, for an array. */
   readonly elementName?: string | undefined;
   readonly delimiter: string;
-  /** For a domain: the oid of its base type, else 0. */
+  /** Oid of the base type, for a domain. Otherwise 0. */
   readonly baseOid: number;
 }
 
-/** Type oids that parameters are encoded for. */
+/** Oids of types for which parameters have their own encoding. */
 export const OID = {
   bool: 16,
   bytea: 17,
@@ -82,11 +82,11 @@ export const OID = {
   jsonb: 3802,
 } as const;
 
-/** Limit of remembered types that are not built in. Beyond it the cache is emptied. */
+/** Maximum number of kept types that are not built in. When another one comes, all of them are dropped. */
 const MAX_FOUND = 10_000;
 const TWO_32 = 2 ** 32;
 
-/** Types that are returned as text: name, oid, and oid of the array type. */
+/** Types whose values are returned as text: name, oid, and oid of the array type. */
 const TEXTS: readonly (readonly [string, number, number])[] = [
   ['char', 18, 1002],
   ['name', 19, 1003],
@@ -137,18 +137,21 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
   ['refcursor', 1790, 2201],
 ];
 
-/** The known types of one database. All its connections share one instance. */
+/** Known types of one database. All its connections share one instance. */
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
   readonly #own: OwnTypes | undefined;
   readonly #builtIn: number;
   readonly #int8: Int8;
   readonly #timestamps: Timestamps;
-  /** The shared types of all connections, when this instance belongs to one connection. */
+  /** Types that all connections share. Set if this instance belongs to one connection. */
   readonly #shared: PostgresTypes | undefined;
   #changes = 0;
 
-  /** `session` is set for the types of one connection with its own DateStyle; see {@link forSession}. */
+  /**
+   * `session` is set if these are the types of one connection, which has its own DateStyle. See {@link
+   * forSession}.
+   */
   constructor(
     int8: Int8,
     timestamps: Timestamps = 'date',
@@ -166,7 +169,7 @@ export class PostgresTypes {
   }
 
   /**
-   * Returns these types for one connection. Its dates and times are parsed with the current DateStyle of its
+   * Returns these types for one connection. Dates and times are parsed in the current DateStyle of its
    * session.
    */
   forSession(dateStyle: () => string | undefined): PostgresTypes {
@@ -174,7 +177,8 @@ export class PostgresTypes {
   }
 
   /**
-   * Counts detected schema changes. A higher count marks statements of other connections as possibly stale.
+   * Number of schema changes that were detected. When it increases, prepared statements of other connections
+   * may be stale.
    */
   get changes(): number {
     return this.#shared?.changes ?? this.#changes;
@@ -184,7 +188,7 @@ export class PostgresTypes {
     else this.#shared.changes = count;
   }
 
-  /** Returns the type; undefined when the database must be asked first. */
+  /** Returns the type with an oid. Returns undefined if the database must be asked for the type first. */
   get(oid: number): PostgresType | undefined {
     return this.#known.get(oid) ?? this.#shared?.get(oid);
   }
@@ -201,7 +205,7 @@ export class PostgresTypes {
     for (const { oid, name, delimiter, baseOid } of found.filter(({ elementOid }) => elementOid === 0)) {
       this.#known.set(
         oid,
-        // a domain is decoded and encoded as its base type
+        // a domain is decoded and encoded like its base type
         this.#known.get(baseOid) ?? this.#owned(textual(name, oid, asIs, undefined, utf8, delimiter)),
       );
     }
@@ -211,7 +215,7 @@ export class PostgresTypes {
     }
   }
 
-  /** Returns the application's own type of this name, which replaces the built-in decoder. */
+  /** Returns the custom type with the name of a type, if there is one. It replaces the built-in decoder. */
   #owned(type: PostgresType): PostgresType {
     const own = this.#own?.get(type.name);
     if (own === undefined) return type;
@@ -271,7 +275,10 @@ function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, 
   ];
 }
 
-/** Types whose text depends on the DateStyle of the session. Intervals are parsed in every style. */
+/**
+ * Types whose text depends on the DateStyle of the session. Intervals are not among them, because they are
+ * parsed in every style.
+ */
 function dateTypes(
   timestamps: Timestamps,
   dateStyle: () => string | undefined,
@@ -305,7 +312,7 @@ function dateTypes(
   ];
 }
 
-/** Binary length of fixed-width types in bytes. A value of another length is invalid. */
+/** Length in bytes of binary values with a fixed width. A value with another length is invalid. */
 const WIDTHS: Readonly<Record<number, number>> = {
   [OID.bool]: 1,
   [OID.int2]: 2,
@@ -318,7 +325,9 @@ const WIDTHS: Readonly<Record<number, number>> = {
   [OID.timestamptz]: 8,
 };
 
-/** Returns the length that a binary value of this type must have; undefined for any length. */
+/**
+ * Returns the length that a binary value of a type must have. Returns undefined if every length is allowed.
+ */
 export function widthOf(oid: number): number | undefined {
   return WIDTHS[oid];
 }
@@ -368,8 +377,8 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
 };
 
 /**
- * Parses `\x` and hexadecimal digits, or with the server's `bytea_output` `escape`, characters with \ooo and
- * \\.
+ * Parses bytes from text: `\x` and hexadecimal digits. If the server's `bytea_output` is `escape`, the text
+ * has characters, and escapes of the forms \ooo and \\.
  */
 function byteaFromText(text: string): Uint8Array {
   if (text.startsWith('\\x')) return new Uint8Array(Buffer.from(text.slice(2), 'hex'));

@@ -2,13 +2,14 @@
  * Parses addresses of PostgreSQL databases strictly, with libpq's parameter names.
  *
  *   postgres://user:password@host:5432/database          postgresql:// means the same
- *   ...@one,two:5433,[::1]/database?target_session_attrs=read-write     tried in this order
- *   postgres://user@/database?host=/run/postgresql       a unix socket: the directory of .s.PGSQL.5432
+ *   ...@one,two:5433,[::1]/database?target_session_attrs=read-write     the hosts are tried in this order
+ *   postgres://user@/database?host=/run/postgresql       a Unix socket: `host` is the directory of .s.PGSQL.5432
  *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, sslnegotiation, ...
  *   ...?set.search_path=app&set.statement_timeout=5s       run-time parameters of every session; also options=-c%20...
  *
- * Unknown parameters are refused; the known ones are listed below and in db/wire/server-url.ts. PGHOST,
- * PGPASSWORD, similar variables and ~/.pgpass are ignored, so that an address means the same everywhere.
+ * Unknown parameters are refused. The known parameters are listed below and in db/wire/server-url.ts.
+ * Environment variables such as PGHOST and PGPASSWORD, and the file ~/.pgpass, are ignored. So an address
+ * means the same on every machine.
  */
 import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../wire/server-url.ts';
 import type { Int8, Timestamps } from '../driver.ts';
@@ -17,14 +18,17 @@ import type { TimingOptions } from '../slow-statements.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { ServerHost, ServerTls } from '../wire/server-url.ts';
 
-/** A parsed address. */
+/** A parsed address of a PostgreSQL database. */
 export interface PostgresUrl extends ServerUrl {
   readonly dialect: 'postgres';
   readonly database: string;
   readonly tls: PostgresTls;
   /** Run-time parameters, including `application_name` and `options`. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** For poolers, which refuse unknown parameters: the start sends only these, and what it must. */
+  /**
+   * Whether the start-up message has only these parameters and the required ones. For poolers that refuse
+   * other parameters.
+   */
   readonly hasPlainStartup: boolean;
   readonly protocol: '3.0' | '3.2';
 }
@@ -54,7 +58,7 @@ const RULES: UrlRules = {
   ]),
 };
 
-/** Parses the address. */
+/** Parses the address of a PostgreSQL database. */
 export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
   const url = parseServerUrl(rest, RULES, refuse);
   const { settings, user } = url;
@@ -74,58 +78,67 @@ export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
 
 function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
   const negotiation =
-    // parseServerUrl() accepts only the listed values
     (settings.get('sslnegotiation') as PostgresTls['negotiation'] | undefined) ?? 'postgres';
   const channelBinding =
     (settings.get('channel_binding') as PostgresTls['channelBinding'] | undefined) ?? 'prefer';
   if (negotiation === 'direct' && tls.mode === 'prefer')
-    refuse('\"sslnegotiation=direct\" requires TLS: write sslmode=require, or better verify-full');
+    refuse('\"sslnegotiation=direct\" requires TLS: write sslmode=require, or better sslmode=verify-full');
   if (channelBinding === 'require' && tls.mode === 'disable')
-    refuse('\"channel_binding=require\" needs TLS, but \"sslmode=disable\" turns it off');
+    refuse('\"channel_binding=require\" needs TLS, but \"sslmode=disable\" turns TLS off');
   return { ...tls, negotiation, channelBinding };
 }
 
 /**
- * One server. The host may be the directory of a unix socket, such as `/run/postgresql`. The port names its
- * file: `.s.PGSQL.5432`.
+ * One server. The host may be the directory of a Unix socket, such as `/run/postgresql`. Then the port is
+ * part of the socket's file name: `.s.PGSQL.5432`.
  */
 export type PostgresHost = ServerHost;
 
 /** TLS options of connections. */
 export interface PostgresTls extends ServerTls {
-  /** `direct`: TLS from the first byte (PostgreSQL 17 and newer). */
+  /** How TLS begins. With `direct`, it begins with the first byte (PostgreSQL 17 and newer). */
   readonly negotiation: 'postgres' | 'direct';
-  /** `require`: only SCRAM-SHA-256-PLUS is accepted. `prefer`: it is used over TLS if the server has it. */
+  /**
+   * Use of channel binding. With `require`, only SCRAM-SHA-256-PLUS is accepted. With `prefer`, that method
+   * is used if the connection has TLS and the server offers it.
+   */
   readonly channelBinding: 'disable' | 'prefer' | 'require';
 }
 
-/** Options of a connection that are the same for each server. */
+/** Options of a connection that are the same for each host. */
 export interface PostgresConnectionOptions
   extends
     Pick<PostgresUrl, 'user' | 'password' | 'database' | 'tls' | 'parameters' | 'hasPlainStartup'>,
     TimingOptions {
   /**
-   * Newest protocol version to request. A server with an older one reports it, and that version is used.
+   * Newest protocol version to request. If the server has only an older version, that version is used.
    * Default 3.0.
    */
   readonly protocol?: PostgresUrl['protocol'] | undefined;
   /**
-   * The server must accept writes. A connection that receives 25006 outside a read-only transaction is stale.
+   * Whether the server must accept writes. If so, a connection that gets the error 25006 outside a read-only
+   * transaction is stale.
    */
   readonly mustWrite: boolean;
-  /** The server must be a primary, writable or not. A connection whose server becomes a standby is stale. */
+  /**
+   * Whether the server must be a primary, which may refuse writes. If so, a connection whose server becomes a
+   * standby is stale.
+   */
   readonly mustBePrimary?: boolean | undefined;
-  /** Number of prepared statements to keep; 0 for poolers in transaction mode. */
+  /** Maximum number of prepared statements. Use 0 for a pooler in transaction mode. */
   readonly statementCache: number;
   readonly int8: Int8;
   readonly timestamps?: Timestamps | undefined;
   readonly types?: OwnTypes | undefined;
 }
 
-/** The interface of a PostgreSQL connection: connection.ts implements it, postgres.ts uses it. */
+/** Interface of a PostgreSQL connection. connection.ts implements it, and postgres.ts uses it. */
 export interface PostgresSession extends PooledConnection {
-  /** Process id of the server session from the login. A pooler reports an id of its own. */
+  /** Process id of the server session, from the login. A pooler reports an id of its own. */
   readonly processId: number;
-  /** Called for each NOTIFY on a channel of this connection, including its own notifications. */
+  /**
+   * Called for each NOTIFY on a channel of this connection, including notifications that this connection
+   * itself has sent.
+   */
   onNotification: ((channel: string, payload: string, processId: number) => void) | undefined;
 }

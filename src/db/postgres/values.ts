@@ -1,11 +1,12 @@
 /**
- * Encodes JavaScript values as PostgreSQL parameters, by the parameter's type on the server.
+ * Encodes JavaScript values as PostgreSQL parameters. The encoding depends on the type of the parameter on
+ * the server.
  *
  *   type known     numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
  *   type unknown   text, which the server converts; needsTypes() finds values that need the type
  *
- * A value that does not fit its type is sent as text. The server then reports the same error on every use of
- * a statement.
+ * A value that does not fit its type is sent as text. Then the server reports the same error at each use of
+ * the statement.
  */
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
@@ -21,18 +22,18 @@ import { Json, bytesOf, type Params } from '../values.ts';
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
-/** Type oid of a parameter that was not described. */
+/** Oid of a parameter whose type is not known, because the statement was not described. */
 const UNDESCRIBED = 0;
 /** First oid of types that are not built in, including domains. */
 const FIRST_OWN_OID = 16_384;
-/** Maximum nesting of lists. */
+/** Maximum nesting of lists, which is PostgreSQL's limit for arrays. */
 const MAX_LEVELS = 6;
 const NUL: Refusal = { problem: 'text with a NUL, which PostgreSQL cannot store', sqlstate: '22021' };
 
-/** Statement of a row of values, and number of the row, counted from 1. */
+/** Statement to which a row of values belongs, and number of the row, counted from 1. */
 export type RowPlace = Pick<ParameterPlace, 'sql' | 'row'>;
 
-/** Returns whether a value can be encoded only with its parameter type. */
+/** Returns whether one of the values can be encoded only if the type of its parameter is known. */
 export function needsTypes(params: Params): boolean {
   for (const value of params as readonly unknown[]) {
     if (
@@ -51,10 +52,11 @@ export function needsTypes(params: Params): boolean {
 }
 
 /**
- * Writes values into an open Bind. `oids` are the described types; undefined without a description.
+ * Writes values into an open Bind. `oids` has the types of the parameters. It is undefined if the statement
+ * was not described.
  *
  * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
- * the Bind is incomplete then
+ * the Bind is then incomplete
  */
 export function writeParams(
   writer: MessageWriter,
@@ -65,7 +67,6 @@ export function writeParams(
   row?: number,
 ): void {
   for (let index = 0; index < params.length; index++) {
-    // checkCount() ensures one value per parameter
     const oid = oids === undefined ? UNDESCRIBED : oids[index]!;
     const refusal = writeParam(
       writer,
@@ -105,18 +106,17 @@ function objectText(value: object, oid: number, types: PostgresTypes): ElementTe
   return bytesOf(value) === undefined ? structureText(value, oid, types) : elementText(value, oid);
 }
 
-/** Returns why the server cannot store a text. */
+/** Returns the reason why the server cannot store a text, or undefined. */
 function textIssue(text: string): Refusal | undefined {
   if (text.includes('\0')) return NUL;
   return text.isWellFormed() ? undefined : parameterIssue(text);
 }
 
-/** @throws SvcError `E_DB_PARAMETER_COUNT` */
+/** Checks the number of values. @throws SvcError `E_DB_PARAMETER_COUNT` */
 export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
 }
 
-/** Writes one value, or returns why it cannot. */
 function writeParam(
   writer: MessageWriter,
   value: unknown,
@@ -204,7 +204,10 @@ function writeObject(
   return undefined;
 }
 
-/** Returns the text that a custom type encodes for a list or an object; undefined for other types. */
+/**
+ * Returns the text that a custom type encodes for a list or an object. Returns undefined if the type has no
+ * `encode`.
+ */
 function ownText(value: object, oid: number, types: PostgresTypes): string | Refusal | undefined {
   const type = types.get(oid);
   if (type?.encode === undefined) return undefined;
@@ -217,12 +220,12 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
     const text = encode(value);
     return typeof text === 'string' ? text : undefined;
   } catch {
-    return undefined; // ignore the error: its message may contain the value
+    return undefined; // ignore the error, whose message may contain the value
   }
 }
 
 /**
- * Encodes a list or an object as JSON or as an array, as the type requires. Returns undefined for other
+ * Encodes a list or an object as JSON or as an array, depending on the type. Returns undefined for other
  * types.
  */
 function structureText(value: object, oid: number, types: PostgresTypes): string | Refusal | undefined {
@@ -237,7 +240,7 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // JSON columns get this text, too: only json() marks a value as JSON
+  // JSON columns get this text without quotation marks, too, because only json() marks a value as JSON
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
@@ -261,7 +264,8 @@ function numberText(value: number): string {
 }
 
 /**
- * Marks the value that was just written as binary. Returns undefined, which means that the value was encoded.
+ * Marks the value that was just written as binary. Returns undefined, which means that the value could be
+ * encoded.
  */
 function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
   writer.binary(index);
@@ -277,17 +281,20 @@ function hexText(value: Uint8Array): string {
   return `\\x${Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex')}`;
 }
 
-/** Returns JSON text, or undefined for a value that JSON cannot represent. */
+/** Returns JSON text. Returns undefined for a value that JSON cannot represent. */
 function jsonText(value: object): string | undefined {
   if (value instanceof Promise) return undefined;
   try {
     return JSON.stringify(value);
   } catch {
-    return undefined; // a cycle or a bigint; the error does not show the value
+    return undefined; // a cycle or a bigint; the error is dropped, so that it does not show the value
   }
 }
 
-/** Returns the array text. When an element cannot be encoded, returns why, or undefined for its type. */
+/**
+ * Returns the text of an array. If an element cannot be encoded, returns the reason, or undefined if the
+ * element has a wrong type.
+ */
 function listText(list: readonly unknown[], type: PostgresType | undefined): string | Refusal | undefined {
   let refused: Refusal | undefined;
   let isGood = true;
@@ -308,19 +315,19 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
 }
 
 /**
- * Returns an element as text, so that a list is not read as a further dimension. An element that cannot be
- * encoded is refused later.
+ * Returns a function that encodes an element as text, so that a list is not read as a further dimension. An
+ * element that cannot be encoded is refused later.
  */
 function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
   return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);
 }
 
-/** Returns whether lists are nested deeper than the server's six levels, or endlessly. */
+/** Returns whether lists are nested deeper than MAX_LEVELS, or contain themselves. */
 function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
   return level > MAX_LEVELS || list.some((value) => Array.isArray(value) && isTooDeep(value, level + 1));
 }
 
-/** Text of a value; null for NULL, a refusal for wrong content, undefined for a wrong type. */
+/** Text of a value. It is null for NULL, a refusal for wrong content, and undefined for a wrong type. */
 type ElementText = string | null | Refusal | undefined;
 
 function elementText(value: unknown, oid: number): ElementText {

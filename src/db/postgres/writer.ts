@@ -1,6 +1,6 @@
 /**
  * PostgreSQL protocol 3: encodes the client's messages in one reused buffer. A new buffer for each flush
- * costs 30-50 %.
+ * would cost 30-50 % of the time.
  *
  * Use:
  *
@@ -12,7 +12,7 @@
 import { ProtocolViolation } from '../errors.ts';
 import { ByteWriter } from '../wire/bytes.ts';
 
-/** Message types of the client, by their first byte. */
+/** Types of the client's messages. The type is the first byte of a message. */
 const CLIENT = {
   bind: 0x42,
   close: 0x43,
@@ -29,26 +29,24 @@ const CLIENT = {
   terminate: 0x58,
 } as const;
 
-/** Protocol versions; 3.2 has longer cancellation keys. */
+/** Protocol versions. Version 3.2 has longer cancellation keys. */
 export const PROTOCOL_3_0 = 196_608;
 export const PROTOCOL_3_2 = 196_610;
 
 const SSL_REQUEST = 80_877_103;
 const CANCEL_REQUEST = 80_877_102;
-/** Maximum values of one statement: an Int16 counts them. */
+/** Maximum number of values in one statement, because an Int16 counts them. */
 const MAX_PARAMETERS = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
-/** Initial buffer size. Longer messages let it grow. */
+/** Initial size of the buffer in bytes. It grows for longer messages. */
 const FIRST_BYTES = 2 * 1024;
 
-/** The target of Describe and Close: a statement or a portal. */
+/** Object of a Describe or Close message: a prepared statement or a portal. */
 type Target = 'statement' | 'portal';
 
-/** Encodes messages. */
+/** Encodes the client's messages. */
 export class MessageWriter extends ByteWriter {
-  /** Offset of the length field of the current message. */
   #lengthAt = 0;
-  /** Offset of the format codes of the current Bind. */
   #formatsAt = 0;
 
   constructor() {
@@ -80,7 +78,7 @@ export class MessageWriter extends ByteWriter {
     this.#end();
   }
 
-  /** PasswordMessage: a clear-text password, or its md5 reply. */
+  /** Writes a PasswordMessage: a clear-text password, or the reply of the md5 method. */
   password(text: string): void {
     this.#begin(CLIENT.password);
     this.textNul(text);
@@ -110,7 +108,7 @@ export class MessageWriter extends ByteWriter {
     this.#begin(CLIENT.parse);
     this.textNul(statement);
     this.textNul(sql);
-    this.#int16(0); // no parameter types: the server infers them
+    this.#int16(0); // number of parameter types: with 0, the server infers them
     this.#end();
   }
 
@@ -122,8 +120,8 @@ export class MessageWriter extends ByteWriter {
   }
 
   /**
-   * Begins a Bind. Write the values with the `value…` methods, then call {@link endBind}. Values are text,
-   * except after {@link binary}.
+   * Begins a Bind. Write the values with the `value…` methods, then call {@link endBind}. A value is text,
+   * unless {@link binary} marks it.
    */
   beginBind(portal: string, statement: string, values: number): void {
     if (values > MAX_PARAMETERS)
@@ -138,12 +136,15 @@ export class MessageWriter extends ByteWriter {
     this.#int16(values);
   }
 
-  /** Marks a value, counted from 0, as binary. */
+  /** Marks a value as binary. `index` counts from 0. */
   binary(index: number): void {
     this.bytes[this.#formatsAt + 2 * index + 1] = 1;
   }
 
-  /** Ends a Bind. `formats` has an Int16 for each result column: 0 text, 1 binary. Empty means all text. */
+  /**
+   * Ends a Bind. `formats` has an Int16 for each result column: 0 for text, 1 for binary. If it is empty, all
+   * columns are text.
+   */
   endBind(formats: Uint8Array): void {
     this.#int16(formats.length / 2);
     this.raw(formats);
@@ -197,7 +198,7 @@ export class MessageWriter extends ByteWriter {
     this.at = this.bytes.writeDoubleBE(value, this.at);
   }
 
-  /** Writes an Execute. `maxRows` 0 fetches all rows. */
+  /** Writes an Execute. If `maxRows` is 0, the server sends all rows. */
   execute(portal: string, maxRows: number): void {
     this.#begin(CLIENT.execute);
     this.textNul(portal);
@@ -262,11 +263,11 @@ export class MessageWriter extends ByteWriter {
 
   #int16(value: number): void {
     this.ensure(2);
-    this.at = this.bytes.writeUInt16BE(value, this.at); // throws if the number exceeds 65,535
+    this.at = this.bytes.writeUInt16BE(value, this.at);
   }
 
   #int32(value: number): void {
     this.ensure(4);
-    this.at = this.bytes.writeInt32BE(value, this.at); // throws if the number exceeds 31 bits
+    this.at = this.bytes.writeInt32BE(value, this.at);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Commands for Redis: validation of their arguments, and time limits.
+ * Validates the arguments and the time limits of Redis commands.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
@@ -8,17 +8,17 @@ import type { Limit } from '../driver.ts';
 
 /** Options of one command. */
 export interface RedisCommandOptions {
-  /** Time limit in milliseconds, instead of the client's `commandTimeoutMs`. */
+  /** Time limit in milliseconds. Default: the client's `commandTimeoutMs`. */
   readonly timeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Whether strings in the reply are bytes. Default false: they are text. */
+  /** Whether strings in the reply are returned as bytes. With the default false, they are text. */
   readonly asBytes?: boolean | undefined;
 }
 
 const MAX_ARGUMENTS = 1_000_000;
 
 /**
- * Returns the limit of one command; undefined when it has none.
+ * Returns the time limit of one command, or undefined.
  * @throws QueryCanceled when the signal is already aborted
  */
 export function limitOf(
@@ -47,8 +47,8 @@ export function commandName(parts: readonly unknown[]): string {
 }
 
 /**
- * Refuses text with a lone surrogate: all lone surrogates have the same encoding, so different keys would
- * become equal.
+ * Checks arguments. Refuses text with a lone surrogate: UTF-8 encodes all lone surrogates in the same way, so
+ * different keys would become equal.
  * @throws SvcError `E_REDIS_ARGUMENT`
  */
 export function checkArguments(parts: readonly unknown[]): void {

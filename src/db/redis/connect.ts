@@ -1,7 +1,7 @@
 /**
- * Connects to Redis: socket, TLS and login. It uses the first server of the address that is a primary.
+ * Connects to Redis: socket, TLS and login. It uses the first primary in the list of servers in the address.
  *
- *   HELLO 3 [AUTH user password] SETNAME name       RESP3; a server without HELLO: AUTH, ROLE, and RESP2
+ *   HELLO 3 [AUTH user password] SETNAME name       RESP3; if the server does not know HELLO: AUTH, ROLE, and RESP2
  *   SELECT n
  */
 import { SvcError } from '../../base/errors.ts';
@@ -25,14 +25,14 @@ export interface RedisConnectDeps {
   readonly clock: Clock;
 }
 
-/** A permanent refusal by the server: wrong user or password, or missing permissions. */
+/** The server refuses the client permanently: the user or password is wrong, or permissions are missing. */
 export class RedisFault extends DatabaseError {}
 
 /**
  * Returns a connection that is ready for commands.
  *
- * @throws RedisFault; ConnectionLost when no server is reachable, or none is a primary; QueryTimeout;
- * SvcError `E_DB_CONNECT`
+ * @throws RedisFault; ConnectionLost when no server is reachable, or no server is a primary; QueryTimeout;
+ *   SvcError `E_DB_CONNECT`
  */
 export async function connectRedis(
   options: RedisConnectDeps,
@@ -83,11 +83,11 @@ async function connectHost(
     const found = await logIn(connection, user, password, clientName, limit);
     if (role === 'primary' && found === 'replica')
       throw new ConnectionLost(
-        `The server at ${shown} is a replica, which refuses writes: name the primary, or add role=any`,
+        `The server at ${shown} is a replica, which refuses writes: write the address of the primary, or add the parameter role=any`,
         { sqlstate: '08001' },
       );
     if (database !== 0) await select(connection, database, shown, limit);
-    // ignore errors: servers before Redis 7.2 do not know this command
+    // ignore its errors, because servers before Redis 7.2 do not know this command
     void connection.send(['CLIENT', 'SETINFO', 'LIB-NAME', 'svc'], limit).catch(() => undefined);
     return connection;
   } catch (error) {
@@ -107,15 +107,16 @@ async function connectHost(
 }
 
 /**
- * Returns whether the server closed the connection or sent nothing. It may be a server of another kind, such
- * as PostgreSQL.
+ * Returns whether the server closed the connection or sent nothing. Then it may be another kind of server,
+ * such as PostgreSQL.
  */
 function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
 /**
- * @throws RedisFault when the server does not have this database, or is a cluster node with database 0 only
+ * Selects the database of the address. @throws RedisFault when the server does not have this database, or is
+ * a cluster node, which has only database 0
  */
 async function select(
   connection: RedisConnection,
@@ -136,7 +137,7 @@ async function select(
   }
 }
 
-/** Returns the role of the server, if it reports one. */
+/** Logs in. Returns the role of the server, if the server reports it. */
 async function logIn(
   connection: RedisConnection,
   user: string,
@@ -176,7 +177,7 @@ function partOf(role: unknown): 'primary' | 'replica' | undefined {
   return role === 'master' ? 'primary' : role === 'replica' || role === 'slave' ? 'replica' : undefined;
 }
 
-/** Ignores the error of a command that the user may not run. */
+/** Ignores the error of a command for which the user lacks permission. Throws any other error. */
 function onlyRefused(error: unknown): undefined {
   if (!(error instanceof RedisError)) throw error;
 }

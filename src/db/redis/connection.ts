@@ -1,9 +1,10 @@
 /**
- * One connection to Redis, shared by many callers. Each caller gets its own reply.
+ * One connection to Redis, shared by many callers. A command joins the queue when its bytes are written, and
+ * each reply belongs to the first command in the queue. All commands of one turn of the event loop are sent
+ * together.
  *
- *   a command joins the queue when its bytes are written; each reply belongs to the first command in the queue
- *   an abandoned command keeps its place in the queue, so that its reply never reaches another caller (CVE-2023-28858)
- *   commands of one turn of the event loop are sent together
+ * A command whose caller no longer waits keeps its place in the queue, so that its reply never reaches
+ * another caller (CVE-2023-28858). Below, such a command is called abandoned.
  *
  * An unexpected reply ends the connection: all pending commands reject, and none is sent again.
  */
@@ -31,24 +32,23 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** A value in a reply. Strings are text, or bytes on request. */
+/** A value in a reply. Strings are text, or bytes if the command requested bytes. */
 export type RedisValue =
   string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
 
-/** Dependencies of a connection. */
 interface RedisConnectionDeps {
   readonly socket: Socket;
   readonly clock: Clock;
   readonly maxReplyBytes: number;
-  /** Limit of pending commands, including abandoned ones. */
+  /** Maximum number of pending commands, including abandoned ones. */
   readonly maxPending: number;
 }
 
-/** Limit of buffered commands in bytes. */
+/** Maximum size in bytes of commands that are buffered and not sent yet. */
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
-/** Milliseconds without data after which a connection with abandoned commands is lost. */
+/** Milliseconds after which a connection with abandoned commands counts as lost, if no data arrives. */
 const SILENT_MS = 5_000;
-/** Milliseconds that pending commands have when the connection is closed. */
+/** Milliseconds that close() waits for pending commands. */
 const CLOSE_MS = 1_000;
 
 interface Waiter {
@@ -61,7 +61,7 @@ interface Waiter {
   next: Waiter | undefined;
 }
 
-/** One connection to Redis. */
+/** One connection to Redis, shared by many callers. */
 export class RedisConnection {
   readonly #socket: Socket;
   readonly #clock: Clock;
@@ -76,11 +76,11 @@ export class RedisConnection {
   #isFlushing = false;
   #ended: Error | undefined;
   #quiet: (() => void) | undefined;
-  /** Called once when the connection ends by itself. */
+  /** Called once if the connection ends and the client has not closed it. */
   onLost: ((error: Error) => void) | undefined;
   /**
-   * Called for messages that are not a reply. True consumes the message; false passes it to the first pending
-   * command. Without it pushes are dropped.
+   * Called for a message that may not be a reply. When it returns false, the message counts as the reply to
+   * the first pending command. If no function is set, pushes are dropped.
    */
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 
@@ -104,7 +104,7 @@ export class RedisConnection {
   get isEnded(): boolean {
     return this.#ended !== undefined;
   }
-  /** Number of commands without a reply, including abandoned ones. */
+  /** Number of commands that have no reply yet, including abandoned ones. */
   get pending(): number {
     return this.#pending;
   }
@@ -113,15 +113,16 @@ export class RedisConnection {
    * Sends a command and waits for its reply. Its arguments are already validated.
    *
    * @throws RedisError and its subclasses; ConnectionLost, after which the command may have run; PoolTimeout
-   * when too many are pending; QueryTimeout, QueryCanceled by the limit: the command may still run
+   *   when too many commands are pending; QueryTimeout, QueryCanceled when the limit is reached, although the
+   *   command may still run
    */
   send(parts: readonly RespArgument[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
     return this.#refusal(1) ?? this.#enqueue(parts, limit, isBytes);
   }
 
   /**
-   * Sends all commands without others between them, or none. Returns the reply of the last one. If another
-   * one is refused, an error names it.
+   * Sends all commands in one block, with no other caller's command between them, or sends none. Returns the
+   * reply to the last command. If the server refuses one of the others, the error names it.
    */
   async sendAll(
     commands: readonly (readonly RespArgument[])[],
@@ -136,11 +137,12 @@ export class RedisConnection {
         refused ??= error;
       });
     try {
-      return await this.#enqueue(commands.at(-1)!, limit, isBytes); // callers pass at least one command
+      return await this.#enqueue(commands.at(-1)!, limit, isBytes);
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      // the server refused a command because of its own state, for example as a replica or while loading
+      // if the refusal is due to the state of the server, for example a replica or a server that is loading,
+      // throw it
       if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
       throw error;
@@ -185,7 +187,6 @@ export class RedisConnection {
     return promise;
   }
 
-  /** Ends the connection at once. All pending commands reject. */
   destroy(
     error: Error = new ConnectionLost('The client closed the connection', { sqlstate: '08006' }),
   ): void {
@@ -193,7 +194,7 @@ export class RedisConnection {
     this.#socket.destroy();
   }
 
-  /** Waits up to a second for pending commands, then closes. */
+  /** Waits up to a second for pending commands, then closes the connection. */
   async close(): Promise<void> {
     const late = this.#clock.after(CLOSE_MS, () => {
       this.destroy();
@@ -211,7 +212,10 @@ export class RedisConnection {
     late[Symbol.dispose]();
   }
 
-  /** Rejects a command at its limit. Its place in the queue stays, so that its late reply is dropped. */
+  /**
+   * Rejects a command when its limit is reached. Its place in the queue stays, so that its late reply is
+   * dropped.
+   */
   #watch(waiter: Waiter, limit: Limit): void {
     const { resolve, reject } = waiter;
     const watched = watchLimit(limit, this.#clock, (error) => {
@@ -265,7 +269,7 @@ export class RedisConnection {
       if (error instanceof ReplyTooLarge)
         return this.#violated(
           new ConnectionLost(
-            'A reply is larger than maxReplyBytes, so the connection was closed: read it in parts (GETRANGE, HSCAN, …), or raise maxReplyBytes',
+            'A reply is larger than maxReplyBytes, so the connection was closed: read the value in parts (GETRANGE, HSCAN, …), or raise maxReplyBytes',
             { sqlstate: '54000', cause: error },
           ),
         );
@@ -281,7 +285,8 @@ export class RedisConnection {
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;
-    waiter.next = undefined; // clear the reference: a finished command would keep all later ones in memory
+    // a finished command that kept this reference would keep all later commands in memory
+    waiter.next = undefined;
     if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));
     if (this.#pending === 0) this.#quiet?.();
@@ -312,7 +317,6 @@ export class RedisConnection {
   }
 }
 
-/** Converts a reply for callers: text, or copied bytes. */
 function plain(value: RespValue, waiter: Waiter): RedisValue {
   if (typeof value !== 'object' || value === null) return value;
   // copy the bytes, because the buffer behind them is larger and is reused
@@ -322,12 +326,9 @@ function plain(value: RespValue, waiter: Waiter): RedisValue {
   return new Map([...value].map(([key, each]) => [plain(key, waiter), plain(each, waiter)]));
 }
 
-/*
- * Maps Redis errors by their first word. Quoted parts of a command are removed, because they may be values.
- */
-
 /**
- * An error reply of Redis. `reply` is its first word: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`, `NOSCRIPT`, ...
+ * An error reply of Redis. `reply` is the first word of the reply: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`,
+ * `NOSCRIPT`, ...
  */
 export class RedisError extends DatabaseError {
   readonly reply: string;
@@ -341,7 +342,7 @@ export class RedisError extends DatabaseError {
 /** Error codes of a server that is temporarily unavailable, for example while it loads its data. */
 const AWAY: ReadonlySet<string> = new Set(['LOADING', 'MASTERDOWN', 'CLUSTERDOWN']);
 
-/** Prefix with which servers before Redis 7 report a refused command of a script. */
+/** Prefix that servers before Redis 7 put before the error of a command in a script. */
 const IN_SCRIPT = /^ERR Error running script .*?: -([A-Z]+) /;
 
 const REPLICA =
@@ -349,7 +350,10 @@ const REPLICA =
 const CLUSTER =
   'another node of a cluster has the key, and clusters are not supported: name a server that is not part of a cluster, or a proxy that speaks for the cluster';
 
-/** Returns the error of a command. `name` is the first word of the command, which is never a value. */
+/**
+ * Maps an error reply to an error class by its first word. `name` is the first word of the command, which is
+ * never a value. Quoted parts of the message are removed, because they may be values.
+ */
 function redisError({ kind: first, message }: RespError, name: string): DatabaseError {
   const kind = IN_SCRIPT.exec(message)?.[1] ?? first;
   const text = `${name}: ${message.replace(/(['"`])[\s\S]*\1/g, '$1…$1').slice(0, 300)}`;

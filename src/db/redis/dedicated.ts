@@ -5,8 +5,8 @@
  *   await using queue = await redis.dedicated();
  *   const item = await queue.command(['BLPOP', 'jobs', 0], { signal });
  *
- * Abandoning a command ends the connection. Otherwise Redis would remove an item from the list and deliver it
- * to no caller.
+ * When the limit of a command is reached, the connection ends. Otherwise Redis might later remove an item
+ * from the list and send it to a caller that no longer waits.
  */
 import { ConnectionLost, QueryCanceled, QueryTimeout, atCaller } from '../errors.ts';
 import { commandName, limitOf } from './command.ts';
@@ -17,13 +17,14 @@ import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
 /**
- * Commands that change the meaning of later replies. Redis.subscribe() and the address replace them.
+ * Commands that change the meaning of later replies. Use Redis.subscribe(), or the parameters of the address,
+ * in their place.
  * @internal
  */
 export const REFUSED: readonly string[] =
   'SUBSCRIBE PSUBSCRIBE SSUBSCRIBE MONITOR SYNC PSYNC HELLO RESET QUIT'.split(' ');
 
-/** A separate connection, from {@link Redis.dedicated}. */
+/** A connection to Redis for one caller. {@link Redis.dedicated} opens it. */
 export class DedicatedRedis implements AsyncDisposable {
   readonly #connection: RedisConnection;
   readonly #clock: Clock;
@@ -37,11 +38,11 @@ export class DedicatedRedis implements AsyncDisposable {
   }
 
   /**
-   * Runs a command: its name, then its arguments. It has no time limit, unless `timeoutMs` or `signal` sets
-   * one. Reaching the limit ends the connection.
+   * Runs a command. `parts` has its name, then its arguments. It has no time limit, unless `timeoutMs` or
+   * `signal` sets one. Reaching the limit ends the connection.
    *
-   * @throws RedisError for a refused command; ReadOnly of a replica; ConnectionLost; QueryTimeout,
-   * QueryCanceled; SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`
+   * @throws RedisError for a refused command; ReadOnly from a replica; ConnectionLost; QueryTimeout,
+   *   QueryCanceled; SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`
    */
   async command(parts: readonly RespArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     const name = commandName(parts);
@@ -60,7 +61,7 @@ export class DedicatedRedis implements AsyncDisposable {
     }
   }
 
-  /** Waits up to a second for pending commands, then closes. */
+  /** Waits up to a second for pending commands, then closes the connection. */
   async close(): Promise<void> {
     this.#onClose();
     await this.#connection.close();
@@ -69,7 +70,11 @@ export class DedicatedRedis implements AsyncDisposable {
   /** Ends the connection at once. Pending commands reject with ConnectionLost. */
   destroy(): void {
     this.#onClose();
-    this.#connection.destroy(new ConnectionLost('A command was abandoned', { sqlstate: '08006' }));
+    this.#connection.destroy(
+      new ConnectionLost('The connection was closed before a reply to the command arrived', {
+        sqlstate: '08006',
+      }),
+    );
   }
 
   [Symbol.asyncDispose](): Promise<void> {

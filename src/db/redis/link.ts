@@ -1,11 +1,12 @@
 /**
- * A connection to Redis that reconnects after a loss: at once, then after pauses that double, up to a second.
+ * A connection to Redis that reconnects after it was lost. The first attempt follows at once, and later ones
+ * after pauses that double, up to a second.
  *
  *   start -> connecting -> connected - lost --> connecting -> ...        one attempt at a time, shared by all callers
  *                \ refused: a permanent refusal, retried twice a minute
  *
- * A connection that ends soon after its start counts as a failed attempt, so that reconnecting never becomes
- * a hot loop.
+ * A connection that ends soon after its start counts as a failed attempt. Otherwise the client would
+ * reconnect without pauses.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from '../wire/backoff.ts';
@@ -19,15 +20,14 @@ import type { RedisConnection } from './connection.ts';
 export type RedisEventKind =
   'connected' | 'lost' | 'connect_failed' | 'evicted' | 'timeout' | 'refused' | 'frames_lost';
 
-/** Dependencies of a link. */
 interface RedisLinkDeps {
   readonly options: RedisConnectDeps;
-  /** Prepares each new connection before callers get it. A rejection ends the connection. */
+  /** Prepares each new connection before callers get it. If the promise rejects, the connection ends. */
   readonly prepare?: ((connection: RedisConnection) => Promise<void>) | undefined;
   readonly onEvent: (kind: RedisEventKind, error?: unknown) => void;
 }
 
-/** Minimum lifetime in milliseconds of a successful connection. */
+/** Milliseconds that a connection must last to count as a successful attempt. */
 const YOUNG_MS = 5_000;
 const REFUSED_PAUSE_MS = 30_000;
 
@@ -40,7 +40,7 @@ export class RedisLink {
   #connectedMs = 0;
   #running: Promise<void> | undefined;
   #ready: PromiseWithResolvers<RedisConnection> = withoutWarning();
-  /** The error of the last attempt or connection. */
+  /** Error of the last attempt, or of the last connection. */
   #failure: unknown;
   readonly #ending = new Set<Promise<void>>();
 
@@ -48,7 +48,7 @@ export class RedisLink {
     this.#deps = deps;
   }
 
-  /** Undefined while disconnected. */
+  /** Current connection. Undefined while disconnected. */
   get connection(): RedisConnection | undefined {
     return this.#connection;
   }
@@ -60,7 +60,7 @@ export class RedisLink {
     return this.#backoff.failures;
   }
 
-  /** Begins to connect, unless an attempt is in progress. */
+  /** Starts to connect, unless an attempt is in progress. */
   start(): void {
     if (this.#connection !== undefined || this.#running !== undefined || this.#abort.signal.aborted) return;
     this.#running = this.#connect().finally(() => {
@@ -70,7 +70,8 @@ export class RedisLink {
 
   /**
    * Waits for a connection.
-   * @throws the limit's error, or the reason why there is no connection; RedisFault, SvcError at once
+   * @throws the limit's error, or the reason why there is no connection; for a permanent refusal, RedisFault
+   *   or SvcError at once
    */
   async connected(limit: Limit): Promise<RedisConnection> {
     this.start();
@@ -86,7 +87,9 @@ export class RedisLink {
     }
   }
 
-  /** Drops an unusable connection, for example to a server that has become a replica, and opens another. */
+  /**
+   * Drops an unusable connection, for example to a server that has become a replica, and opens another one.
+   */
   evict(connection: RedisConnection, error: unknown): void {
     if (this.#connection !== connection) return;
     this.#deps.onEvent('evicted', error);
@@ -184,12 +187,11 @@ export class RedisLink {
   }
 }
 
-/** Returns whether another attempt would fail, too, until the server or a file is changed. */
+/** Returns whether further attempts would fail, too, until the server or a file changes. */
 function isFinal(error: unknown): boolean {
   return error instanceof RedisFault || error instanceof SvcError;
 }
 
-/** Returns a promise with its functions, whose rejection causes no warning when no caller waits for it. */
 function withoutWarning(): PromiseWithResolvers<RedisConnection> {
   const ready = Promise.withResolvers<RedisConnection>();
   ready.promise.catch(() => undefined);

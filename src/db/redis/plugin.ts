@@ -1,6 +1,6 @@
 /**
- * Redis as a plugin: connected before the application serves, checked by `/readyz`, closed after other
- * plugins.
+ * Redis as a plugin. It connects before the application accepts requests, `/readyz` checks it, and it closes
+ * after the other plugins.
  *
  *   const redis = new RedisPlugin('rediss://app:secret@cache.example/0');
  *   app.register(redis);
@@ -17,26 +17,26 @@ import { RedisError } from './connection.ts';
 import type { Host, Plugin, StateKey } from '../../http/contracts.ts';
 import type { Counter, Histogram, Metrics } from '../../observability/metrics.ts';
 
-/** Options and name of an application's Redis client. */
+/** Options of a {@link RedisPlugin}. */
 export interface RedisPluginOptions extends RedisOptions {
-  /** Name of the plugin, its readiness check and its key. Default `redis`. */
+  /** Name of the plugin, of its readiness check and of its key. Default `redis`. */
   readonly name?: string | undefined;
   /**
-   * Whether the application starts without its server: caches miss, rate limits follow `onStoreError`, and
-   * `/readyz` is 503. Default false: the start fails.
+   * Whether the application starts while its server is unreachable. Then caches miss, rate limits act as
+   * `onStoreError` says, and `/readyz` answers 503. With the default false, the start fails.
    */
   readonly startsWithout?: boolean | undefined;
 }
 
-/** The key of the client of a plugin without a name. */
+/** Key of the client whose plugin has no name of its own. */
 export const redis: StateKey<Redis> = stateKey('redis');
 
-/** Redis as a plugin of an application. */
+/** Adds a Redis client to an application. The opening comment of db/redis/plugin.ts has examples. */
 export class RedisPlugin implements Plugin {
   readonly name: string;
   readonly startsFirst = true;
   readonly client: Redis;
-  /** Key for `Depends()` and `app.state.get()`. */
+  /** Key of the client, for `Depends()` and `app.state.get()`. */
   readonly key: StateKey<Redis>;
   readonly #startsWithout: boolean;
   #host: Host | undefined;
@@ -83,7 +83,7 @@ export class RedisPlugin implements Plugin {
   }
 
   async startup(): Promise<void> {
-    const log = this.#host!.log; // register() has set the host
+    const log = this.#host!.log;
     try {
       await this.client.open();
     } catch (error) {
@@ -100,7 +100,10 @@ export class RedisPlugin implements Plugin {
     return this.client.close();
   }
 
-  /** Checks that the server does not evict records. Skipped when the user may not read the setting. */
+  /**
+   * Checks that the server does not evict records. Skips the check when the user has no permission to read
+   * that setting.
+   */
   async #lookAtEviction(): Promise<void> {
     try {
       const policy = /^maxmemory_policy:(\S+)/m.exec(
@@ -123,14 +126,13 @@ export class RedisPlugin implements Plugin {
  *
  *   svc_redis_pending, svc_redis_disconnected      gauges over all clients
  *   svc_redis_command_seconds{redis}               duration of answered commands
- *   svc_redis_events_total{redis, event}           connection events and unanswered commands: see link.ts
+ *   svc_redis_events_total{redis, event}           events of connections, and unanswered commands: see RedisEventKind
  */
 
 const COMMAND_BUCKETS = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
 
 const known = new WeakMap<Metrics, RedisMetrics>();
 
-/** Metrics that the Redis plugins of an application share. */
 class RedisMetrics {
   readonly commands: Histogram;
   readonly events: Counter;
@@ -163,8 +165,8 @@ class RedisMetrics {
   }
 
   /**
-   * Returns the metrics of an application. They are declared once for all its clients.
-   * @throws SvcError `E_METRIC` when a name is taken
+   * Returns the metrics of an application. All its clients share one declaration.
+   * @throws SvcError `E_METRIC` when the name of a metric is taken
    */
   static of(metrics: Metrics): RedisMetrics {
     let own = known.get(metrics);

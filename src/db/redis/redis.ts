@@ -1,13 +1,13 @@
 /**
- * A client of Redis and Valkey. All callers share one connection, and each command has a deadline. It has
- * scripts, transactions and channels.
+ * A client for Redis and Valkey, with scripts, transactions and channels. All callers share one connection,
+ * and each command has a time limit.
  *
  *   const redis = new Redis('rediss://app:secret@cache.example/0');
  *   await redis.open();
  *   await redis.command(['SET', 'key', 'value', 'PX', 60_000]);
  *
- * Without a connection, commands fail at once unless `offlineQueue` lets them wait. No command is sent twice,
- * because a command whose connection broke may have run.
+ * While there is no connection, commands fail at once, unless `offlineQueue` lets them wait. No command is
+ * sent twice, because a command whose connection broke may have run.
  */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -36,18 +36,18 @@ export type RedisArgument = RespArgument;
 /** Options of a client. */
 export interface RedisOptions {
   /**
-   * Time limit of a command in milliseconds, 1 ... 2_147_483_647; 0 for none. Default 1_000. At the limit
-   * QueryTimeout is thrown, and the command may still run.
+   * Time limit of a command in milliseconds, 1 ... 2_147_483_647, or 0 for no limit. Default 1_000. When the
+   * limit is reached, QueryTimeout is thrown, and the command may still run.
    */
   readonly commandTimeoutMs?: number | undefined;
   /**
-   * Limit of pending commands, including abandoned ones, 1 ... 1_000_000. Default 10_000. A further command
-   * gets a PoolTimeout at once.
+   * Maximum number of pending commands, 1 ... 1_000_000. It includes commands whose callers no longer wait.
+   * Default 10_000. A further command gets a PoolTimeout at once.
    */
   readonly maxPending?: number | undefined;
   /**
-   * Number of commands that may wait for a connection, each up to its time limit, 0 ... 1_000_000. Default 0:
-   * commands without a connection fail at once.
+   * Maximum number of commands that wait for a connection, each up to its time limit, 0 ... 1_000_000. With
+   * the default 0, commands fail at once while there is no connection.
    */
   readonly offlineQueue?: number | undefined;
   /**
@@ -55,13 +55,12 @@ export interface RedisOptions {
    * MiB.
    */
   readonly maxReplyBytes?: number | undefined;
-  /** Name in CLIENT LIST. Default `svc`. */
+  /** Name of the connection in CLIENT LIST. Default `svc`. */
   readonly clientName?: string | undefined;
   readonly clock?: Clock | undefined;
   readonly log?: Logger | undefined;
 }
 
-/** Receives the measurements of a client. @internal */
 interface RedisObserver {
   /** Called with the seconds of each answered command. */
   readonly onCommand?: (seconds: number) => void;
@@ -69,7 +68,7 @@ interface RedisObserver {
 }
 
 /**
- * Commands that affect all callers of a shared connection. They need a separate one, from {@link
+ * Commands that affect all callers of a shared connection. They need a connection of their own, from {@link
  * Redis.dedicated}.
  */
 const SHARED: ReadonlySet<string> = new Set([
@@ -79,7 +78,7 @@ const SHARED: ReadonlySet<string> = new Set([
   ...'AUTH SELECT SHUTDOWN'.split(' '),
 ]);
 
-/** A client of Redis and Valkey. */
+/** A client for Redis and Valkey. The opening comment of db/redis/redis.ts has examples. */
 export class Redis implements AsyncDisposable {
   readonly #url: string;
   readonly #address: RedisUrl;
@@ -140,13 +139,13 @@ export class Redis implements AsyncDisposable {
   get isConnected(): boolean {
     return this.#link?.connection !== undefined;
   }
-  /** Number of pending commands, including those that wait for a connection. */
+  /** Number of pending commands, and number of commands that wait for a connection. */
   get load(): { readonly pending: number; readonly waiting: number } {
     return { pending: this.#link?.connection?.pending ?? 0, waiting: this.#waiting };
   }
 
   /**
-   * Connects, and waits for at most the time of one attempt.
+   * Connects. Waits at most as long as one attempt takes.
    * @throws SvcError `E_REDIS_OPEN`, `E_DB_CONNECT`
    */
   async open(): Promise<this> {
@@ -163,16 +162,16 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Begins to connect, and retries until it succeeds. */
+  /** Starts to connect, and retries until it succeeds. */
   start(): void {
     this.#begun().start();
   }
 
   /**
-   * Runs a command: its name, then its arguments.
+   * Runs a command. `parts` has its name, then its arguments.
    *
-   * @throws RedisError for a refused command; ReadOnly of a replica; ConnectionLost; QueryTimeout,
-   * QueryCanceled; PoolTimeout; SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`, `E_REDIS_CLOSED`
+   * @throws RedisError for a refused command; ReadOnly from a replica; ConnectionLost; QueryTimeout,
+   *   QueryCanceled; PoolTimeout; SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`, `E_REDIS_CLOSED`
    */
   async command(parts: readonly RedisArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     checkCommand(parts);
@@ -180,8 +179,8 @@ export class Redis implements AsyncDisposable {
   }
 
   /**
-   * Runs commands as one transaction, MULTI ... EXEC, without other callers' commands between them. A failed
-   * command has an Error as its result.
+   * Runs commands as one transaction, MULTI ... EXEC, with no other caller's command between them. The result
+   * of a failed command is an Error.
    */
   async transaction(
     commands: readonly (readonly RedisArgument[])[],
@@ -193,10 +192,10 @@ export class Redis implements AsyncDisposable {
       (connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes),
       options,
     );
-    return result as readonly RedisValue[]; // only WATCH makes the reply null
+    return result as readonly RedisValue[]; // the reply is null only after WATCH
   }
 
-  /** Runs a script by its digest. Sends the text if the server does not know the script. */
+  /** Runs a script by its digest. Sends the script's text if the server does not know the digest. */
   async script(
     script: RedisScript,
     keys: readonly RedisArgument[],
@@ -212,7 +211,7 @@ export class Redis implements AsyncDisposable {
           options?.asBytes,
         );
       } catch (error) {
-        // the script has not run
+        // NOSCRIPT: the script has not run, so it can be sent again
         if (!(error instanceof RedisError) || error.reply !== 'NOSCRIPT') throw error;
         return connection.send(
           ['EVAL', script.text, keys.length, ...keys, ...values],
@@ -224,8 +223,8 @@ export class Redis implements AsyncDisposable {
   }
 
   /**
-   * Subscribes to a channel on a separate connection, until the result is disposed. Resolves when the server
-   * has confirmed it.
+   * Subscribes to a channel on a separate connection, until the result is disposed of. Resolves when the
+   * server has confirmed the subscription.
    */
   async subscribe(
     channel: string,
@@ -242,10 +241,11 @@ export class Redis implements AsyncDisposable {
 
   /**
    * Opens a connection for one caller: for blocking commands (BLPOP, XREAD BLOCK) and sequences (WATCH,
-   * MULTI, EXEC). The connection timeout of the address applies. close() of the client closes it, too.
+   * MULTI, EXEC). The connection timeout of the address applies. close() of the client also closes this
+   * connection.
    *
    * @throws ConnectionLost, QueryTimeout when no server answers; QueryCanceled; RedisError for a refused
-   * login; SvcError `E_DB_CONNECT`, `E_REDIS_CLOSED`
+   *   login; SvcError `E_DB_CONNECT`, `E_REDIS_CLOSED`
    */
   async dedicated({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<DedicatedRedis> {
     const link = this.#link;
@@ -259,7 +259,7 @@ export class Redis implements AsyncDisposable {
       );
       this.#dedicated.add(dedicated);
       if (this.#link !== link) {
-        dedicated.destroy(); // the client was closed while this connection opened
+        dedicated.destroy(); // the client was closed while this connection was opening
         throw new SvcError('E_REDIS_CLOSED', []);
       }
       return dedicated;
@@ -268,12 +268,12 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Subscribes without waiting for a connection. @internal */
+  /** Subscribes to a channel, but does not wait for a connection. @internal */
   subscribeLater(channel: string, fn: RedisSubscriberFunction): Promise<AsyncDisposable> {
     return this.#subscribing().subscribe(channel, fn, {}, true);
   }
 
-  /** Publishes to a channel. Returns the number of subscribers that received it. */
+  /** Publishes a message to a channel. Returns the number of subscribers that received it. */
   async publish(
     channel: string,
     message: string | Uint8Array,
@@ -282,12 +282,15 @@ export class Redis implements AsyncDisposable {
     return Number(await this.command(['PUBLISH', channel, message], options));
   }
 
-  /** Rejects when the server does not answer. */
+  /** Sends a PING. Rejects when the server does not answer. */
   async ping(options?: RedisCommandOptions): Promise<void> {
     await this.command(['PING'], options);
   }
 
-  /** Waits up to a second for pending commands, then closes. May be called again; open() connects again. */
+  /**
+   * Waits up to a second for pending commands, then closes all connections. May be called again. After that,
+   * open() connects again.
+   */
   async close(): Promise<void> {
     const [link, subscriber] = [this.#link, this.#subscriber];
     this.#link = this.#subscriber = undefined;
@@ -299,13 +302,12 @@ export class Redis implements AsyncDisposable {
     return this.close();
   }
 
-  /** Connects the client to the metrics and the log of an application. @internal */
   observe(observer: RedisObserver, log: Logger): void {
     this.#observers = [...this.#observers, observer];
     this.#log ??= log;
   }
 
-  /** Reports that frames for rooms were lost. @internal */
+  /** Reports that frames for rooms were not sent. @internal */
   report(kind: RedisEventKind): void {
     for (const { onEvent } of this.#observers) onEvent?.(kind);
   }
@@ -341,14 +343,15 @@ export class Redis implements AsyncDisposable {
       return value;
     } catch (error) {
       if (error instanceof ReadOnly && connection !== undefined && this.#address.role === 'primary')
-        this.#link?.evict(connection, error); // evict the connection: its server has become a replica
+        // the server has become a replica, so another connection is needed
+        this.#link?.evict(connection, error);
       if (error instanceof QueryTimeout) this.report('timeout');
       else if (error instanceof PoolTimeout) this.report('refused');
       throw atCaller(error);
     }
   }
 
-  /** Waits for a connection, if the options allow it. */
+  /** Waits for a connection, if the option `offlineQueue` allows another waiting command. */
   async #waited(limit: Limit | undefined): Promise<RedisConnection> {
     const link = this.#link;
     if (link === undefined) throw new SvcError('E_REDIS_CLOSED', []);
@@ -367,7 +370,7 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Logs the first of several failures, and their end. */
+  /** Logs the first of several failures, and the first success after them. */
   #onEvent(kind: RedisEventKind, error: unknown): void {
     if (kind === 'connect_failed' || kind === 'lost') {
       if (!this.#isAway) this.#log?.warn('redis_not_reached', { url: this.shown, reason: error });
@@ -380,7 +383,10 @@ export class Redis implements AsyncDisposable {
   }
 }
 
-/** @throws SvcError `E_REDIS_ARGUMENT`; `E_REDIS_COMMAND` for a command that affects other callers */
+/**
+ * Checks a command. @throws SvcError `E_REDIS_ARGUMENT`; `E_REDIS_COMMAND` for a command that affects other
+ * callers
+ */
 function checkCommand(parts: readonly unknown[]): void {
   const name = commandName(parts);
   const isRefused =
@@ -390,13 +396,19 @@ function checkCommand(parts: readonly unknown[]): void {
   if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
 }
 
-/** Whether an XREAD waits: its option BLOCK comes before STREAMS, behind which are names of streams. */
+/**
+ * Whether an XREAD command waits. Its option BLOCK stands before STREAMS; the words after STREAMS are names
+ * of streams.
+ */
 function isBlockingRead(parts: readonly unknown[]): boolean {
   const words = parts.map((part) => String(part).toUpperCase());
   return words.slice(0, words.indexOf('STREAMS')).includes('BLOCK');
 }
 
-/** A Lua script. It may use only the keys passed to it, and no random values except the server's. */
+/**
+ * A Lua script for {@link Redis.script}. A script must use only the keys that it gets, and no random values
+ * other than the server's.
+ */
 export class RedisScript {
   readonly text: string;
   /** SHA-1 in hexadecimal. */

@@ -1,18 +1,18 @@
 /**
- * RESP, the protocol of Redis and Valkey, versions 2 and 3: encodes commands and decodes replies. No sockets,
- * no timers; connection.ts has them.
+ * RESP, the protocol of Redis and Valkey, in versions 2 and 3. Encodes commands and decodes replies. Has no
+ * sockets and no timers, which are in connection.ts. The first byte of a reply is its type:
  *
  *   + simple   - error   : integer   $ bulk   * array                         2 and 3
  *   _ null     # boolean   , double   ( big number   ! bulk error             3
- *   = verbatim   % map   ~ set   > push   | attribute, which is read and left out
+ *   = verbatim   % map   ~ set   > push   | attribute (ignored)
  *
- * Every length is checked before its value is buffered. Memory is allocated for received bytes, not for
- * announced ones.
+ * Every length is checked before its value is buffered. Memory is allocated only for bytes that have arrived,
+ * whatever length the server has announced.
  */
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
-/** An error inside a reply: its first word, and the rest. */
+/** An error reply, also inside an array or map. */
 export class RespError {
   /** First word of the error, such as `ERR`, `WRONGTYPE` or `NOAUTH`. */
   readonly kind: string;
@@ -25,25 +25,24 @@ export class RespError {
 }
 
 /**
- * A value of a reply. Bulk strings are bytes that may share memory with their chunk, so copy values that must
- * stay.
+ * A value of a reply. The bytes of a bulk string may share memory with the received chunk, so copy a value
+ * that must be kept.
  */
 export type RespValue =
   string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
 
-/** Handler of each complete reply. `isPush`: the message is not a reply to a command. */
+/** Called with each complete message. `isPush` is true when the message is not a reply to a command. */
 type OnReply = (value: RespValue, isPush: boolean) => void;
 
-/** Limits for a server's replies. */
 interface RespLimits {
   /** Maximum size of one reply in bytes, including all nested values. */
   readonly maxReplyBytes: number;
 }
 
-/** A reply is longer than `maxReplyBytes`. */
+/** A reply of the server is longer than `maxReplyBytes`. */
 export class ReplyTooLarge extends ProtocolViolation {}
 
-/** Maximum length of a line: simple strings, errors, numbers, lengths. */
+/** Maximum length of a line in bytes. Lines contain simple strings, errors, numbers and lengths. */
 const MAX_LINE_BYTES = 64 * 1024;
 const MAX_DEPTH = 32;
 const MAX_ELEMENTS = 1_000_000;
@@ -53,7 +52,7 @@ const MAX_BIG_DIGITS = 10_000;
 const LF = 0x0a;
 const CRLF_BYTES = 2;
 
-/** An array, map or other aggregate whose elements have not all arrived. */
+/** An array, map or other list whose elements have not all arrived. */
 interface Frame {
   readonly type: string;
   left: number;
@@ -66,9 +65,8 @@ export class RespReader {
   readonly #limits: RespLimits;
   readonly #bytes = new ByteQueue();
   readonly #frames: Frame[] = [];
-  /** Type and length of the pending bulk string. */
   #bulk: { readonly type: string; readonly length: number } | undefined;
-  /** Number of bytes that were searched for a line feed without success. */
+  /** Number of buffered bytes that contain no line feed. */
   #looked = 0;
   #replyBytes = 0;
   #isStopped = false;
@@ -89,7 +87,7 @@ export class RespReader {
     while (!this.#isStopped && (this.#bulk === undefined ? this.#line() : this.#body(this.#bulk)));
   }
 
-  /** Stops calling the handler, even within a chunk. */
+  /** Stops calling the handler, even for messages in the current chunk. */
   stop(): void {
     this.#isStopped = true;
     this.#bytes.clear();
@@ -104,7 +102,7 @@ export class RespReader {
       return false;
     }
     this.#looked = 0;
-    const line = asBuffer(this.#bytes.take(end + 1)!); // indexOf() has found the line, so the bytes exist
+    const line = asBuffer(this.#bytes.take(end + 1)!);
     if (end < 2 || line[end - 1] !== 0x0d)
       throw new ProtocolViolation('the server sent a line without CRLF at its end');
     this.#count(end + 1);
@@ -183,7 +181,7 @@ export class RespReader {
     if (count === 0) this.#close();
   }
 
-  /** Adds a complete value to its list, which may complete the list. */
+  /** Adds a complete value to the list that is being received. This may complete the list, too. */
   #value(value: RespValue): void {
     const frame = this.#frames.at(-1);
     if (frame === undefined) return this.#emit(value, false);
@@ -192,8 +190,8 @@ export class RespReader {
   }
 
   #close(): void {
-    const { type, items } = this.#frames.pop()!; // the value was the last element
-    if (type === '|') return; // an attribute of the next value, which is ignored
+    const { type, items } = this.#frames.pop()!;
+    if (type === '|') return; // an attribute describes the next value, and is ignored
     if (type === '>') return this.#emit(items, true);
     this.#value(type === '%' ? mapOf(items) : items);
   }
@@ -224,7 +222,7 @@ export class RespWriter {
     return this.#partBytes + this.#text.length;
   }
 
-  /** Appends one command. Its arguments are already validated. */
+  /** Appends one command, whose arguments are already validated. */
   command(parts: readonly RespArgument[]): void {
     let text = `*${parts.length}\r\n`;
     for (const part of parts) {
@@ -315,7 +313,7 @@ function verbatimOf(body: Buffer): Buffer {
 function mapOf(items: readonly RespValue[]): Map<RespValue, RespValue> {
   const map = new Map<RespValue, RespValue>();
   for (let index = 0; index < items.length; index += 2) {
-    const key = items[index]!; // a map has two items per entry
+    const key = items[index]!;
     map.set(Buffer.isBuffer(key) ? key.toString() : key, items[index + 1]!);
   }
   return map;

@@ -3,8 +3,9 @@
  *
  *   message = version:1  flags:1 (1: text)  publisher:16  length of the room's name:2  room  frame
  *
- * Members in this process get a frame at once; members elsewhere get it through Redis. While Redis is
- * unavailable, frames reach only this process: they are counted, and not sent later.
+ * Members of a room in this process get a frame at once. Members in other processes get it through Redis.
+ * While Redis is unavailable, frames reach only members in this process. Such frames are counted as
+ * `frames_lost`, and are not sent later.
  */
 import { randomBytes } from 'node:crypto';
 import { readOptions, text } from '../../base/options.ts';
@@ -13,7 +14,7 @@ import type { Redis } from './redis.ts';
 
 /** Options of a {@link RedisRoomBus}. */
 export interface RedisRoomBusOptions {
-  /** Name of the channel. Default `svc:rooms`: two applications on one server need different names. */
+  /** Name of the channel. Default `svc:rooms`. Two applications that use one server need different names. */
   readonly channel?: string | undefined;
 }
 
@@ -23,16 +24,15 @@ const PUBLISHER_BYTES = 16;
 const HEADER_BYTES = 2 + PUBLISHER_BYTES + 2;
 const MAX_ROOM_BYTES = 0xffff;
 
-/** A bus for rooms of all processes that use the same channel. */
+/** Sends frames for rooms to all processes that use the same channel. */
 export class RedisRoomBus implements RoomBus {
   readonly #redis: Redis;
   readonly #channel: string;
-  /** Subscribers in this process. */
   readonly #here = new MemoryRoomBus();
   readonly #publisher = randomBytes(PUBLISHER_BYTES);
   #count = 0;
   #listening: Promise<AsyncDisposable> | undefined;
-  /** Runs changes of the subscription in sequence. */
+  /** Runs changes of the subscription one after another. */
   #work: Promise<unknown> = Promise.resolve();
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -62,13 +62,13 @@ export class RedisRoomBus implements RoomBus {
         isOver = true;
         if (--this.#count > 0) return;
         const listening = this.#listening!; // the first subscription has set it
-        // ignore errors: the client may be closed
+        // ignore errors, because the client may be closed
         void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);
       },
     };
   }
 
-  /** Resolves when all requested changes are done, or are postponed until the server is back. */
+  /** Resolves when all requested changes are done, or are postponed until the server is reachable. */
   async settled(): Promise<void> {
     await this.#work;
   }
@@ -88,8 +88,8 @@ export class RedisRoomBus implements RoomBus {
   }
 
   /**
-   * Delivers frames of other processes. This process has already delivered its own. Messages in an unknown
-   * format are ignored.
+   * Delivers a frame from another process. Ignores frames from this process, which are delivered already, and
+   * messages in an unknown format.
    */
   #onMessage(bytes: Uint8Array): void {
     const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

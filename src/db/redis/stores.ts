@@ -1,9 +1,9 @@
 /**
- * Stores in Redis that all processes share: a cache, records, rate limits. Keys have a prefix; long keys are
- * hashed.
+ * Stores in Redis that all processes share: a cache, a record store and rate limits. Each store adds a prefix
+ * to its keys, and hashes long keys.
  *
  *   RedisCache            SET ... PX, GET                         may forget; clear() scans every key of the database
- *   RedisRecordStore      SET ... NX PX, and a script to compare  requires a server without eviction (maxmemory-policy noeviction)
+ *   RedisRecordStore      SET ... NX PX, and a script to compare  requires a server that evicts nothing (maxmemory-policy noeviction)
  *   RedisRateLimitStore   one script with the server's time       GCRA, as in memory: exact over all processes
  */
 import { createHash } from 'node:crypto';
@@ -25,7 +25,7 @@ import type { Redis } from './redis.ts';
 
 /** Options that every store in Redis has. */
 export interface RedisStoreOptions {
-  /** Prefix of the store's keys, 1 ... 100 characters: two stores on one server need different prefixes. */
+  /** Prefix of the store's keys, 1 ... 100 characters. Two stores on one server need different prefixes. */
   readonly prefix?: string | undefined;
   /**
    * Time limit of one call in milliseconds, 1 ... 2_147_483_647. Default 250 for caches and rate limits,
@@ -37,29 +37,31 @@ export interface RedisStoreOptions {
 /** Options of a {@link RedisCache}. */
 export interface RedisCacheOptions extends RedisStoreOptions {
   /**
-   * `clone`, the default, stores any structured clone, as MemoryCache does: the server must have no other
-   * writers. `json` stores values for other programs.
+   * Encoding of values. `clone`, the default, stores every value that structuredClone() accepts, as
+   * MemoryCache does. Then no other program may write to the server. `json` stores JSON, which other programs
+   * can read.
    */
   readonly encoding?: 'clone' | 'json' | undefined;
-  /** Larger values are not stored, 1 ... 536_870_912 bytes. Default 1 MiB. */
+  /** Maximum size of a value in bytes, 1 ... 536_870_912. Larger values are not stored. Default 1 MiB. */
   readonly maxValueBytes?: number | undefined;
 }
 
 /**
- * Keys up to this length in bytes are stored unchanged. A cache stores longer ones unchanged, too, because
- * clear() matches prefixes.
+ * Maximum length in bytes of a key that is stored unchanged. For a cache the length is greater, because
+ * clear() finds keys by their prefix.
  */
 const MAX_KEY_BYTES = 200;
 const MAX_CACHE_KEY_BYTES = 2_000;
 const MARK = '\0#';
-/** The server's maximum, about 300 years. */
+/** Maximum time to live in milliseconds that the server accepts, about 300 years. */
 const MAX_TTL_MS = 1e13;
-/** Number of keys that are scanned and removed at once. */
+/** Approximate number of keys that one SCAN reads. */
 const SCAN_COUNT = 1_000;
 const KEYS_AT_ONCE = 500;
 
 /**
- * A cache that all processes share. Values may be forgotten at any time. Readers treat a failure as a miss.
+ * A cache that all processes share. The server may drop values at any time. Readers treat a failure as a
+ * miss.
  */
 export class RedisCache implements CacheBackend {
   readonly #redis: Redis;
@@ -91,7 +93,7 @@ export class RedisCache implements CacheBackend {
     try {
       return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
     } catch {
-      return undefined; // a value of a newer version or another program counts as a miss
+      return undefined; // a value that a newer version or another program wrote counts as a miss
     }
   }
 
@@ -109,7 +111,10 @@ export class RedisCache implements CacheBackend {
     return (await this.#redis.command(['DEL', this.#keyOf(key)], { timeoutMs: this.#timeoutMs })) === 1;
   }
 
-  /** Scans every key of the database in steps of a thousand, so that other commands run in between. */
+  /**
+   * Removes the keys with a prefix. Scans every key of the database, a thousand at a time, so that other
+   * commands can run between the steps.
+   */
   async clear(prefix: string = ''): Promise<void> {
     const pattern = `${(this.#prefix + prefix).replace(/[\\*?[\]]/g, '\\$&')}*`;
     let cursor = '0';
@@ -117,7 +122,7 @@ export class RedisCache implements CacheBackend {
       const [next, keys] = (await this.#redis.command(
         ['SCAN', cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT],
         { timeoutMs: 10 * this.#timeoutMs, asBytes: true },
-      )) as [Uint8Array, Uint8Array[]]; // SCAN returns a cursor and a list of keys, as bytes
+      )) as [Uint8Array, Uint8Array[]];
       cursor = Buffer.from(next).toString();
       for (let at = 0; at < keys.length; at += KEYS_AT_ONCE)
         await this.#redis.command(['UNLINK', ...keys.slice(at, at + KEYS_AT_ONCE)], {
@@ -136,8 +141,8 @@ if tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`);
 
 /**
- * Records that all processes share. They live for their promised time if the server evicts nothing. A full
- * server means StoreFull.
+ * Records that all processes share. A record lives for its whole time to live, if the server evicts nothing.
+ * When the server is full, a write throws StoreFull.
  */
 export class RedisRecordStore implements RecordStore {
   readonly #redis: Redis;
@@ -153,7 +158,7 @@ export class RedisRecordStore implements RecordStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    // text, because bytes were not requested
+    // text, because the command did not request bytes
     return ((await this.#do(['GET', this.#keyOf(key)])) ?? undefined) as string | undefined;
   }
 
@@ -192,8 +197,8 @@ export class RedisRecordStore implements RecordStore {
 }
 
 /**
- * The algorithm of MemoryRateLimitStore, in milliseconds with fractions. It stores the time at which the
- * bucket is full again.
+ * The algorithm of MemoryRateLimitStore in Lua, with times in milliseconds that have fractions. It stores the
+ * time at which the bucket will be full again.
  */
 const TAKE =
   new RedisScript(`local limit, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -210,7 +215,7 @@ local retry = 0
 if not allowed then if cost > limit then retry = math.ceil(period) else retry = math.ceil(excess - drift) end end
 return {allowed and 1 or 0, math.max(0, math.floor((period - reset + drift) / interval)), retry, math.max(0, math.ceil(reset - drift))}`);
 
-/** Rate limit buckets that all processes share, by the server's clock. */
+/** Rate limits that all processes share. The server's clock measures the time. */
 export class RedisRateLimitStore implements RateLimitStore {
   readonly #redis: Redis;
   readonly #prefix: string;
@@ -231,7 +236,6 @@ export class RedisRateLimitStore implements RateLimitStore {
       [limit, periodMs, cost],
       { timeoutMs: this.#timeoutMs },
     );
-    // the script returns four numbers
     const [allowed, remaining, retryAfterMs, resetMs] = result as [number, number, number, number];
     return { isAllowed: allowed === 1, remaining, retryAfterMs, resetMs };
   }
@@ -253,8 +257,8 @@ function kindsOf(
 }
 
 /**
- * Returns the key, or its prefix and digest when it is long or not valid text. A key that looks like such a
- * digest is hashed, too, so that keys never collide.
+ * Returns the key itself. A key that is long or not valid text is replaced by its prefix and digest. So is a
+ * key that looks like such a digest, so that keys never collide.
  */
 function shortened(key: string, maxBytes: number): string {
   if (
@@ -270,7 +274,7 @@ function lifeOf(ttlMs: number): number {
   return Math.min(Math.ceil(ttlMs), MAX_TTL_MS);
 }
 
-/** Runs a write. A server without memory keeps its existing data. */
+/** Runs a write. Throws StoreFull when the server has no memory left. Existing data stays. */
 async function unlessFull<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;

@@ -1,9 +1,9 @@
 /**
- * Subscriptions to Redis channels on a separate connection. It is checked twice a minute and replaced when it
- * does not answer.
+ * Subscriptions to Redis channels on a separate connection. The connection is checked twice a minute, and
+ * replaced when the server does not answer.
  *
  *   subscribe(channel, fn) -> SUBSCRIBE channel            for the first subscriber of a channel
- *   connection lost -> SUBSCRIBE again for all channels -> onReconnect of each, because messages may be lost
+ *   connection lost -> SUBSCRIBE again for all channels -> onReconnect of each subscription, because messages may be lost
  */
 import { ConnectionLost } from '../errors.ts';
 import { limitIn } from '../limits.ts';
@@ -14,16 +14,17 @@ import type { RedisConnectDeps } from './connect.ts';
 import type { RedisConnection } from './connection.ts';
 import type { RespValue } from './resp.ts';
 
-/** Handler of a message, which is a copy of its bytes. */
+/** Handler of messages. Each message is a copy of the received bytes. */
 export type RedisSubscriberFunction = (message: Uint8Array, channel: string) => unknown;
 
 /** Options of a subscription. */
 export interface RedisSubscribeOptions {
-  /** Called when a lost connection is back: messages of the meantime are lost. */
+  /**
+   * Called when a lost connection is open again. Messages that were published while it was lost never arrive.
+   */
   readonly onReconnect?: (() => unknown) | undefined;
 }
 
-/** Dependencies of a subscriber. */
 interface RedisSubscriberDeps {
   readonly options: RedisConnectDeps;
   readonly timeoutMs: number;
@@ -46,7 +47,7 @@ export class RedisSubscriber {
   #link: RedisLink | undefined;
   #hadConnection = false;
   #keepalive: Disposable | undefined;
-  /** Runs changes in sequence. */
+  /** Runs changes of subscriptions one after another. */
   #work: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
@@ -55,8 +56,8 @@ export class RedisSubscriber {
   }
 
   /**
-   * Subscribes to a channel. Resolves when the server has confirmed it. With `mayWait` and without a
-   * connection, it is stored and subscribed later.
+   * Subscribes to a channel. Resolves when the server has confirmed the subscription. If `mayWait` is true,
+   * a failure does not reject: then the next connection subscribes to the channel.
    */
   async subscribe(
     channel: string,
@@ -88,11 +89,11 @@ export class RedisSubscriber {
     if (this.#isClosed) throw new ConnectionLost('The client is closed', { sqlstate: '08003' });
     const known = this.#channels.get(channel);
     if (known !== undefined) return void known.add(subscription);
-    // the channel is known now, so a connection that opens later subscribes to it
+    // add the channel first, so that a connection that opens meanwhile subscribes to it
     this.#channels.set(channel, new Set([subscription]));
     try {
       const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));
-      // SUBSCRIBE may be repeated; a connection that is being prepared may have missed it
+      // SUBSCRIBE may be sent twice, and a connection that is being prepared may lack this channel
       await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS));
     } catch (error) {
       if (mayWait) return;
@@ -108,7 +109,7 @@ export class RedisSubscriber {
     if (this.#channels.size > 0)
       return void (await this.#link?.connection
         ?.send(['UNSUBSCRIBE', channel], this.#within(ANSWER_MS))
-        .catch(() => undefined)); // if the connection is lost, its subscriptions are gone, too
+        .catch(() => undefined)); // if the connection is lost, its subscriptions have ended, too
     const link = this.#link;
     this.#link = undefined;
     this.#hadConnection = false;
@@ -136,7 +137,10 @@ export class RedisSubscriber {
     this.#hadConnection = true;
   }
 
-  /** Handles messages and confirmations. RESP2 sends them as arrays, RESP3 as pushes of the same form. */
+  /**
+   * Handles messages and confirmations. RESP2 sends them as arrays, and RESP3 sends pushes with the same
+   * elements.
+   */
   #onPush(value: RespValue, isPush: boolean): boolean {
     if (!Array.isArray(value)) return false;
     const kind = String(value[0]);

@@ -2,7 +2,7 @@
  * Parses addresses of Redis and Valkey strictly.
  *
  *   redis://user:password@host:6379/0        rediss:// uses TLS and verifies the certificate
- *   redis://:password@one,two:6380/0         the first of them that is a primary
+ *   redis://:password@one,two:6380/0         uses the first host that is a primary
  *   redis+unix://user:password@/run/redis.sock?db=1
  *   ...?sslrootcert=/ca.pem&sslcert=...&sslkey=...&sslmode=verify-ca&connect_timeout=5&role=any
  *
@@ -23,14 +23,14 @@ import { shownUrl, textIssue } from '../url.ts';
 /** A parsed address. */
 export interface RedisUrl {
   readonly hosts: readonly ServerHost[];
-  /** Empty for the server's default user. */
+  /** Name of the user. Empty for the server's default user. */
   readonly user: string;
   readonly password: string | undefined;
   readonly database: number;
   readonly tls: ServerTls;
-  /** Connection timeout for each host. */
+  /** Time limit in milliseconds for a connection to each host. */
   readonly connectTimeoutMs: number;
-  /** `primary`, the default, skips replicas in the list of hosts. */
+  /** Required role of the server. `primary`, the default, skips replicas in the list of hosts. */
   readonly role: 'primary' | 'any';
 }
 
@@ -45,7 +45,7 @@ const RULES: UrlRules = {
 };
 const FOREIGN = ['target_session_attrs', 'statement_cache'];
 
-/** Parses an address. @throws SvcError `E_REDIS_URL`, without the password */
+/** Parses an address. @throws SvcError `E_REDIS_URL`, whose message does not contain the password */
 export function parseRedisUrl(url: string): RedisUrl {
   const refuse: Refuse = (problem) => {
     throw new SvcError('E_REDIS_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
@@ -66,7 +66,7 @@ export function parseRedisUrl(url: string): RedisUrl {
     database: databaseOf(read.database, read.settings.get('db'), refuse),
     connectTimeoutMs: read.connectTimeoutMs,
     tls: tlsOf(scheme.toLowerCase() === 'rediss', read.tls, read.settings, refuse),
-    role: (read.settings.get('role') ?? 'primary') as RedisUrl['role'], // the parser accepts only these roles
+    role: (read.settings.get('role') ?? 'primary') as RedisUrl['role'],
   };
 }
 
@@ -75,21 +75,26 @@ export function isReadable({ hosts, tls }: RedisUrl): boolean {
   return tls.mode === 'disable' && hosts.some(({ host }) => !isLocalHost(host));
 }
 
-/** Uses the path of the socket as the host. */
+/** Returns the address of a Unix socket with its path in the place of the host. */
 function atHost(rest: string, refuse: Refuse): string {
   const [, authority = '', path = '', query = ''] =
     /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ??
-    refuse('the address has no socket path: redis+unix:///run/redis.sock');
-  return `//${authority === '' || authority.endsWith('@') ? authority : refuse('a unix socket has no host: redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
+    refuse('the address has no socket path: write redis+unix:///run/redis.sock');
+  return `//${authority === '' || authority.endsWith('@') ? authority : refuse('the address of a Unix socket has no host: write redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
 }
 
 function databaseOf(path: string | undefined, db: string | undefined, refuse: Refuse): number {
   if (path !== undefined && db !== undefined) refuse('the database number occurs twice');
   const text = path ?? db ?? '0';
-  return /^\d{1,5}$/.test(text) ? Number(text) : refuse('the database must be a number: redis://host/0');
+  return /^\d{1,5}$/.test(text)
+    ? Number(text)
+    : refuse('the database must be a number: write redis://host/0');
 }
 
-/** The scheme selects TLS. Certificates are verified fully, unless `sslmode` requests less. */
+/**
+ * Returns the TLS settings. The scheme of the address selects TLS. Certificates are verified fully, unless
+ * `sslmode` requests less.
+ */
 function tlsOf(
   isEncrypted: boolean,
   tls: ServerTls,
@@ -102,6 +107,7 @@ function tlsOf(
     if (given !== undefined) refuse(`"${given}" requires TLS: use rediss://`);
     return { ...tls, mode: 'disable' };
   }
-  if (mode === 'disable' || mode === 'prefer') refuse(`"sslmode=${mode}" contradicts rediss://`);
+  if (mode === 'disable' || mode === 'prefer')
+    refuse(`"sslmode=${mode}" contradicts the scheme rediss://: remove the parameter`);
   return { ...tls, mode: mode === undefined ? 'verify-full' : tls.mode };
 }

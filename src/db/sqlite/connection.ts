@@ -1,6 +1,6 @@
 /**
  * One SQLite connection in the calling thread. A statement runs synchronously and blocks the event loop. Only
- * the wait for another process's lock is asynchronous, by retries.
+ * the wait for a lock of another process is asynchronous: the connection retries after pauses.
  */
 import { randomInt } from 'node:crypto';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
@@ -18,14 +18,17 @@ import type { OwnTypes } from '../own-types.ts';
 import type { Params } from '../values.ts';
 
 /**
- * Pauses of SQLite's own busy handler; the last one repeats. Each is shortened by up to half, so that waiting
- * processes do not retry together.
+ * Pauses between attempts while another process holds the lock, as in SQLite's own busy handler. The last
+ * pause repeats. Each pause is shortened by up to half at random, so that waiting processes do not retry
+ * together.
  */
 const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
-/** Number of rows that executeMany() writes between two turns of the event loop: takes about 2 ms. */
+/**
+ * Number of rows that executeMany() writes between two turns of the event loop. Writing them takes about 2
+ * ms.
+ */
 const MANY_ROWS = 4 * BATCH_ROWS;
 
-/** Runs a statement with encoded values. */
 type Verb<T> = (statement: SqliteStatement, inputs: readonly SqliteInput[]) => T;
 
 const EXECUTE: Verb<ExecuteResult> = (statement, inputs) => statement.execute(inputs);
@@ -41,15 +44,21 @@ export class SqliteConnection implements Connection {
   readonly #timing: StatementTiming | undefined;
   readonly #statements: SqliteStatements;
   readonly #controls = new Map<string, StatementSync>();
-  /** Open streams. They end with the transaction; otherwise they would keep its snapshot. */
+  /**
+   * Open streams. They end with the transaction, because an open stream would keep the transaction's
+   * snapshot.
+   */
   readonly #streams = new Set<{ end(): void }>();
   #hasBegun = false;
-  /** Whether an error occurred in this transaction. SQLite rolls back on its own only after an error. */
+  /**
+   * Whether an error occurred in this transaction. SQLite rolls a transaction back by itself only after an
+   * error.
+   */
   #hasFailed = false;
-  /** Whether this class made the connection refuse writes, for a read-only transaction. */
+  /** Whether this class has set the connection to refuse writes, for a read-only transaction. */
   #refusesWrites = false;
   #mayHaveChanged = false;
-  /** Set while a statement waits for a lock. Later statements wait for it. */
+  /** Pending while a statement waits for a lock. Later statements wait for this promise. */
   #waiting: Promise<unknown> | undefined;
 
   constructor(db: DatabaseSync, options: SqliteConnectionOptions) {
@@ -93,7 +102,7 @@ export class SqliteConnection implements Connection {
       while (next.done !== true) {
         const until = count + MANY_ROWS;
         const done = this.#attempt(sql, limit, () => {
-          // a retry continues with the row that failed
+          // a retry continues with the row that failed, because `next` still has it
           for (; next.done !== true && count < until; next = source.next()) {
             affectedRows += statement.affect(statement.encode(next.value, count + 1));
             count++;
@@ -113,7 +122,7 @@ export class SqliteConnection implements Connection {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    // not from the cache: running a cached statement again would end this stream
+    // do not use the cache: running a cached statement again would end this stream
     const statement = this.#try(sql, () => this.#statements.prepare(sql));
     const inputs = statement.encode(params);
     let batches = statement.batches(inputs);
@@ -121,13 +130,13 @@ export class SqliteConnection implements Connection {
     this.#streams.add(cursor);
     try {
       let next = await this.#attempt(sql, limit, () => {
-        // a retry restarts from the first row
+        // a retry starts again at the first row, because no row was returned yet
         batches = statement.batches(inputs);
         return batches.next();
       });
       while (next.done !== true) {
         yield next.value;
-        await turn(); // a fast reader must not block the event loop
+        await turn(); // otherwise a fast reader would block the event loop
         const reached = limitReached(limit, this.#options.clock, sql);
         if (reached !== undefined) throw reached;
         const startedMs = this.#timing?.begin() ?? 0;
@@ -147,7 +156,7 @@ export class SqliteConnection implements Connection {
   }
 
   /**
-   * Switches foreign keys on again if the last owner left them off, because all callers share the connection.
+   * Switches foreign keys on if the last owner left them off, because all callers share the connection.
    * Returns whether they were off.
    */
   restoreForeignKeys(): boolean {
@@ -160,7 +169,7 @@ export class SqliteConnection implements Connection {
     });
   }
 
-  /** Drops cached statements after a statement that may have changed the schema or a setting. */
+  /** Drops all cached statements, because the last statement may have changed the schema or a setting. */
   #onOther(): void {
     this.#statements.clear();
     this.#mayHaveChanged = true;
@@ -207,14 +216,14 @@ export class SqliteConnection implements Connection {
   }
 
   rollbackTo(name: string): Awaitable<void> {
-    if (!this.#db.isTransaction) return; // SQLite has rolled back the whole transaction by itself
+    if (!this.#db.isTransaction) return; // SQLite has already rolled back the whole transaction
     return this.#attempt('rollback to', undefined, () => {
       this.#control(`rollback to ${name}`);
       this.#control(`release ${name}`);
     });
   }
 
-  /** Ends open streams. The code that opened the file closes it. */
+  /** Ends open streams. Does not close the file, which its opener closes. */
   end(): void {
     this.#endStreams();
   }
@@ -235,7 +244,7 @@ export class SqliteConnection implements Connection {
     }
   }
 
-  /** Runs work, and retries it while another process holds the lock. */
+  /** Runs `work`, and retries it while another process holds the lock. */
   #attempt<T>(sql: string, limit: Limit | undefined, work: () => T): Awaitable<T> {
     if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attempt(sql, limit, work));
     if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction)
@@ -293,7 +302,7 @@ export class SqliteConnection implements Connection {
     }
   }
 
-  /** Runs work that does not wait for a lock. */
+  /** Runs `work` once, without waiting for a lock. */
   #try<T>(sql: string, work: () => T): T {
     try {
       return work();
@@ -306,7 +315,7 @@ export class SqliteConnection implements Connection {
   #control(text: string): void {
     let statement = this.#controls.get(text);
     if (statement === undefined) this.#controls.set(text, (statement = this.#db.prepare(text)));
-    statement.get(); // run() would read the last key, which Node 26 refuses when a number cannot hold it
+    statement.get(); // not run(), which reads the last key: Node 26 throws when a number cannot hold that key
   }
 
   #end(): void {
@@ -330,10 +339,10 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Path of a database in memory. */
+/** `path` of a database in memory. */
 export const MEMORY = ':memory:';
 
-/** Options of a connection besides the open file. */
+/** Options of a connection whose file is already open. */
 interface SqliteConnectionOptions extends TimingOptions {
   readonly busyTimeoutMs: number;
   readonly statementCache: number;
@@ -347,7 +356,7 @@ export interface SqliteOptions extends SqliteConnectionOptions {
   readonly path: string;
   readonly isReadOnly: boolean;
   readonly synchronous: 'full' | 'normal';
-  /** Number of reader processes; 0 for none. */
+  /** Number of reader processes. 0 means none. */
   readonly readers: number;
   readonly acquireTimeoutMs: number;
   readonly maxWaiting: number;

@@ -1,6 +1,6 @@
 /**
- * Maps SQLite's result codes (sqlite.org/rescode.html) to error classes. The extended code gives the kind of
- * constraint; only the message names its columns. No message of SQLite quotes a value.
+ * Maps SQLite's result codes (sqlite.org/rescode.html) to error classes. The extended result code contains
+ * the kind of constraint, and only the message contains its columns. No message of SQLite quotes a value.
  */
 import { writtenTable } from '../dialects.ts';
 import {
@@ -25,8 +25,8 @@ import {
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /**
- * Error class and SQLSTATE by extended code, then by its low byte. The SQLSTATE is what PostgreSQL reports
- * for the same mistake.
+ * Error class and SQLSTATE for each extended result code, or for its low byte. The SQLSTATE is the one that
+ * PostgreSQL reports for the same mistake.
  */
 const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
   1: [StatementError, '42000'],
@@ -55,10 +55,10 @@ const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>>
   25: [StatementError, '42000'],
 };
 
-/** Error that node:sqlite throws for a failure of SQLite itself. */
+/** Error that node:sqlite throws when SQLite itself fails. */
 export interface SqliteError {
   readonly message: string;
-  /** Extended result code. */
+  /** Extended result code of SQLite. */
   readonly errcode: number;
 }
 
@@ -72,14 +72,14 @@ export function isSqliteError(error: unknown): error is SqliteError & Error {
 }
 
 /**
- * Whether another connection holds the lock, so that a retry may help. False for a stale read, after which
- * the whole transaction must run again.
+ * Whether another connection holds the lock, so that a retry may help. False for a stale read (517), after
+ * which the whole transaction must run again.
  */
 export function isBusy({ errcode }: SqliteError): boolean {
   return (errcode & 0xff) === 5 && errcode !== 517;
 }
 
-/** Returns an SQLite error as a DatabaseError, and any other error unchanged. */
+/** Returns an error of SQLite as a DatabaseError. Returns any other error unchanged. */
 export function sqliteError(error: unknown, sql: string | undefined): unknown {
   if (!isSqliteError(error)) return error;
   const { message, errcode } = error;
@@ -88,8 +88,9 @@ export function sqliteError(error: unknown, sql: string | undefined): unknown {
 }
 
 /**
- * Formats of SQLite's messages: `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`,
- * `CHECK ...: name`, `cannot store TEXT value in INTEGER column t.a`.
+ * Returns the table and columns, or the constraint, in a message of SQLite. The forms are `UNIQUE constraint
+ * failed: t.a, t.b` or `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`, and `cannot store TEXT value in
+ * INTEGER column t.a`.
  */
 function placeOf(
   message: string,

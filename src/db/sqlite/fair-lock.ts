@@ -1,17 +1,16 @@
 /**
- * Semaphore with a bounded queue: a limited number of callers hold a permit. Other callers wait in the order
- * of their calls, with a time limit.
+ * Semaphore with a bounded queue. At most a fixed number of callers hold a permit at the same time. Other
+ * callers wait in the order of their calls, with a time limit.
  */
 import { PoolTimeout } from '../errors.ts';
 import { Waiters } from '../waiters.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** Options of a lock. */
 interface FairLockDeps {
-  /** Name of the resource, for messages: `the writing connection`. */
+  /** Name of the resource in messages, for example `the writing connection`. */
   readonly what: string;
-  /** Text added to the message when a caller waited too long. */
+  /** Text that is added to the message if a caller waited too long. */
   readonly hint?: string | undefined;
   readonly permits: number;
   readonly maxWaiting: number;
@@ -19,7 +18,7 @@ interface FairLockDeps {
   readonly clock: Clock;
 }
 
-/** Lends a limited number of permits, first come, first served. */
+/** Lends a limited number of permits to callers in the order of their calls. */
 export class FairLock {
   readonly #deps: FairLockDeps;
   readonly #waiters: Waiters<void>;
@@ -47,10 +46,11 @@ export class FairLock {
   }
 
   /**
-   * Takes a permit. Returns undefined when one is free, else a promise that resolves when one becomes free.
+   * Takes a permit. Returns undefined if a permit is free. Otherwise returns a promise that resolves when the
+   * caller gets a permit.
    *
-   * @throws PoolTimeout when too many callers wait, or the wait is too long; the error of {@link close};
-   * QueryCanceled, QueryTimeout
+   * @throws PoolTimeout when too many callers wait, or when the wait is too long; the error that was passed
+   *   to {@link close}; QueryCanceled, QueryTimeout
    */
   take(limit: Limit | undefined): Promise<void> | undefined {
     if (this.#closed !== undefined) throw this.#closed();
@@ -63,7 +63,7 @@ export class FairLock {
     return this.#waiters.add(limit, undefined);
   }
 
-  /** Returns a permit: the caller that has waited longest gets it. */
+  /** Returns a permit. The caller that has waited longest gets it. */
   give(): void {
     const waiter = this.#waiters.shift();
     if (waiter !== undefined) return waiter.resolve();
@@ -73,7 +73,7 @@ export class FairLock {
   }
 
   /**
-   * Makes later calls of `take` throw the error; callers that already wait still get their permits. Resolves
+   * Makes later calls of `take` throw the error. Callers that already wait still get their permits. Resolves
    * when all permits are returned.
    */
   async close(error: () => unknown): Promise<void> {

@@ -1,15 +1,15 @@
 /**
- * Prepares and opens a SQLite file: creates it for its owner only, opens it with safe settings, and detects a
- * file that replaced it.
+ * Prepares and opens a SQLite file. Creates it with access only for its owner, opens it with safe settings,
+ * and detects when another file has replaced it.
  *
  *   journal_mode=WAL     readers and the writer do not block each other
  *   synchronous=FULL     a commit has reached the disk; `normal` may lose the last commits when the power fails
  *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against malicious files
- *   timeout 0            SQLite's busy handler would block the event loop
+ *   timeout=0            no waiting inside SQLite, whose busy handler would block the event loop
  *
- * Lock of a process that migrates a SQLite file without a transaction. It is an open transaction on an empty
- * file next to the database, `data.db-migrating`. The kernel releases it when the process ends, even if it is
- * killed.
+ * This file also has the lock for migrations without a transaction. The lock is an open transaction on an
+ * empty file next to the database, `data.db-migrating`. The kernel releases the lock when the process ends,
+ * even if the process is killed.
  */
 import { accessSync, closeSync, constants, openSync, statSync, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -17,25 +17,27 @@ import { SvcError } from '../../base/errors.ts';
 import { isSqliteError, isBusy } from './errors.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
-/** Mode of a new file: only its owner reads and writes it. SQLite gives -wal and -shm the same mode. */
+/**
+ * Mode of a new file, which only its owner can read and write. SQLite gives the -wal and -shm files the same
+ * mode.
+ */
 const OWNER_ONLY = 0o600;
 
-/** Options for opening a file. */
 interface SqliteFileOptions {
-  /** File path, or `:memory:`. */
+  /** Path of the file, or `:memory:`. */
   readonly path: string;
   readonly isReadOnly: boolean;
 }
 
-/** Identity of a file, whatever its path. */
+/** Identity of a file. It stays the same when the file is renamed. */
 export interface FileIdentity {
   readonly device: number;
   readonly inode: number;
 }
 
 /**
- * Makes the file if it does not exist. Throws with the reason when it cannot be used, because SQLite reports
- * only "unable to open", or nothing.
+ * Creates the file if it does not exist. Throws with the reason if the file cannot be used, because SQLite
+ * itself reports only "unable to open", or reports nothing.
  */
 export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   const found = statSync(path, { throwIfNoEntry: false });
@@ -46,8 +48,8 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   if (found === undefined && isReadOnly)
     refuse(path, 'the file does not exist, and readOnly does not create it');
   try {
-    // not "wx", because another process may create it at the same moment SQLite would open the file for
-    // reading, and fail at the first write
+    // not "wx", because another process may create the file at the same moment; without this line, SQLite
+    // would open the file for reading and fail at the first write
     if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY));
     accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK);
     if (!isReadOnly) accessSync(folder, constants.W_OK);
@@ -60,9 +62,9 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   }
 }
 
-/** Opens the file, without applying settings. */
+/** Opens the file, but does not apply the settings. */
 export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise<DatabaseSync> {
-  // loaded only when needed: loading takes 10 ms
+  // load this module only when it is needed, because loading takes 10 ms
   const { DatabaseSync } = await import('node:sqlite');
   try {
     const db = new DatabaseSync(path, {
@@ -80,7 +82,7 @@ export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise
 }
 
 /**
- * Returns an error with the reason why a file cannot be used. An error that already has one is returned
+ * Returns an error with the reason why a file cannot be used. Returns an error that already has a reason
  * unchanged.
  */
 export function openIssue(path: string, error: unknown): unknown {
@@ -96,7 +98,10 @@ export function openIssue(path: string, error: unknown): unknown {
   return new SvcError('E_DB_OPEN', [path, problem], { cause: error });
 }
 
-/** Returns the identity of the file at a path, to compare it later; undefined when there is none. */
+/**
+ * Returns the identity of the file at a path, for a later comparison. Returns undefined when there is no
+ * file.
+ */
 export function identityOf(path: string): FileIdentity | undefined {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? undefined : { device: found.dev, inode: found.ino };
@@ -109,7 +114,8 @@ function refuse(path: string, problem: string, cause?: unknown): never {
 const SUFFIX = '-migrating';
 
 /**
- * Takes the lock of a database file until it is disposed of. Returns undefined when another process has it.
+ * Takes the migration lock of a database file. The lock lasts until the result is disposed of. Returns
+ * undefined when another process holds the lock.
  */
 export async function takeRunnerLock(path: string): Promise<Disposable | undefined> {
   const file = { path: path + SUFFIX, isReadOnly: false };
@@ -125,7 +131,7 @@ export async function takeRunnerLock(path: string): Promise<Disposable | undefin
   }
 }
 
-/** Whether a process has the lock of a database file. Does not create the lock file. */
+/** Whether a process holds the migration lock of a database file. Does not create the lock file. */
 export async function hasRunner(path: string): Promise<boolean> {
   if (!existsSync(path + SUFFIX)) return false;
   const lock = await takeRunnerLock(path);

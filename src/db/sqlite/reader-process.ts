@@ -15,7 +15,7 @@ let lastStream = 0;
 let db: DatabaseSync;
 let connection: SqliteConnection;
 
-/** Requests that are not methods of the connection. */
+/** Handlers of requests that are not methods of the connection. */
 const OWN: Readonly<Record<string, (...args: never[]) => unknown>> = {
   open: async (options: ReaderOptions) => {
     db = await openFile({ path: options.path, isReadOnly: true });
@@ -31,7 +31,7 @@ const OWN: Readonly<Record<string, (...args: never[]) => unknown>> = {
     streams.set(++lastStream, connection.stream(sql, inputs, undefined)[Symbol.asyncIterator]());
     return lastStream;
   },
-  // the parent sends "next" and "end" only for an open stream
+  // the parent sends "next" and "end" only for an open stream, so the stream exists
   next: async (_sql: string, stream: number) => (await streams.get(stream)!.next()).value,
   end: async (_sql: string, stream: number) => {
     await streams.get(stream)!.return?.();
@@ -44,7 +44,7 @@ const OWN: Readonly<Record<string, (...args: never[]) => unknown>> = {
 };
 
 async function answer({ verb, args }: ReaderRequest): Promise<unknown> {
-  // the parent sends the arguments of each verb
+  // the parent sends the arguments that each method needs
   if (Object.hasOwn(OWN, verb)) return OWN[verb]!(...(args as never[]));
   return (connection as unknown as Record<string, (...args: readonly unknown[]) => unknown>)[verb]!(...args);
 }
@@ -65,10 +65,11 @@ async function reply(request: ReaderRequest): Promise<ReaderReply> {
 
 let before: Promise<unknown> = Promise.resolve();
 process.on('message', (request: ReaderRequest) => {
-  before = before.then(async () => process.send!(await reply(request))); // a forked process has process.send
+  // process.send exists, because this process was forked
+  before = before.then(async () => process.send!(await reply(request)));
 });
-process.on('disconnect', () => process.exit()); // the parent process has ended
+process.on('disconnect', () => process.exit()); // exit, because the parent process has ended
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.on(signal, () => {
-    /* ignore the signal, which goes to the whole process group: running requests must still finish */
+    /* ignore the signal, which the whole process group gets, because running requests must still finish */
   });

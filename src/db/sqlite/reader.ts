@@ -1,7 +1,8 @@
 /**
- * A connection that reads in a process of its own: the side of the parent process. JavaScript cannot
- * interrupt SQLite, so at a limit the process is killed together with its connection. A thread would not
- * help: Worker.terminate() waits until the running statement ends, and so would the exit of the program.
+ * A connection that reads in its own process: this file is the parent's side. JavaScript cannot interrupt
+ * SQLite, so when a limit is reached, the parent kills the process together with its connection. A thread
+ * would not help: Worker.terminate() waits until the running statement ends, and so would the exit of the
+ * program.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +22,10 @@ import type { SqliteOptions } from './connection.ts';
 import type { Params } from '../values.ts';
 import type { DatabaseErrorDetails } from '../errors.ts';
 
-/** Program of reader processes; undefined in a bundle, which does not contain that file. */
+/**
+ * Returns the path of the program of reader processes. Returns undefined in a bundle, which does not contain
+ * that program.
+ */
 export function readerProcess(): string | undefined {
   const program = programBeside(import.meta.url, 'reader-process');
   return program === undefined ? undefined : fileURLToPath(program);
@@ -48,8 +52,8 @@ class SqliteReader implements Connection {
     this.#process = child;
     this.#clock = clock;
     this.#keepAlive(false);
-    // end the process together with this one: while it runs a statement, it cannot notice that its parent has
-    // ended
+    // kill the reader when this process exits, because a reader that runs a statement cannot notice that its
+    // parent has ended
     process.on('exit', this.#kill);
     child.on('message', (reply: ReaderReply) => this.#onReply(reply));
     child.on('error', (error) =>
@@ -63,7 +67,7 @@ class SqliteReader implements Connection {
     });
   }
 
-  /** Starts the process; resolves when it has opened the file. */
+  /** Starts the process. Resolves when the process has opened the file. */
   static async start({
     path,
     busyTimeoutMs,
@@ -77,7 +81,8 @@ class SqliteReader implements Connection {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     if (child.pid === undefined) {
-      // fork() failed, for example without free file descriptors: "error" follows soon, but never "exit"
+      // fork() failed, for example because no file descriptors are free. Then "error" is emitted soon, and
+      // "exit" never
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });
     }
@@ -118,11 +123,13 @@ class SqliteReader implements Connection {
     return this.#statement('scalar', sql, params, limit);
   }
 
-  /** Fetches arrays and converts them here: arrays pass between processes faster than objects. */
+  /**
+   * Fetches rows as arrays and converts them here, because arrays pass between processes faster than objects.
+   */
   async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
     const { columns, rows } = await this.fetchArrays(sql, params, limit);
     const names = columns.map(({ name }) => name);
-    // 'auto', because the process has already converted integers
+    // 'auto', because the reader process has already converted the integers
     return rows.map((values) => rowOf(names, values, 'auto'));
   }
 
@@ -180,15 +187,15 @@ class SqliteReader implements Connection {
     if (!this.isBroken) await this.#ask('rollbackTo', undefined, name);
   }
 
-  /** Makes the process close the file, and ends it. */
+  /** Makes the process close the file and exit. */
   async close(): Promise<void> {
     const ended =
       this.#process.exitCode === null && this.#process.signalCode === null
         ? new Promise((resolve) => this.#process.once('exit', resolve))
-        : undefined; // not once(): it rejects on an "error" event, which a process that has ended may emit
+        : undefined; // not once(), which would reject on an "error" event that an ended process may emit
     if (!this.isBroken)
       await this.#ask('close', undefined).catch(() => {
-        /* kill the process even if it does not respond */
+        /* kill the process when it does not respond in time */
       });
     this.#broken ??= new errors.ConnectionLost('The reader process was ended', { sqlstate: '08006' });
     if (ended === undefined) return;
@@ -210,7 +217,7 @@ class SqliteReader implements Connection {
     return this.#ask<T>(verb, limit, sql, inputs);
   }
 
-  /** Sends a request. Text in the first argument is a statement, for errors. */
+  /** Sends a request. If the first argument is a text, it is the statement that errors show. */
   async #ask<T>(verb: string, limit: Limit | undefined, ...args: readonly unknown[]): Promise<T> {
     if (this.#broken !== undefined) throw this.#broken;
     const id = ++this.#lastId;
@@ -235,14 +242,13 @@ class SqliteReader implements Connection {
     const asked = this.#asked.get(reply.id);
     if (asked === undefined) return;
     this.#asked.delete(reply.id);
-    // the process keeps the program running only while a request is open
+    // a reader keeps this program running only while a request is open
     if (this.#asked.size === 0) this.#keepAlive(false);
-    if (reply.error === undefined)
-      asked.resolve(reply.value as never); // each kind of request has one type of result
+    if (reply.error === undefined) asked.resolve(reply.value as never);
     else asked.reject(revive(reply.error));
   }
 
-  /** Ends the process and rejects all its requests. Only the first reason counts. */
+  /** Ends the process and rejects all its requests. Only the first call has an effect. */
   #break(error: Error): void {
     if (this.#broken !== undefined) return;
     this.#broken =
@@ -258,31 +264,29 @@ class SqliteReader implements Connection {
   }
 }
 
-/** Returns an error of the process as an instance of its class. */
 function revive({ name, message, details }: NonNullable<ReaderReply['error']>): Error {
   const Class =
     (errors as unknown as Record<string, typeof errors.DatabaseError | undefined>)[name] ??
-    errors.DatabaseError; // the module exports the classes by name
+    errors.DatabaseError;
   return new Class(message, details);
 }
 
 /*
- * Connections of a SQLite file that only read: for long reads, read-only transactions and streams. Each sees
- * the file as of the begin of its read. They run in this process. With `readers` they run in processes of
- * their own, where a read does not block the event loop and can be ended.
+ * Connections that only read a SQLite file: for long reads, read-only transactions and streams. Each
+ * connection sees the file as it was when its read began. By default the connections are in this process.
+ * With the option `readers` they are in other processes, where a read does not block the event loop and can
+ * be ended.
  */
 
-/** Maximum number of reading connections in this process. */
 const MAX_IN_PROCESS = 8;
 
-/** A connection, and how to close it. */
 interface Reading {
   readonly connection: SqliteConnection | SqliteReader;
   readonly isBroken: boolean;
   close(): Promise<void> | void;
 }
 
-/** Lends reading connections. Opens them on demand, and reuses the last one first. */
+/** Lends reading connections. Opens them on demand, and lends the connection that was returned last first. */
 export class SqliteReads {
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
@@ -326,7 +330,7 @@ export class SqliteReads {
     this.#lock.give();
   }
 
-  /** Makes later calls throw `error`; resolves when all connections are returned. */
+  /** Makes later calls throw `error`. Resolves when all connections are returned. */
   drain(error: () => unknown): Promise<void> {
     return this.#lock.close(error);
   }
@@ -353,22 +357,20 @@ export class SqliteReads {
   }
 }
 
-/*
- * Messages between a program and its reader processes. All values can be cloned with structuredClone().
- */
+/* Messages between a program and its reader processes. structuredClone() can clone all their values. */
 
-/** Options for starting a reader. */
+/** Options for starting a reader process. */
 export type ReaderOptions = Pick<SqliteOptions, 'path' | 'busyTimeoutMs' | 'statementCache' | 'int8'>;
 
-/** A request to a reader process. Replies come in the order of the requests. */
+/** A request to a reader process. The process replies in the order of the requests. */
 export interface ReaderRequest {
   readonly id: number;
-  /** A method of {@link SqliteConnection}, or a request of reader-process.ts. */
+  /** Name of a method of {@link SqliteConnection}, or of a handler in reader-process.ts. */
   readonly verb: string;
   readonly args: readonly unknown[];
 }
 
-/** Reply to a request. */
+/** Reply of a reader process to a request. */
 export interface ReaderReply {
   readonly id: number;
   readonly value?: unknown;

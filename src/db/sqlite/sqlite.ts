@@ -1,10 +1,10 @@
 /**
- * SQLite driver on node:sqlite: one connection that writes, lent to one owner at a time, and further
+ * SQLite driver on node:sqlite: one connection that writes, lent to one owner at a time, and other
  * connections that only read.
  *
- *   statements, transactions            the writing connection, first come, first served; a transaction has it alone
- *   long reads, read-only transactions, streams    connections of their own on the file, or processes with `readers`
- *   :memory:                            one connection for everything
+ *   statements, transactions            the writing connection, in the order of the calls; a transaction holds it until it ends
+ *   long reads, read-only transactions, streams    separate connections to the file, or processes with the option `readers`
+ *   :memory:                            one connection for all of these
  */
 import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';
@@ -22,7 +22,7 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
 import type { Params } from '../values.ts';
 
-/** Time for running statements to end when a database closes; after it, the database closes anyway. */
+/** Time in milliseconds that close() waits for running statements. After it, the database closes anyway. */
 const CLOSE_MS = 10_000;
 
 /** SQLite's implementation of {@link Driver}. */
@@ -30,7 +30,10 @@ export class SqliteDriver implements Driver {
   readonly dialect = 'sqlite';
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
-  /** Undefined for `:memory:`, where a second connection would open another database. */
+  /**
+   * Connections that only read. Undefined for `:memory:`, where a second connection would open another
+   * database.
+   */
   readonly #reads: SqliteReads | undefined;
   #db: DatabaseSync | undefined;
   #main: SqliteConnection | undefined;
@@ -54,7 +57,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; if a transaction holds the connection, run its statements on its handle',
+      hint: '; if an open transaction holds the connection, run the statements on the handle of that transaction',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -131,7 +134,10 @@ export class SqliteDriver implements Driver {
     }
   }
 
-  /** Checks the file too, because an open connection still works after its file was deleted or replaced. */
+  /**
+   * Also checks the file itself, because an open connection still works after its file was deleted or
+   * replaced.
+   */
   async ping(limit: Limit | undefined): Promise<void> {
     const connection = await this.acquire(limit, 'read');
     try {
@@ -167,7 +173,8 @@ export class SqliteDriver implements Driver {
     }
     try {
       await this.#copyTo(partial, limit);
-      // remove an old log beside the copy, left by a killed process: SQLite would apply it to the new copy
+      // remove a log that a killed process left beside the copy, because SQLite would apply that log to the
+      // new copy
       for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true });
       await rename(partial, path);
     } catch (error) {
@@ -177,8 +184,8 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Whether the path is the database or one of its log files. Replacing them would lose later commits, and
-   * mix the log with the copy.
+   * Whether the path is the database itself or one of its log files. Replacing one of these would lose later
+   * commits, and mix the log with the copy.
    */
   #isOwnFile(path: string): boolean {
     const found = identityOf(path);
@@ -212,22 +219,22 @@ export class SqliteDriver implements Driver {
     try {
       if (!this.#options.isReadOnly) db.exec('pragma optimize');
     } catch (error) {
-      // another connection is writing; the next close tries again
+      // another connection is writing, so the next close tries again
       this.#options.log?.debug('optimize_failed', { reason: (error as Error).message });
     }
     db.close();
   }
 
   /**
-   * Whether all connections were returned in time. A callback that never settles, or an abandoned stream,
-   * must not keep a program from ending.
+   * Whether all connections were returned in time. A callback that never settles, or a stream that is never
+   * closed, must not keep a program from ending.
    */
   async #drained(drained: Promise<unknown>): Promise<boolean> {
     const abort = new AbortController();
     const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
       () => false,
       () => true,
-    ); // ignore the rejection: the drain has won the race and aborted the sleep
+    ); // the sleep rejects when it is aborted, after all connections were returned
     const isDrained = await Promise.race([drained.then(() => true), late]);
     abort.abort();
     return isDrained;
@@ -239,8 +246,8 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Reads all rows at once, so that a slow reader does not block the only connection. They are in memory
-   * anyway.
+   * Reads all rows at once, so that a slow reader does not block the only connection. The rows of a database
+   * in memory fit in memory anyway.
    */
   async *#streamFromMemory(
     sql: string,
@@ -258,8 +265,8 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Copies from a connection without a transaction, because a copy from inside one would contain uncommitted
-   * data.
+   * Copies from a connection that is not in a transaction, because a copy from inside a transaction would
+   * contain uncommitted data.
    */
   async #copyTo(path: string, limit: Limit | undefined): Promise<void> {
     const { backup } = await import('node:sqlite');
@@ -281,7 +288,7 @@ export class SqliteDriver implements Driver {
     }
     const connection = await this.acquire(limit, 'statement');
     try {
-      await backup(this.#db!, path, { progress }); // acquire() has checked that the database is open
+      await backup(this.#db!, path, { progress });
     } finally {
       this.release(connection);
     }
@@ -292,7 +299,7 @@ async function configure(
   main: SqliteConnection,
   { path, isReadOnly, synchronous }: SqliteOptions,
 ): Promise<void> {
-  // the first statement that reads the file: it fails if the file is not a database
+  // this statement is the first that reads the file, so it fails if the file is not a database
   await main.scalar('pragma schema_version', [], undefined);
   if (!isReadOnly && path !== MEMORY) {
     const mode = await main.scalar('pragma journal_mode = wal', [], undefined);

@@ -1,10 +1,11 @@
 /**
- * Prepared statements of one SQLite connection, cached by their text. Preparing takes 2.6 times as long as a
- * look-up by key.
+ * Prepared statements of one SQLite connection, cached by their text. Preparing a statement takes 2.6 times
+ * as long as running a look-up by key.
  *
- * Rows are read as arrays and converted to objects here: 1.4 times as fast as node:sqlite's own objects. A
- * statement that only reads gets integers as numbers, which is 8 % faster on wide results, until one does not
- * fit. After that, and in statements that write, integers are read as bigints. Benchmark: shared/bench/db.
+ * Rows are read as arrays and converted to objects here, which is 1.4 times as fast as node:sqlite's own
+ * objects. A statement that only reads gets integers as numbers, which is 8 % faster on wide results. After
+ * an integer did not fit in a number, and in statements that write, integers are read as bigints. Benchmark:
+ * shared/bench/db.
  */
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
@@ -17,54 +18,53 @@ import type { Params } from '../values.ts';
 const SQLITE_OK = 0;
 const SQLITE_INSERT = 18;
 /**
- * Finds a table WITHOUT ROWID. Only such a table has its name as the name of its primary key.
- * pragma_table_list reads every table: 1.5 ms for 600 tables.
+ * Finds out whether a table is WITHOUT ROWID: only such a table has an index with the table's own name.
+ * pragma_table_list would read every table, which takes 1.5 ms for 600 tables.
  */
 const HAS_NO_ROWID = 'select 1 from pragma_index_info(?, ?)';
-/** Number of rows read between two turns of the event loop. */
+/** Number of rows that are read between two turns of the event loop. */
 export const BATCH_ROWS = 256;
 
-/** Table into which a statement inserts. */
 interface Target {
   readonly schema: string;
   readonly table: string;
 }
 
-/** Counters of the connection. */
 interface Counters {
-  /** Number of times that SQLite has compiled a statement. */
+  /** Number of times that SQLite has compiled a statement on this connection. */
   readonly compilations: number;
-  /** Rows that the last statement inserted, updated or deleted. */
+  /** Number of rows that the last statement inserted, updated or deleted. */
   changes(): number;
-  /** Rows changed by all statements so far. */
+  /** Number of rows that all statements so far have changed. */
   totalChanges(): number;
   /** Key of the last insert, with all its digits. */
   lastInsertId(): number | bigint | string;
   /**
-   * Whether the table has such keys. For a table without them, SQLite still reports the key of another table.
+   * Whether the table has integer row keys. For a table without row keys, SQLite still reports the last key
+   * of another table.
    */
   hasRowid(target: Target): boolean;
 }
 
-/** A prepared statement. */
+/** A prepared statement of SQLite. */
 export class SqliteStatement {
   readonly scanned: ScannedStatement;
   readonly #statement: StatementSync;
   readonly #int8: Int8;
   readonly #types: OwnTypes | undefined;
   readonly #counters: Counters;
-  /** Table of an `insert`. `#hasRowid` caches whether that table has keys. */
+  /** Table of an `insert`. `#hasRowid` is a cache of whether this table has integer row keys. */
   readonly #target: Target | undefined;
   #hasRowid: boolean | undefined;
   #names: readonly string[] | undefined;
   /**
-   * Parser of each column by its declared type; undefined when no column has a custom type. Set together with
-   * `#names`.
+   * Parser of each column, by the declared type of the column. Undefined when no column has a custom type.
+   * Set together with `#names`.
    */
   #parsers: readonly CheckedType['parse'][] | undefined;
   /**
-   * Whether rows must be read with bigints. This does not apply to run(), where a bigint for either count
-   * would cost 15 % of an insert.
+   * Whether rows must be read with bigints. This does not apply to run(), where reading the two counts as
+   * bigints would cost 15 % of an insert.
    */
   #needsBigInts: boolean;
   #readsBigInts = false;
@@ -96,11 +96,11 @@ export class SqliteStatement {
     if (kind === 'insert') return this.#insert(inputs);
     if (kind === 'with') return this.#with(inputs);
     const { changes } = this.#run(inputs);
-    // report no counts: SQLite still has those of an earlier statement
+    // report no counts, because SQLite still has the counts of an earlier statement
     return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined };
   }
 
-  /** Runs the statement and returns only the rows affected; for many rows in a loop. */
+  /** Runs the statement and returns only the number of rows affected. Used in loops over many rows. */
   affect(inputs: readonly SqliteInput[]): number {
     const { kind } = this.scanned;
     return kind === 'insert' || kind === 'update'
@@ -120,7 +120,7 @@ export class SqliteStatement {
     const [int8, hasOwn] = [this.#int8, this.#parsers !== undefined];
     for (let index = 0; index < rows.length; index++)
       (rows as unknown[])[index] = hasOwn ? this.#row(rows[index]!) : rowOf(names, rows[index]!, int8);
-    return rows as unknown as Row[]; // the loop has replaced every array by a row
+    return rows as unknown as Row[];
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
@@ -144,7 +144,7 @@ export class SqliteStatement {
       .map(({ name, table, type }) => ({ name, table: table ?? undefined, type: type ?? undefined }));
   }
 
-  /** Yields rows in batches. Until the end, the statement must not be used for anything else. */
+  /** Yields rows in batches. Until the last batch, the statement must not be used for anything else. */
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
     this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
@@ -170,7 +170,6 @@ export class SqliteStatement {
         rowOf(names, this.#decode(values), 'bigint');
   }
 
-  /** Decodes the values in place. */
   #decode(values: unknown[]): unknown[] {
     const parsers = this.#parsers;
     for (let index = 0; index < values.length; index++) {
@@ -182,7 +181,7 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // find out before the insert, because this may fail
+    this.#hasRowid ??= this.#findRowid(); // find out before the insert, because this query may fail
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))
@@ -196,20 +195,20 @@ export class SqliteStatement {
   }
 
   /**
-   * Finds out again after SQLite recompiled the statement during the insert. The row is already inserted, so
-   * this must not throw.
+   * Finds out again whether the table has integer row keys, because SQLite recompiled the statement during
+   * the insert. The row is already inserted, so this must not throw.
    */
   #findRowidAfter(): boolean {
     try {
       return (this.#hasRowid = this.#findRowid());
     } catch {
-      return false; // report no key rather than the key of another row
+      return false; // report no key, because it could be the key of another row
     }
   }
 
   /**
-   * Runs a statement that starts with `with`. It may only read; then the reported changes belong to an
-   * earlier statement.
+   * Runs a statement that starts with `with`. If it only reads, SQLite still reports the changes of an
+   * earlier statement, so the total is compared.
    */
   #with(inputs: readonly SqliteInput[]): ExecuteResult {
     const before = this.#counters.totalChanges();
@@ -220,18 +219,18 @@ export class SqliteStatement {
   #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
     this.#readBigInts(false);
     try {
-      // numbers, because bigints are switched off above
+      // the counts are numbers, because bigints are switched off above
       return this.#step(run, inputs) as { changes: number; lastInsertRowid: number };
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
-      // the statement has run, but Node 26 cannot return a key that does not fit into a number
+      // the statement has run, but Node 26 throws when the key does not fit in a number
       return { changes: this.#counters.changes(), lastInsertRowid: NaN };
     }
   }
 
   /**
-   * Reads with numbers. When one does not fit, reads again with bigints; that is safe because the statement
-   * only reads.
+   * Reads integers as numbers. If one does not fit, reads the rows again with bigints. That is safe, because
+   * the statement only reads.
    */
   #read(how: Step, inputs: readonly SqliteInput[]): unknown {
     this.#readBigInts(this.#needsBigInts);
@@ -247,8 +246,8 @@ export class SqliteStatement {
   }
 
   /**
-   * Runs a step. SQLite recompiles the statement after the schema has changed. Then the columns of `*` and
-   * the table may differ, so the cached names are dropped.
+   * Runs a step of the statement. After a schema change, SQLite recompiles the statement. Then the columns of
+   * `*` and the table may differ, so the cached names are dropped.
    */
   #step(how: Step, inputs: readonly SqliteInput[]): unknown {
     const before = this.#counters.compilations;
@@ -273,8 +272,8 @@ export class SqliteStatement {
 }
 
 /**
- * Returns the parser of each column by its declared type, ignoring a length in brackets; undefined when no
- * column has one.
+ * Returns the parser of each column, by the declared type of the column without its length in brackets.
+ * Returns undefined when no column has a custom type.
  */
 function parsersOf(
   columns: readonly { readonly type: string | null }[],
@@ -289,8 +288,8 @@ function parsersOf(
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
 /**
- * Passes up to six values as separate arguments, because spreading copies the list: 8 % of an insert
- * (test/bench/parts.mjs --only=SQLite).
+ * Passes up to six values as separate arguments, because spreading copies the list, which takes 8 % of an
+ * insert (test/bench/parts.mjs --only=SQLite).
  */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   switch (inputs.length) {
@@ -312,7 +311,7 @@ function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 }
 
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  // the most frequent case is one value, usually a key
+  // one value, usually a key, is the most frequent case
   return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs);
 }
 
@@ -320,7 +319,7 @@ function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
   return statement.all(...inputs);
 }
 
-/** Cache of a connection's statements; evicts the least recently used one. */
+/** Cache of a connection's statements. Evicts the least recently used statement. */
 export class SqliteStatements implements Counters {
   readonly #db: DatabaseSync;
   readonly #int8: Int8;
@@ -335,7 +334,7 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // allow everything; this callback only counts how often SQLite compiles a statement
+      // allow every action, because this callback only counts how often SQLite compiles a statement
       this.#compilations++;
       if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
         this.#target ??= { schema, table };
@@ -347,7 +346,10 @@ export class SqliteStatements implements Counters {
     return this.#compilations;
   }
 
-  /** @throws SvcError `E_DB_STATEMENT`; an error of SQLite about the text */
+  /**
+   * Returns the prepared statement of a text. @throws SvcError `E_DB_STATEMENT`; an error of SQLite about the
+   * text
+   */
   get(text: string): SqliteStatement {
     const known = this.#kept.get(text);
     if (known !== undefined) return known;
@@ -356,7 +358,7 @@ export class SqliteStatements implements Counters {
     return statement;
   }
 
-  /** Prepares a statement outside the cache, for a stream. */
+  /** Prepares a statement that is not added to the cache, for a stream. */
   prepare(text: string): SqliteStatement {
     const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
@@ -373,7 +375,7 @@ export class SqliteStatements implements Counters {
   }
 
   lastInsertId(): number | bigint | string {
-    // the value is an integer, in the form of the option `int8`
+    // the value is an integer in the form of the option `int8`
     return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string;
   }
 
@@ -381,7 +383,7 @@ export class SqliteStatements implements Counters {
     return this.get(HAS_NO_ROWID).scalar([table, schema]) === undefined;
   }
 
-  /** Removes all statements, because their meaning may have changed. */
+  /** Removes all statements, because a change of the schema or a setting may have changed their meaning. */
   clear(): void {
     this.#kept.clear();
   }

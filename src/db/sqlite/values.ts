@@ -14,8 +14,8 @@ import type { ScannedStatement } from '../placeholders.ts';
 export type SqliteInput = null | number | bigint | string | Uint8Array;
 
 /**
- * Checks the values and returns them in SQLite's types, in a new array. node:sqlite would read an object in
- * the first place, even a Date or an array, as named parameters.
+ * Checks the values and returns them in SQLite's types, in a new array. This matters for objects: node:sqlite
+ * would read an object as the first argument, even a Date or an array, as named parameters.
  */
 export function encodeParams(
   params: Params,
@@ -28,7 +28,7 @@ export function encodeParams(
   for (let index = 0; index < count; index++) {
     const value = params[index]!;
     inputs[index] =
-      // bigint, because node:sqlite binds a number as real: '5.0' in a text column
+      // a bigint, because node:sqlite binds a number as real, which a text column would store as '5.0'
       typeof value === 'number' && Number.isSafeInteger(value)
         ? BigInt(value)
         : encode(value, index, row, text);
@@ -43,12 +43,12 @@ function encode(value: Parameter, index: number, row: number | undefined, sql: s
   if (typeof value === 'boolean') return value ? 1n : 0n;
   if (value instanceof Date) return isoText(value);
   if (value === null) return null;
-  return value instanceof Json ? value.text : bytesOf(value)!; // parameterIssue() has refused other objects
+  return value instanceof Json ? value.text : bytesOf(value)!;
 }
 
 /**
- * Returns a value in the form for callers. Integers come as bigint, or as number if the statement reads
- * numbers.
+ * Returns a value in the form that callers get. An integer arrives as a bigint, or as a number if the
+ * statement reads numbers.
  */
 export function decodeValue(value: unknown, int8: Int8): unknown {
   if (typeof value !== 'bigint') return value;
@@ -59,8 +59,8 @@ export function decodeValue(value: unknown, int8: Int8): unknown {
 }
 
 /**
- * Returns a row as a plain object. An object without prototype would be slower, and would not be deepEqual to
- * a literal.
+ * Returns a row as a plain object. An object without a prototype would be slower, and would not be deepEqual
+ * to an object literal.
  */
 export function rowOf(names: readonly string[], values: readonly unknown[], int8: Int8): Row {
   const row: Row = {};

@@ -1,14 +1,15 @@
 /**
- * Pauses between attempts to reach a server: they double, and all callers share them.
+ * Pauses between attempts to reach a server. All callers share them.
  *
- *   pause after failure 1, 2, 3, ...   50, 100, 200, 400, 800, 900, 900 ... ms, each shortened by up to half at random
- *   concurrent attempts                one after a failure or a broken connection; each success doubles the number
+ * The pauses after failures are 50, 100, 200, 400, 800, 900, 900, ... ms, each shortened by up to half at
+ * random. After a failure or a broken connection, only one attempt runs at a time. Each success doubles the
+ * number of concurrent attempts.
  *
- * Callers notice within a second that the server is back. The server receives few attempts before that, and
- * no burst after it.
+ * So callers notice within a second that the server is back. The server receives few attempts before that,
+ * and no burst after it.
  */
 
-/** The first pause in milliseconds; each further one is twice as long. */
+/** First pause in milliseconds. Each further pause is twice as long. */
 const FIRST_MS = 50;
 const MAX_MS = 900;
 
@@ -19,12 +20,12 @@ export class Backoff {
   #untilMs = -Infinity;
   #most = Infinity;
 
-  /** `random` returns 0 ... 1, as Math.random does. */
+  /** `random` returns a number from 0 to 1, as Math.random does. */
   constructor(random: () => number) {
     this.#random = random;
   }
 
-  /** Number of consecutive failures. Concurrent attempts count once. */
+  /** Number of consecutive failures. Concurrent attempts that fail count as one failure. */
   get failures(): number {
     return this.#failures;
   }
@@ -34,14 +35,14 @@ export class Backoff {
     return this.#most;
   }
 
-  /** Returns the milliseconds to wait before the next attempt; 0 for none. */
+  /** Returns the milliseconds to wait before the next attempt. 0 means no wait. */
   waitMs(nowMs: number): number {
     return Math.max(0, this.#untilMs - nowMs);
   }
 
-  /** Records that an attempt that began at `startedMs` has failed. */
+  /** Records that an attempt has failed. The attempt began at `startedMs`. */
   fail(startedMs: number, nowMs: number): void {
-    // the attempt began before the last counted failure, so it counts as the same failure
+    // the attempt began before the last counted failure, so both count as one failure
     if (startedMs < this.#untilMs) return;
     const longestMs = Math.min(MAX_MS, FIRST_MS * 2 ** this.#failures);
     this.#failures++;
@@ -49,12 +50,14 @@ export class Backoff {
     this.#untilMs = nowMs + longestMs * (1 - this.#random() / 2);
   }
 
-  /** Records that a connection ended early. The server may be gone, so only one attempt at a time follows. */
+  /**
+   * Records that a connection ended early. The server may be unreachable, so only one attempt at a time
+   * follows.
+   */
   suspect(): void {
     this.#most = 1;
   }
 
-  /** Records that an attempt has succeeded. */
   succeed(): void {
     this.#failures = 0;
     this.#untilMs = -Infinity;

@@ -1,35 +1,41 @@
 /**
- * Reads and writes the bytes of a protocol with frames: a header with a length, then a body. No sockets, no
- * timers.
+ * Reads and writes the bytes of a protocol whose frames have a header with a length, and then a body. Has no
+ * sockets and no timers.
  *
- *   FrameReader   chunks of a socket -> frames       FieldReader   one body -> fields       ByteWriter   fields -> one buffer
+ *   FrameReader   chunks of a socket -> frames
+ *   FieldReader   one body -> fields
+ *   ByteWriter    fields -> one buffer
  *
- * A length is checked before any byte of its body is buffered. Memory is allocated for received bytes, not
- * for announced ones.
+ * A length is checked before any byte of its body is buffered. Memory is allocated only for bytes that have
+ * arrived, whatever length the peer has announced.
  */
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
-/** Maximum frame before the login is complete, because the server is not authenticated until then. */
+/**
+ * Maximum length of a frame in bytes until the login is complete, because the server is not authenticated
+ * until then.
+ */
 const MAX_LOGIN_BYTES: number = 64 * 1024;
-/** Buffers above this size are released after use: a large value has enlarged them. */
+/** A buffer that a large value has enlarged beyond this number of bytes is released after use. */
 const KEPT_BYTES = 1024 * 1024;
 const MAX_BYTES = 2 ** 31 - 1;
 /**
- * ASCII text up to this length is written character by character, in half the time of a call into Node.js.
+ * ASCII text up to this length is written character by character, which takes half the time of a call into
+ * Node.js.
  */
 const SHORT_CHARACTERS = 24;
 
 /**
- * Splits a byte stream into frames. A frame is a range of the chunk it arrived in; only a frame that spans
- * two chunks is copied. The socket reuses its chunks.
+ * Splits a byte stream into frames. A frame is a range of the chunk in which it arrived. Only a frame that
+ * spans two chunks is copied. The socket reuses its chunks.
  */
 export abstract class FrameReader {
   readonly #headerBytes: number;
   readonly #partial = new ByteQueue();
   #hasPartial = false;
   protected isStopped = false;
-  /** Maximum length of a frame; {@link MAX_LOGIN_BYTES} at first. */
+  /** Maximum length of a frame in bytes. Initially {@link MAX_LOGIN_BYTES}. */
   maxBytes: number = MAX_LOGIN_BYTES;
 
   constructor(headerBytes: number) {
@@ -61,14 +67,16 @@ export abstract class FrameReader {
     }
   }
 
-  /** Handles no further frames, even within a chunk. */
+  /** Stops handling frames, even those in the current chunk. */
   stop(): void {
     this.isStopped = true;
     this.#hasPartial = false;
     this.#partial.clear();
   }
 
-  /** Adds the missing bytes to the pending frame. Returns the start of the rest of the chunk. */
+  /**
+   * Adds the missing bytes of the chunk to the pending frame. Returns the offset of the rest of the chunk.
+   */
   #finish(chunk: Buffer): number {
     const partial = this.#partial;
     const at = Math.min(chunk.length, Math.max(0, this.#headerBytes - partial.length));
@@ -80,7 +88,7 @@ export abstract class FrameReader {
     partial.pushCopy(chunk.subarray(at, end));
     if (partial.length === total) {
       this.#hasPartial = false;
-      this.onFrame(asBuffer(partial.take(total)!), 0, total); // the frame has at least the header
+      this.onFrame(asBuffer(partial.take(total)!), 0, total);
     }
     return end;
   }
@@ -103,11 +111,11 @@ export class FieldReader {
   }
 
   byte(): number {
-    return this.source[this.take(1)]!; // take() has checked the bounds
+    return this.source[this.take(1)]!;
   }
 
   /**
-   * Returns the offset of the next bytes and skips them.
+   * Skips the next bytes and returns their offset.
    * @throws ProtocolViolation when fewer bytes are left
    */
   protected take(count: number): number {
@@ -118,7 +126,7 @@ export class FieldReader {
   }
 }
 
-/** Builds frames in one reused buffer. A new buffer for each write costs 30-50 %. */
+/** Builds frames in one reused buffer. A new buffer for each write would cost 30-50 % of the time. */
 export class ByteWriter {
   readonly #firstBytes: number;
   protected bytes: Buffer;
@@ -134,7 +142,7 @@ export class ByteWriter {
     return this.at;
   }
 
-  /** Returns a copy of the bytes and empties the buffer. */
+  /** Returns a copy of the written bytes, and empties the buffer. */
   take(): Buffer {
     const taken = Buffer.allocUnsafe(this.at);
     this.bytes.copy(taken, 0, 0, this.at);
@@ -142,7 +150,7 @@ export class ByteWriter {
     return taken;
   }
 
-  /** Removes all bytes behind the first `length`. */
+  /** Removes all written bytes after the first `length`. */
   rewind(length: number): void {
     this.at = length;
   }
@@ -163,7 +171,7 @@ export class ByteWriter {
     this.at += bytes.length;
   }
 
-  /** Writes text in UTF-8, without a prefix or terminator. */
+  /** Writes text in UTF-8, with neither a length prefix nor a terminator. */
   text(text: string): void {
     const { length } = text;
     this.ensure(3 * length); // a UTF-16 unit takes at most three bytes in UTF-8
@@ -171,14 +179,14 @@ export class ByteWriter {
     this.at += this.bytes.write(text, this.at, 'utf8');
   }
 
-  /** Writes text and a NUL. The text must not contain a NUL. */
+  /** Writes text and a terminating NUL. @throws ProtocolViolation when the text contains a NUL */
   textNul(text: string): void {
     if (text.includes('\0')) throw new ProtocolViolation('the text to send contains a NUL');
     this.text(text);
     this.byte(0);
   }
 
-  /** Makes room for a number of bytes. */
+  /** Enlarges the buffer if it has no room for `count` more bytes. */
   protected ensure(count: number): void {
     const needed = this.at + count;
     if (needed <= this.bytes.length) return;
@@ -202,7 +210,7 @@ export class ByteWriter {
   }
 }
 
-/** Decodes UTF-8 by an undocumented method of Node.js: `toString()` takes a third longer. */
+/** Decodes UTF-8 with an undocumented method of Node.js, because `toString()` takes a third longer. */
 export function utf8(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
 }
@@ -218,14 +226,14 @@ interface Slices {
 }
 
 /*
- * Decodes short ASCII text by a single call with its bytes. That takes a third of the time of Buffer's
- * methods, and saves a tenth of the time for 1,000 rows (shared/bench/db).
+ * Short ASCII text is decoded by a single call of String.fromCharCode. That takes a third of the time of
+ * Buffer's methods, and saves a tenth of the time for 1,000 rows (shared/bench/db).
  */
 
 const { fromCharCode } = String;
 const MAX_ASCII = 0x7f;
 
-/** Returns the text of up to eight ASCII bytes; undefined for other bytes. */
+/** Returns the text of up to eight ASCII bytes. Returns undefined for longer text or other bytes. */
 export function shortAscii(b: Uint8Array, at: number, end: number): string | undefined {
   if (end - at > 8) return undefined;
   for (let index = at; index < end; index++) if (b[index]! > MAX_ASCII) return undefined;

@@ -1,21 +1,21 @@
 /**
  * Handles a statement that exceeds its limit: cancels it on the server and waits for its reply, so that the
- * connection stays usable. If no reply arrives either, it closes the connection.
+ * connection stays usable. If no reply arrives, closes the connection.
  */
 import { ConnectionLost, type DatabaseError } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** Milliseconds that a canceled statement has to end before its connection is closed. */
+/** Milliseconds that a canceled statement has to end. After them, its connection is closed. */
 const CANCEL_GRACE_MS = 5_000;
-/**
- * The first pause before the cancellation is repeated, in milliseconds; each pause is twice as long as the
- * one before.
- */
+/** Milliseconds before the first repetition of the cancellation. Each further pause is twice as long. */
 const CANCEL_AGAIN_MS = 500;
 
-/** Watches one statement. `cancel` sends a cancellation to the server; `giveUp` closes the connection. */
+/**
+ * Watches one statement. The callback `cancel` sends a cancellation to the server, and `giveUp` closes the
+ * connection.
+ */
 export class Canceling {
   /** Error of the limit, set when the limit is reached. */
   reached: DatabaseError | undefined;
@@ -55,15 +55,18 @@ export class Canceling {
     return this.#canceling !== undefined;
   }
 
-  /** Called when the server works on this statement, so that a cancellation cannot hit another one. */
+  /**
+   * Called when the server starts to work on this statement. Before that, a cancellation could end another
+   * statement.
+   */
   begin(): void {
     this.#isFirst = true;
     this.#sendCancel();
   }
 
   /**
-   * Called when the statement has ended. Waits for a cancellation that is still in progress, because it could
-   * hit the next statement.
+   * Called when the statement has ended. Waits for a cancellation that is still being sent, because it could
+   * end the next statement.
    */
   async end(): Promise<void> {
     this.#isOver = true;
@@ -92,12 +95,12 @@ export class Canceling {
   }
 
   /**
-   * Repeats the cancellation while the statement runs, because a server ignores one that arrives just before
-   * the statement starts.
+   * Sends the cancellation again and again while the statement runs, because a server ignores a cancellation
+   * that arrives just before the statement starts.
    */
   #send(given: Promise<void>, pauseMs: number): void {
     this.#canceling = Promise.race([given, this.#cancel().catch(() => undefined)]).then(() => {
-      // if the cancellation cannot be sent, the grace period ends the statement
+      // if the cancellation cannot be sent, `giveUp` ends the statement later
       if (!this.#isOver) this.#again = this.#clock.after(pauseMs, () => this.#send(given, 2 * pauseMs));
     });
   }

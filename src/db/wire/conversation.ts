@@ -1,7 +1,6 @@
 /**
- * A conversation with a server over a socket, independent of the protocol. A request joins a queue when its
- * bytes are written, and a reply belongs to the first request in the queue. An unexpected reply ends the
- * conversation.
+ * A conversation with a server over a socket, in any protocol. A request joins a queue when its bytes are
+ * written, and a reply belongs to the first request in the queue. An unexpected reply ends the conversation.
  *
  *   ServerLogin -> Conversation: add(exchange) -> the server -> exchange.done
  */
@@ -22,37 +21,38 @@ import type { Limit, Row } from '../driver.ts';
 import type { ByteWriter, FrameReader } from './bytes.ts';
 import type { ServerSocket } from './server-socket.ts';
 
-/** Milliseconds that the socket has to close after the last message. */
+/** Milliseconds that the socket has to close after the last message was sent. */
 const CLOSE_MS = 1_000;
-/** Number of buffered bytes that are sent without waiting for more. */
+/** Number of buffered bytes at which they are sent at once. */
 const FLUSH_BYTES = 64 * 1024;
 
 /**
- * Form of the kept rows: `first` keeps one row as an object, `firstList` as a list; `none` keeps none; `sets`
- * keeps objects of several results.
+ * Form in which an exchange keeps rows. `none` keeps no row, `first` keeps the first row as an object, and
+ * `firstList` keeps it as a list. `objects` and `lists` keep all rows, and `sets` keeps objects for several
+ * results.
  */
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
 /**
- * Computes the result of an ended exchange. `error` is the failure, which the function should throw, or
- * undefined.
+ * Returns the result of an exchange that has ended. `error` is its failure or undefined; the function should
+ * throw the failure.
  */
 type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
-/** The decoder for the rows of a statement. */
+/** Decodes the rows of a statement. */
 export interface RowReader {
   /**
-   * Returns a row as a plain object. An object without a prototype would be slow, and differ from literals in
-   * tests.
+   * Returns a row as a plain object. An object without a prototype would be slow, and would not be deepEqual
+   * to an object literal in tests.
    */
   object(bytes: Buffer, at: number, end: number): Row;
   /** Returns a row as a list. */
   list(bytes: Buffer, at: number, end: number): unknown[];
 }
 
-/** One request, and its reply so far. */
+/** One request, and the part of its reply that has arrived. */
 export class ServerExchange<Plan extends RowReader> {
-  /** The SQL text as it was sent, for errors. */
+  /** SQL text as it was sent, for errors. */
   readonly sql: string;
   /** The next exchange in the queue of its conversation. */
   next: this | undefined;
@@ -60,16 +60,15 @@ export class ServerExchange<Plan extends RowReader> {
   /** Rows as objects or lists. */
   readonly rows: unknown[] = [];
   affectedRows = 0;
-  /** Last generated key; 0 for none. */
+  /** Last generated key, or 0 if there is none. */
   lastInsertId: number | bigint = 0;
   error: DatabaseError | undefined;
-  /** Called after an error, or when the server accepts more data: wakes a waiting writer. */
+  /** Called after an error, or when the socket accepts more data. It continues a writer that waits. */
   onProgress: (() => void) | undefined;
   /** Called when the server begins to work on this exchange. */
   onFirst: (() => void) | undefined;
   protected readonly wanted: RowsWanted;
   readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
-  /** The function that was passed to answered(). */
   #answer: ((exchange: never, error: unknown) => unknown) | undefined;
 
   constructor(sql: string, wanted: RowsWanted, plan: Plan | undefined) {
@@ -78,18 +77,18 @@ export class ServerExchange<Plan extends RowReader> {
     this.plan = plan;
   }
 
-  /** Resolves at the end of the reply, even an error; rejects when the connection ends before. */
+  /** Resolves when the reply has ended, even with an error. Rejects if the connection ends first. */
   get done(): Promise<unknown> {
     return this.#done.promise;
   }
 
   /**
-   * Resolves with the result of `answer` at the end of the reply. Used instead of {@link done}, because it
-   * saves a promise.
+   * Resolves with the result of `answer` when the reply has ended. Saves a promise compared with {@link
+   * done}.
    */
   answered<T>(answer: Answer<this, T>): Promise<T> {
     this.#answer = answer;
-    return this.#done.promise as Promise<T>; // #end() resolves the promise with the result of `answer`
+    return this.#done.promise as Promise<T>;
   }
 
   resolve(): void {
@@ -98,19 +97,19 @@ export class ServerExchange<Plan extends RowReader> {
   }
 
   reject(error: unknown): void {
-    // no unhandled rejection: a writer that still runs handles the error later
+    // no unhandled rejection: a writer that is still running handles the error later
     this.#done.promise.catch(() => undefined);
     if (this.#answer === undefined) this.#done.reject(error);
     else this.#end(this.#answer as Answer<this, unknown>, error);
   }
 
-  /** Records an error that the server has reported. */
+  /** Records the first error of the reply. */
   fail(error: DatabaseError): void {
     this.error ??= error;
     this.onProgress?.();
   }
 
-  /** Handles a row of the reply. */
+  /** Decodes and keeps a row of the reply. */
   protected keep(bytes: Buffer, at: number, end: number): void {
     const { wanted, plan, rows } = this;
     if (wanted === 'none') return;
@@ -125,7 +124,8 @@ export class ServerExchange<Plan extends RowReader> {
       );
     } catch (error) {
       if (!(error instanceof DataError)) throw error;
-      this.error ??= error; // the decoder of a custom type failed: the conversation continues
+      // the decoder of a custom type has thrown, so the statement fails and the conversation continues
+      this.error ??= error;
     }
   }
 
@@ -138,23 +138,23 @@ export class ServerExchange<Plan extends RowReader> {
   }
 }
 
-/** Returns the first row as an object, if the exchange requested that form. */
+/** Returns the first row as an object. Only for an exchange that keeps rows in that form. */
 export function firstRow({ rows }: ServerExchange<RowReader>): Row | undefined {
-  return rows[0] as Row | undefined; // the exchange requested objects
+  return rows[0] as Row | undefined;
 }
 
-/** Returns the rows as objects, if the exchange requested that form. */
+/** Returns the rows as objects. Only for an exchange that keeps rows in that form. */
 export function allRows({ rows }: ServerExchange<RowReader>): Row[] {
   return rows as Row[];
 }
 
-/** Returns the first value, if the exchange requested the first row as a list. */
+/** Returns the first value of the first row. Only for an exchange that keeps the first row as a list. */
 export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
   return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }
 
 /**
- * Returns the error of a COMMIT that was sent. The outcome is unknown if the connection broke before the
+ * Returns the error for a COMMIT that was sent: CommitOutcomeUnknown if the connection broke before the
  * reply.
  */
 export function commitError(error: unknown, isBroken: boolean): unknown {
@@ -167,20 +167,20 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
     : error;
 }
 
-/** Dependencies of a conversation, which the login has created. */
+/** Dependencies of a conversation. The login creates them. */
 export interface ConversationDeps<W extends ByteWriter> {
   readonly socket: Socket;
   readonly reader: FrameReader;
   readonly writer: W;
   readonly clock: Clock;
-  /** Sends a cancellation for the current statement. Resolves when it was sent. */
+  /** Sends a cancellation for the current statement. Resolves when the cancellation was sent. */
   readonly cancel: () => Promise<void>;
 }
 
 /** The requests and replies of one connection, in order. */
 export abstract class Conversation<E extends ServerExchange<RowReader>, W extends ByteWriter> {
   readonly writer: W;
-  /** The exchange that the server works on, and the last one in the queue. */
+  /** Exchange that the server is working on. */
   protected first: E | undefined;
   protected last: E | undefined;
   readonly #socket: Socket;
@@ -193,9 +193,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   #ended: Error | undefined;
   #drained: PromiseWithResolvers<void> | undefined;
   #closing: Disposable | undefined;
-  /** Called once when the conversation ends by itself. */
+  /** Called once if the conversation ends and this client has not ended it. */
   onLost: ((error: Error) => void) | undefined;
-  /** Called for each error of the server. */
+  /** Called for each error that the server reports. */
   onRefusal: ((error: DatabaseError) => void) | undefined;
 
   constructor({ socket, reader, writer, clock, cancel }: ConversationDeps<W>, maxBytes: number) {
@@ -222,11 +222,10 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   get isEnded(): boolean {
     return this.#ended !== undefined;
   }
-  /** Whether no request is pending. */
   get isQuiet(): boolean {
     return this.first === undefined;
   }
-  /** Number of requests so far. */
+  /** Number of requests that were queued so far. */
   get asked(): number {
     return this.#asked;
   }
@@ -236,7 +235,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     if (this.#ended !== undefined) throw this.#closedError(sql);
   }
 
-  /** Queues a written request, and sends it at the end of this turn together with others. */
+  /**
+   * Queues a written request, and sends it at the end of this turn of the event loop together with others.
+   */
   add(exchange: E): E {
     this.#queue(exchange);
     this.flushSoon();
@@ -244,8 +245,8 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Queues a request that was written completely. It is sent at once if the server is idle, else together
-   * with others.
+   * Queues a request that was written completely. Sends it at once if the server is idle. Otherwise sends it
+   * together with others at the end of this turn.
    */
   send(exchange: E): E {
     const isFirst = this.first === undefined;
@@ -272,9 +273,9 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Sends the buffered bytes of a large request, then waits until the socket has room, or for one turn of the
-   * event loop. Without that turn, limits and other work would starve on a fast system. Reading never stops,
-   * because the server may stop reading until its replies are read.
+   * Sends the buffered bytes of a large request, then waits until the socket accepts more data, or for one
+   * turn of the event loop. That turn lets time limits and other work run on a fast system. Replies are read
+   * meanwhile, because the server may stop reading until its replies are read.
    */
   room(): Promise<void> | undefined {
     if (this.writer.length < FLUSH_BYTES) return undefined;
@@ -283,7 +284,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return this.#drained.promise;
   }
 
-  /** Ends the conversation at once; pending requests reject. */
+  /** Ends the conversation at once. Pending requests reject. */
   destroy(
     error: Error = new ConnectionLost('The client closed the connection', { sqlstate: '08006' }),
   ): void {
@@ -291,7 +292,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     this.#socket.destroy();
   }
 
-  /** Sends the last message, and waits until the socket is closed. */
+  /** Sends the protocol's last message, and waits until the socket is closed. */
   async leave(): Promise<void> {
     if (this.#ended === undefined && this.isQuiet) {
       this.writeLeave();
@@ -318,9 +319,10 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Waits for an exchange. At the limit it sends a cancellation through the returned {@link Canceling}.
+   * Waits for the end of an exchange. When the limit is reached, a {@link Canceling} sends a cancellation,
+   * and is returned.
    *
-   * @throws ConnectionLost, or the limit's error, when the connection ends before
+   * @throws ConnectionLost, or the limit's error, when the connection ends before the exchange
    */
   protected async ended(exchange: E, limit: Limit | undefined): Promise<Canceling | undefined> {
     if (limit === undefined) {
@@ -342,16 +344,17 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     return canceling;
   }
 
-  /** Ends the first exchange, whose reply is complete. */
+  /** Ends the first exchange in the queue, whose reply is complete. */
   protected shift(exchange: E): void {
     this.first = exchange.next;
     if (this.first === undefined) this.last = undefined;
     else this.first.onFirst?.();
-    exchange.next = undefined; // clear the reference: a finished exchange would keep all later ones in memory
+    // a finished exchange that kept this reference would keep all later ones in memory
+    exchange.next = undefined;
     exchange.resolve();
   }
 
-  /** Ends the conversation with the server's reason. */
+  /** Ends the conversation with the reason that the server gave. */
   protected refused(error: DatabaseError, sqlstate: string | undefined): void {
     this.abandon(
       error instanceof ConnectionLost
@@ -364,13 +367,15 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     );
   }
 
-  /** Ends the conversation with a lost connection. */
   protected abandon(error: Error): void {
     this.#lose(error);
     this.#socket.destroy();
   }
 
-  /** Rejects requests after the end: the end may come between a reply and its caller. */
+  /**
+   * Queues an exchange. Rejects it if the conversation has ended, because the end may come between a reply
+   * and the caller's next request.
+   */
   #queue(exchange: E): void {
     if (this.#ended !== undefined) return refuse(exchange, this.#closedError(exchange.sql));
     this.#asked++;
@@ -406,13 +411,12 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 }
 
-/** Rejects an exchange that gets no reply. */
 function refuse(exchange: ServerExchange<RowReader>, error: Error): void {
   exchange.reject(exchange.error ?? error);
   exchange.onProgress?.();
 }
 
-/** A login: messages of the server are buffered in an inbox. */
+/** A login. Messages of the server are buffered in an inbox until a step reads them. */
 export abstract class ServerLogin<Message> {
   abstract readonly reader: FrameReader;
   protected readonly inbox: Message[] = [];
@@ -421,12 +425,12 @@ export abstract class ServerLogin<Message> {
   #waiting: PromiseWithResolvers<void> | undefined;
   #ended: Error | undefined;
 
-  /** `maxMessages` limits the memory for a server that is not authenticated. */
+  /** `maxMessages` limits the memory that a server can use before it is authenticated. */
   constructor(maxMessages: number) {
     this.#maxMessages = maxMessages;
   }
 
-  /** Handles bytes of the socket until the conversation takes over. */
+  /** Handles bytes of the socket until the login hands over to the conversation. */
   onBytes(chunk: Buffer): void {
     try {
       this.reader.push(chunk);
@@ -449,14 +453,14 @@ export abstract class ServerLogin<Message> {
     this.#waiting?.resolve();
   }
 
-  /** Waits for another message in the inbox. */
+  /** Waits until the inbox has another message. */
   protected async more(): Promise<void> {
     if (this.#ended !== undefined) throw this.#ended;
     this.#waiting = Promise.withResolvers();
     await this.#waiting.promise;
   }
 
-  /** Runs a step of the login. @throws ConnectionLost for a protocol violation */
+  /** Runs a step of the login. @throws ConnectionLost when the server breaks the protocol */
   protected async guarded<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();

@@ -1,5 +1,5 @@
 /**
- * Options, events and connection interface of a pool, and which errors are temporary.
+ * Options and events of a pool, the interface of its connections, and the test whether an error is temporary.
  */
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
@@ -15,15 +15,18 @@ export interface ResolvedPoolOptions {
   readonly maxLifetimeMs: number;
   readonly acquireTimeoutMs: number;
   readonly maxWaiting: number;
-  /** Milliseconds for one attempt to connect, including name resolution, TLS and login. */
+  /** Milliseconds that one attempt to connect may take, including name resolution, TLS and login. */
   readonly connectTimeoutMs: number;
-  /** Milliseconds that pending work has when the pool is closed. */
+  /** Milliseconds that close() waits for pending work. */
   readonly closeMs: number;
-  /** Reset of a connection between two owners: roll back its transaction only, or reset all session state. */
+  /**
+   * Cleanup of a connection between two owners: `transaction` only rolls back an open transaction, and `full`
+   * also resets all session state.
+   */
   readonly reset: 'transaction' | 'full';
   /**
-   * A connection that is borrowed for longer is reported with the stack of its owner; 0 turns this off, which
-   * is cheaper.
+   * Milliseconds after which a connection that is still lent is logged together with the stack of its owner.
+   * With 0, which costs less time, nothing is logged.
    */
   readonly leakAfterMs: number;
 }
@@ -34,56 +37,59 @@ export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOption
   readonly clock: Clock;
   readonly log: Logger | undefined;
   readonly onEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
-  /** Returns 0 ... 1, as Math.random does. */
+  /** Returns a number from 0 to 1, as Math.random does. */
   readonly random?: (() => number) | undefined;
 }
 
-/** Returns whether a later attempt may succeed. It cannot for a wrong password, name or option. */
+/**
+ * Returns whether an attempt with the same settings may succeed later. It cannot if the password, a name or
+ * an option is wrong.
+ */
 export function isPassing(error: unknown): boolean {
   if (error instanceof ConnectionLost || error instanceof QueryTimeout) return true;
   return error instanceof DatabaseError && /^(?:08|53|57|58)/.test(error.sqlstate ?? '');
 }
 
 /*
- * Events of a pool's connections, published on the channel `svc:db:pool` of node:diagnostics_channel and
- * counted in `svc_db_pool_events_total{database, event}`.
+ * Events of a pool's connections. They are published on the channel `svc:db:pool` of
+ * node:diagnostics_channel, and counted in `svc_db_pool_events_total{database, event}`.
  */
 
-/** The event names of `svc_db_pool_events_total`. */
+/** Values of the label `event` of `svc_db_pool_events_total`. */
 export type PoolEventKind =
-  /** A connection was opened, was closed by the pool, or ended by itself. */
+  /** The pool opened a connection, the pool closed one, or one ended without the pool closing it. */
   | 'opened'
   | 'closed'
   | 'lost'
   /** An attempt to connect has failed. */
   | 'connect_failed'
-  /** A caller waited too long, or was refused because too many callers wait. */
+  /** A caller waited too long, or was refused because too many callers already wait. */
   | 'timeout'
   | 'refused'
   /** A connection was returned with an open transaction or pending statements. */
   | 'left_open'
-  /** A connection has been borrowed for longer than `leakAfterMs`. */
+  /** A connection has been lent for longer than `leakAfterMs`. */
   | 'held_long';
 
-/** An event as subscribers receive it. */
+/** Event of a pool, as subscribers of the channel receive it. */
 export interface PoolEvent {
   readonly kind: PoolEventKind;
-  /** Name of the database's plugin; `database` without a name. */
+  /** Name of the database's plugin, or `database` for a plugin that has no name of its own. */
   readonly database: string;
-  /** The error, if the event has one. */
+  /** Error that caused the event, if there is one. */
   readonly error: unknown;
 }
 
 /** @internal */
-// Node's types do not type channels by name
+// Node's types do not know the type of a channel's messages
 export const poolEvents: Channel<unknown, PoolEvent> = channel('svc:db:pool') as Channel<unknown, PoolEvent>;
 
 /*
- * The part of a connection that a pool uses: whether it is reusable, and how it ends.
+ * The part of a connection that a pool uses: three states, and the methods that end a connection.
  *
- *   isBroken   the conversation has ended or is out of step: closed at once, never lent again
- *   isStale    usable, but not to be lent again: its server became read-only although writes are required, or it was retired
- *   isIdle     no pending request and no open transaction: the state in which an owner must return it
+ *   isBroken   the conversation has ended, or replies may no longer match requests: the pool closes the connection at once
+ *   isStale    usable, but not to be lent again: its server became read-only although writes are required, or retire() was called
+ *   isIdle     no pending request and no open transaction: an owner must return the connection in this state
  */
 
 /** A connection that a pool keeps. */
@@ -91,24 +97,29 @@ export interface PooledConnection extends Connection {
   readonly isBroken: boolean;
   readonly isStale: boolean;
   readonly isIdle: boolean;
-  /** Called once when the connection ends by itself, whether it is borrowed or not. Set by the pool. */
+  /**
+   * Called once if the connection ends and no owner has closed it, whether it is lent or idle. The pool sets
+   * this function.
+   */
   onLost: ((error: Error) => void) | undefined;
-  /** Sends a request and waits for its reply. Rejects when none arrives; the connection is broken then. */
+  /**
+   * Sends a request and waits for its reply. If no reply arrives, rejects, and the connection is then broken.
+   */
   ping(limit: Limit | undefined): Promise<void>;
   retire(): void;
   /** Resets all session state: `DISCARD ALL`, `COM_RESET_CONNECTION`. */
   reset(): Promise<void>;
   /**
-   * Sends the last message and waits until the socket is closed. Never rejects; may be called again, and
-   * after destroy().
+   * Sends the protocol's last message, and waits until the socket is closed. Never rejects. May be called
+   * again, and after destroy().
    */
   close(): Promise<void>;
-  /** Closes the socket at once; pending requests reject with ConnectionLost. May be called again. */
+  /** Closes the socket at once. Pending requests reject with ConnectionLost. May be called again. */
   destroy(): void;
 }
 
 /**
- * Opens a connection that is ready for statements. The limit covers everything, including name resolution and
- * handshakes.
+ * Opens a connection that is ready for statements. The limit covers the whole attempt, including name
+ * resolution and handshakes.
  */
 export type Connect<C extends PooledConnection> = (limit: Limit) => Promise<C>;

@@ -1,15 +1,16 @@
 /**
- * A pool of connections to a server. It lends each to one owner at a time, with a limit, a fair queue and
- * timeouts. It knows no protocol: `connect` opens connections. The states of a connection:
+ * A pool of connections to a server. It lends each connection to one owner at a time, limits their number,
+ * and serves waiting callers in the order of their calls. It is independent of the protocol: the function
+ * `connect` opens connections. The states of a connection:
  *
  *   acquire - the most recently returned idle one ----------------------------------\
  *           \ else join the queue, and open as many connections as needed -\         +-> borrowed - release -\
  *                                                                           v         |                      |
  *             opened | checked for an answer | cleaned up -> first of the queue, else idle <-------/
  *
- * A connection is idle only when no caller waits for it. A broken connection is never lent. One that returns
- * with an open transaction or a pending statement is cleaned up first. Idle connections that end are counted
- * without an error for callers.
+ * A connection is idle only when no caller waits for it. A broken connection is never lent. A connection that
+ * is returned with an open transaction or a pending statement is cleaned up before it is lent again. If an
+ * idle connection ends, the pool counts this, and no caller gets an error.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from './backoff.ts';
@@ -21,24 +22,24 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { DriverLoad, Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
 
-/**
- * Idle milliseconds after which a connection is checked before it is lent, and the time limit of the check.
- */
+/** A connection that was idle for longer than this is checked before it is lent. Milliseconds. */
 const TRUSTED_MS = 1_000;
 const PING_MS = 2_000;
-/** Time limit for cleaning up after an owner. */
 const CLEAN_UP_MS = 3_000;
-/** Interval of checks of idle times, ages and borrowed connections. */
+/** Milliseconds between checks of idle times, ages and lent connections. */
 const TICK_MS = 1_000;
 /**
- * A connection that ends by itself earlier than this, and was never lent, counts as a failed attempt: it is
- * not replaced at once.
+ * A connection that ends within this time and was never lent counts as a failed attempt, so the pool does not
+ * replace it at once. Milliseconds.
  */
 const YOUNG_MS = 5_000;
-/** Ages vary by up to this fraction, so that connections do not all end together. */
+/**
+ * The maximum age of each connection varies by up to this fraction, so that connections do not all end
+ * together.
+ */
 const JITTER = 0.1;
 
-/** State of a connection. `busy`: it is being checked, cleaned up or ended. */
+/** Where a connection is. `busy`: the pool is checking it, cleaning it up or closing it. */
 type Place = 'idle' | 'lent' | 'busy';
 
 interface Slot<C> {
@@ -46,7 +47,7 @@ interface Slot<C> {
   readonly retireMs: number;
   readonly openedMs: number;
   place: Place;
-  /** Start of the current state. */
+  /** Time at which the current state began. */
   sinceMs: number;
   wasLent: boolean;
   caller: Caller | undefined;
@@ -59,29 +60,28 @@ export class Pool<C extends PooledConnection> {
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /**
-   * Back-off for opening connections that no caller waits for. It pauses when the server closes new idle
-   * connections at once. Connections for a waiting caller are opened without this pause.
+   * Back-off for connections that are opened only to reach `min`. It pauses if the server closes new idle
+   * connections at once. The pool does not pause when a caller waits for a connection.
    */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;
   readonly #waiters: Waiters<C>;
   readonly #slots = new Map<C, Slot<C>>();
-  /** Idle connections; the last one was returned last. */
+  /** Idle connections. The last element was returned most recently. */
   readonly #idle: Slot<C>[] = [];
   readonly #ending = new Set<Promise<void>>();
   readonly #abort = new AbortController();
   #inUse = 0;
   #opening = 0;
-  /** Number of connections that are being checked or cleaned up, and of those that are only being checked. */
   #busy = 0;
   #asking = 0;
   #ticking: Disposable | undefined;
   #fillingLater: Disposable | undefined;
   #isPausing = false;
-  /** Error of the last attempt to connect, if it failed. */
+  /** Error of the last attempt to connect, if that attempt failed. */
   #failure: unknown;
   #closing: Promise<void> | undefined;
-  /** Set once the pool is being closed. */
+  /** Set when the pool starts to close. Settles when all connections are closed. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(deps: PoolDeps<C>) {
@@ -102,16 +102,17 @@ export class Pool<C extends PooledConnection> {
     return { inUse: this.#inUse, idle: this.#idle.length, waiting: this.#waiters.size };
   }
 
-  /** All connections that count towards `max`: idle, borrowed, and opening. */
+  /** Number of connections that count towards `max`: idle, lent, and being opened. */
   get size(): number {
     return this.#slots.size + this.#opening;
   }
 
   /**
-   * Lends a connection: returns it at once without a promise, or resolves when it is the caller's turn.
+   * Lends a connection. Returns it at once if one is free, or a promise that resolves when it is the caller's
+   * turn.
    *
-   * @throws PoolTimeout when too many callers wait, or the wait is too long; QueryCanceled, QueryTimeout by
-   * the limit; SvcError `E_DB_CLOSED`; the server's permanent refusal
+   * @throws PoolTimeout when too many callers wait, or the wait is too long; QueryCanceled, QueryTimeout when
+   *   the limit is reached; SvcError `E_DB_CLOSED`; the error of a server that refuses permanently
    */
   acquire(limit: Limit | undefined): Awaitable<C> {
     if (this.#drained !== undefined) throw closed();
@@ -125,7 +126,7 @@ export class Pool<C extends PooledConnection> {
     return this.#wait(limit, caller);
   }
 
-  /** Takes a connection back. Ignores one that is not borrowed, or belongs to another pool. */
+  /** Takes a connection back. Ignores a connection that is not lent or belongs to another pool. */
   release(connection: C): void {
     const slot = this.#slots.get(connection);
     if (slot?.place !== 'lent') return;
@@ -135,14 +136,14 @@ export class Pool<C extends PooledConnection> {
     else void this.#cleanUp(slot);
   }
 
-  /** Begins to open the minimum number of connections. */
+  /** Starts to open the minimum number of connections. */
   fill(): void {
     this.#pump();
   }
 
   /**
    * Refuses new callers, serves the waiting ones, and closes each connection when it is returned. After
-   * `closeMs` it closes the others, too. May be called again.
+   * `closeMs`, closes the connections that are still lent, too. May be called again.
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -173,7 +174,10 @@ export class Pool<C extends PooledConnection> {
     return waiting;
   }
 
-  /** Offers a usable connection to the caller that has waited longest; without a caller it becomes idle. */
+  /**
+   * Offers a usable connection to the caller that has waited longest. If no caller waits, the connection
+   * becomes idle.
+   */
   #offer(slot: Slot<C>): void {
     const { connection } = slot;
     const nowMs = this.#deps.clock.monotonicMs();
@@ -197,18 +201,18 @@ export class Pool<C extends PooledConnection> {
     return undefined;
   }
 
-  /** Number of connections that may be offered soon. */
+  /** Number of connections that may soon be offered to a caller. */
   #coming(): number {
     return this.#opening + this.#busy;
   }
 
   /**
-   * Opens as many connections as callers wait for, or as `min` requires. Checks again after each step,
-   * because the step may have called this method.
+   * Opens as many connections as callers wait for, or as `min` requires. Tests the conditions again after
+   * each step, because the step may have called this method.
    */
   #pump(): void {
     while (this.#waiters.size > this.#asking) {
-      // check an idle connection for a waiting caller, because an opening one may take longer
+      // check an idle connection for a waiting caller, because opening a new one may take longer
       const slot = this.#popIdle();
       if (slot === undefined) break;
       void this.#ask(slot);
@@ -225,14 +229,14 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Returns whether a connection may be opened without a waiting caller. If earlier ones were lost at once,
-   * only one at a time is tried.
+   * Returns whether a connection may be opened although no caller waits for it. If the server closed earlier
+   * connections at once, the pool tries only one at a time.
    */
   #mayFill(): boolean {
     if (this.#filling.failures === 0) return true;
     const { clock } = this.#deps;
     const nowMs = clock.monotonicMs();
-    // wait until one connection has lasted; #tick() continues then
+    // wait until one connection has lasted; then #tick() continues
     if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false;
     const waitMs = this.#filling.waitMs(nowMs);
     if (waitMs > 0)
@@ -259,7 +263,8 @@ export class Pool<C extends PooledConnection> {
     }
     this.#opening--;
     if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
-    connection.destroy(); // without this, the pool would drop it and open the next one at once
+    // the connection ends here, because otherwise the pool would drop it and open the next one at once
+    connection.destroy();
     this.#failed(
       new ConnectionLost('The server was reached, but it cannot be used', { sqlstate: '08001' }),
       startedMs,
@@ -288,7 +293,7 @@ export class Pool<C extends PooledConnection> {
     if (this.#abort.signal.aborted) return this.#drop(slot);
     this.#tickLater();
     this.#offer(slot);
-    this.#pump(); // open more for callers that waited for the first success
+    this.#pump(); // open more connections for callers that waited for the first success
   }
 
   #failed(error: unknown, startedMs: number): void {
@@ -299,7 +304,7 @@ export class Pool<C extends PooledConnection> {
     this.#pump();
   }
 
-  /** Returns whether another connection may be opened now. Otherwise schedules a later check. */
+  /** Returns whether another connection may be opened now. If not, schedules a later check. */
   #mayConnect(): boolean {
     if (this.#opening >= this.#backoff.most) return false;
     const waitMs = this.#backoff.waitMs(this.#deps.clock.monotonicMs());
@@ -308,22 +313,22 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Waits before the next attempt. Unlike others, this timer keeps the process alive: the program may only be
-   * waiting for its database.
+   * Waits before the next attempt. Unlike other timers of the pool, this one keeps the process alive, because
+   * the program may only be waiting for its database.
    */
   async #pause(ms: number): Promise<void> {
     this.#isPausing = true;
     try {
       await this.#deps.clock.sleep(Math.ceil(ms), this.#abort.signal);
     } catch {
-      // the pool was closed
+      // the pool was closed, so the pause ends
     }
     this.#isPausing = false;
     this.#pump();
   }
 
   /**
-   * Returns whether no caller can be served: no connection is left, and the server refuses new ones
+   * Returns whether no caller can be served, because no connection is left and the server refuses new ones
    * permanently.
    */
   #isHopeless(): boolean {
@@ -340,7 +345,7 @@ export class Pool<C extends PooledConnection> {
 
   // -- checking and cleaning up connections --
 
-  /** Checks a connection before it is offered to a caller. */
+  /** Checks whether the server still answers on a connection, before it is offered to a caller. */
   async #ask(slot: Slot<C>): Promise<void> {
     this.#asking++;
     await this.#prepare(slot, PING_MS, async (limit) => {
@@ -352,7 +357,7 @@ export class Pool<C extends PooledConnection> {
     });
   }
 
-  /** Cleans up after an owner: rolls back an open transaction, and waits for a pending statement. */
+  /** Cleans up a returned connection: rolls back an open transaction, and waits for a pending statement. */
   #cleanUp(slot: Slot<C>): Promise<void> {
     const { connection } = slot;
     if (!connection.isIdle) this.#reports.leftOpen(connection, slot.caller);
@@ -361,16 +366,21 @@ export class Pool<C extends PooledConnection> {
       else if (!connection.isIdle) await connection.ping(limit);
       if (this.#deps.reset === 'full') await connection.reset();
       if (!connection.isIdle)
-        throw new ConnectionLost('A connection was returned in use, and could not be cleaned up');
+        throw new ConnectionLost(
+          'A connection was returned with an open transaction or statement, and could not be cleaned up',
+        );
     });
   }
 
-  /** Runs `work` on a connection, then offers it to a caller. A failure or timeout ends the connection. */
+  /**
+   * Runs `work` on a connection, and then offers the connection to a caller. If `work` fails or takes too
+   * long, the connection is closed.
+   */
   async #prepare(slot: Slot<C>, timeoutMs: number, work: (limit: Limit) => Promise<void>): Promise<void> {
     const { clock } = this.#deps;
     slot.place = 'busy';
     this.#busy++;
-    // after destroy(), `work` rejects
+    // destroy() makes `work` reject
     const tooLong = clock.after(timeoutMs, () => slot.connection.destroy());
     try {
       await work(limitIn(timeoutMs, clock, this.#abort.signal));
@@ -385,7 +395,7 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    // a caller that uses the connection returns it; #prepare() ends one that is being checked
+    // a lent connection ends when its owner returns it, and one that is being checked ends in #prepare()
     if (slot.place !== 'idle') return;
     const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);
@@ -393,7 +403,6 @@ export class Pool<C extends PooledConnection> {
     this.#drop(slot);
   }
 
-  /** Ends a connection that has no owner. */
   #drop(slot: Slot<C>): void {
     const { connection } = slot;
     slot.place = 'busy';
@@ -430,7 +439,7 @@ export class Pool<C extends PooledConnection> {
     const { clock, idleMs, min, leakAfterMs } = this.#deps;
     const nowMs = clock.monotonicMs();
     for (const slot of this.#idle.slice()) {
-      // #idle begins with the connection that has been idle longest
+      // #idle begins with the connection that has been idle longest, so that one closes first
       const isTooMany = this.size > min && nowMs - slot.sinceMs >= idleMs;
       if (slot.place !== 'idle' || !(isTooMany || nowMs >= slot.retireMs || slot.connection.isStale))
         continue;
@@ -476,7 +485,10 @@ export class Pool<C extends PooledConnection> {
     this.#drained?.resolve();
   }
 
-  /** Completes close() when no connection is left. Opening connections no longer have callers. */
+  /**
+   * Completes close() when no connection is left. No caller waits for connections that are still being
+   * opened.
+   */
   #settle(): void {
     if (this.#drained === undefined || this.#waiters.size > 0) return;
     if (!this.#abort.signal.aborted) this.#abort.abort(closed());
@@ -492,22 +504,19 @@ function closed(): unknown {
   return atCaller(new SvcError('E_DB_CLOSED', []));
 }
 
-/*
- * Reports of a pool: its log, its events, and the errors of callers it cannot serve.
- */
+/* Reports of a pool: log entries, events, and the errors of callers that cannot be served. */
 
-/** Minimum interval of logged warnings about connections returned in use. */
+/** Minimum time in milliseconds between two warnings about connections that were returned with open work. */
 const WARN_EVERY_MS = 60_000;
 
-/** Load of a pool, and the reason why it opens no more connections. */
+/** Load of a pool, and the reason why the pool cannot open more connections. */
 interface PoolState extends DriverLoad {
-  /** Connections that are being opened, checked or cleaned up. */
+  /** Number of connections that are being opened, checked or cleaned up. */
   readonly coming: number;
-  /** Error of the last attempt to connect, if it failed. */
+  /** Error of the last attempt to connect, if that attempt failed. */
   readonly failure: unknown;
 }
 
-/** Reports events and errors of one pool. */
 class PoolReports {
   readonly #deps: PoolDeps<PooledConnection>;
   #warnedMs = -Infinity;
@@ -531,15 +540,15 @@ class PoolReports {
   }
 
   /**
-   * Records a lost connection. It is logged only at the level debug, because servers restart and networks cut
-   * idle connections.
+   * Records a lost connection. Logs it only at level debug, because server restarts and networks that close
+   * idle connections are ordinary.
    */
   lost(error: Error, place: string): void {
     this.#deps.log?.debug('connection_lost', { reason: error, place });
     this.#deps.onEvent?.('lost', error);
   }
 
-  /** Records a connection that was returned in use. Logs at most one a minute. */
+  /** Records a connection that was returned with open work. Logs at most one such warning a minute. */
   leftOpen({ isInTransaction }: PooledConnection, caller: Caller | undefined): void {
     const { clock, log, onEvent } = this.#deps;
     onEvent?.('left_open');
@@ -548,7 +557,7 @@ class PoolReports {
     this.#warnedMs = nowMs;
     const what = isInTransaction ? 'Its transaction was rolled back' : 'Its statements were waited for';
     log?.warn('connection_left_in_use', {
-      remedy: `${what}: await everything that uses a transaction inside its callback`,
+      remedy: `${what}: inside the callback of a transaction, await every statement of the transaction`,
       acquired: caller?.frames,
     });
   }
@@ -561,7 +570,7 @@ class PoolReports {
   closedInUse(load: DriverLoad): void {
     this.#deps.log?.warn('database_closed_in_use', {
       ...load,
-      remedy: 'Let transaction callbacks settle, and loops over streams end',
+      remedy: 'Let transaction callbacks settle and stream loops end before closing the database',
     });
   }
 

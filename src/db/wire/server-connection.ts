@@ -1,6 +1,6 @@
 /**
- * One connection to a database server, lent to one owner at a time, independent of the protocol: methods that
- * run a statement, the end of transactions, and the state that a pool needs.
+ * One connection to a database server, in any protocol, lent to one owner at a time. Has the methods that run
+ * a statement, the end of transactions, and the state that a pool needs.
  */
 import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
@@ -12,7 +12,7 @@ import type { ByteWriter } from './bytes.ts';
 import type { Conversation, RowReader, RowsWanted, ServerExchange } from './conversation.ts';
 import type { PooledConnection } from './pool-settings.ts';
 
-/** A connection whose requests are of type `E`. */
+/** Connection whose requests have the type `E`. */
 export abstract class ServerConnection<
   E extends ServerExchange<RowReader>,
   C extends Conversation<E, ByteWriter>,
@@ -23,7 +23,7 @@ export abstract class ServerConnection<
   /** Whether the server has become read-only, although writes are required. */
   protected isUnfit = false;
   protected isReadOnly = false;
-  /** Whether the owner has begun a transaction that has not ended. */
+  /** Whether the owner has begun a transaction and not yet ended it. */
   protected hasBegun = false;
   #isRetired = false;
 
@@ -46,9 +46,9 @@ export abstract class ServerConnection<
   abstract reset(): Promise<void>;
   /** Sends COMMIT, and throws when the server did not commit. */
   protected abstract sendCommit(limit: Limit | undefined): Promise<void>;
-  /** Sends a request that runs no statement. */
+  /** Sends a request that makes the server answer and runs no statement. */
   protected abstract sendPing(limit: Limit | undefined): Promise<unknown>;
-  /** Returns the error for a statement after the server has ended the transaction. */
+  /** Returns the error for a statement that was called after the server had ended the transaction. */
   protected abstract endedError(sql: string): DatabaseError;
 
   get isBroken(): boolean {
@@ -108,7 +108,7 @@ export abstract class ServerConnection<
     this.conversation.destroy();
   }
 
-  /** Whether the server has ended the transaction by itself. */
+  /** Whether the server has ended the transaction, and not its owner. */
   protected get hasEnded(): boolean {
     return this.hasBegun && !this.isInTransaction && this.conversation.isQuiet && !this.isBroken;
   }
@@ -123,12 +123,11 @@ export abstract class ServerConnection<
     return this.runner.run(sql, params, limit, wanted, answer);
   }
 
-  /** Runs work of several requests, and records its time as that of one statement. */
+  /** Runs work that consists of several requests, and records its time as the time of one statement. */
   protected timed<T>(sql: string, work: () => Promise<T>): Promise<T> {
     return this.runner.timing?.around(sql, work) ?? work();
   }
 
-  /** Records that the owner has ended the transaction. */
   protected over(): void {
     this.hasBegun = this.isReadOnly = false;
   }
@@ -139,27 +138,29 @@ function result({ affectedRows, lastInsertId }: ServerExchange<RowReader>): Exec
 }
 
 /*
- * Runs the statements of one connection: whose turn it is, how long a statement takes, and what follows an
+ * A runner decides when each request is written. It records how long a statement takes, and handles its
  * error. A request waits while another one is incomplete, for example during a long write.
  */
 
-/** A statement in progress: its exchange, and when it began. */
 interface Sent<E> {
   readonly exchange: E;
   readonly timing: StatementTiming | undefined;
   readonly startedMs: number;
 }
 
-/** Runs the statements of one connection. */
+/** Runs the statements of one connection to a server. */
 export abstract class ServerRunner<
   E extends ServerExchange<RowReader>,
   C extends Conversation<E, ByteWriter>,
 > {
   readonly conversation: C;
-  /** Records the time of statements that run here. The connection records those of several requests. */
+  /**
+   * Records the time of a statement with one request. The connection records the time of work with several
+   * requests.
+   */
   readonly timing: StatementTiming | undefined;
   readonly #options: TimingOptions;
-  /** Resolves when the request that is being written is complete. Later requests wait for it. */
+  /** Resolves when the request that is being written is complete. Later requests wait for this promise. */
   protected writing: Promise<void> | undefined;
 
   constructor(conversation: C, options: TimingOptions) {
@@ -169,7 +170,7 @@ export abstract class ServerRunner<
   }
 
   /**
-   * Runs one statement and returns the result of `answer` for its rows. Rejects with the server's error, or
+   * Runs one statement, and returns what `answer` returns for its rows. Rejects with the server's error, or
    * with an SvcError for a value that cannot be sent.
    */
   abstract run<T>(
@@ -184,7 +185,7 @@ export abstract class ServerRunner<
     return this.writing !== undefined;
   }
 
-  /** Runs `work`, which writes one request in several parts, while other requests wait. */
+  /** Runs `work`, which writes one request in several steps. Other requests wait until it has ended. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     const done = Promise.withResolvers<void>();
     this.writing = done.promise;
@@ -197,8 +198,8 @@ export abstract class ServerRunner<
   }
 
   /**
-   * Whether a request must wait for its turn. A caller checks again behind each wait, and then writes at once:
-   * `while (mustWait) await turn()`. So requests keep the order of the calls.
+   * Whether a request must wait for its turn. A caller tests this again after each wait, and then writes at
+   * once: `while (mustWait) await turn()`. So requests keep the order of the calls.
    */
   get mustWait(): boolean {
     return this.writing !== undefined;
@@ -209,14 +210,16 @@ export abstract class ServerRunner<
     return this.writing ?? Promise.resolve();
   }
 
-  /** Throws when no request can be sent. @throws ConnectionLost, QueryCanceled, QueryTimeout */
   check(text: string | undefined, limit: Limit | undefined): void {
     this.conversation.check(text);
     const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
     if (reached !== undefined) throw reached;
   }
 
-  /** Returns the answer of a sent statement by one promise. `onceMore` handles its error, or throws it. */
+  /**
+   * Returns the result of a sent statement, through a single promise. On an error, `onceMore` runs the
+   * statement again or throws the error.
+   */
   protected answered<T>(
     { exchange, timing, startedMs }: Sent<E>,
     answer: (exchange: E) => T,
@@ -230,7 +233,7 @@ export abstract class ServerRunner<
     });
   }
 
-  /** Runs work that is the rest of a statement, and records the time since its start. */
+  /** Runs the rest of a statement, and records the time since the statement started. */
   protected async timed<T>(
     sql: string,
     timing: StatementTiming | undefined,

@@ -1,6 +1,6 @@
 /**
- * The driver of a database server, independent of the protocol: a pool of connections, each to the first
- * suitable server of the address.
+ * The driver of a database server, in any protocol. It is a pool of connections. Each connection uses the
+ * first suitable server of the address.
  */
 import { SvcError } from '../../base/errors.ts';
 import { DatabaseError, PoolTimeout } from '../errors.ts';
@@ -13,10 +13,10 @@ import type { Connect, PoolEventKind, PooledConnection, ResolvedPoolOptions } fr
 import type { ServerUrl } from './server-url.ts';
 import type { Params } from '../values.ts';
 
-/** Dependencies of a driver, which `openDatabase` has validated. */
+/** Dependencies of a driver. `openDatabase` has validated them. */
 export interface ServerDriverDeps<Session> {
   readonly address: Pick<ServerUrl, 'hosts' | 'target' | 'connectTimeoutMs'> & { readonly dialect: Dialect };
-  /** The address without its password, for messages. */
+  /** Address without its password, for messages. */
   readonly shown: string;
   readonly pool: Omit<ResolvedPoolOptions, 'connectTimeoutMs'>;
   /** Options of each connection. */
@@ -26,12 +26,12 @@ export interface ServerDriverDeps<Session> {
   readonly onPoolEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
 }
 
-/** The driver of a database server. See {@link Driver}. */
+/** Driver of a database server. See {@link Driver}. */
 export class ServerDriver<C extends PooledConnection> extends Pool<C> implements Driver {
   readonly dialect: Dialect;
-  /** Opens a connection that the pool does not count. */
+  /** Opens a connection that does not belong to the pool. */
   protected readonly connect: Connect<C>;
-  /** Longest duration of a search for a server, in milliseconds. */
+  /** Maximum duration in milliseconds of a search for a suitable server. */
   protected readonly connectTimeoutMs: number;
   readonly #shown: string;
 
@@ -50,7 +50,10 @@ export class ServerDriver<C extends PooledConnection> extends Pool<C> implements
     this.#shown = shown;
   }
 
-  /** Opens the first connection. Waits for a starting server as long as callers wait for a connection. */
+  /**
+   * Opens the first connection. If the server is still starting, waits as long as a caller waits for a
+   * connection.
+   */
   async open(): Promise<void> {
     try {
       this.release(await this.acquire(undefined));

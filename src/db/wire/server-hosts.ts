@@ -1,8 +1,7 @@
 /**
  * Finds the first server of a list that is reachable and of the wanted kind (libpq's target_session_attrs).
  *
- *   The hosts are tried in the order of the address, for each connection, so that connections follow the
- * primary. `prefer-standby` goes through the list twice. A refused login ends the search.
+ *   Each new connection tries the hosts in the order of the address, so after a failover it finds the new primary. With `prefer-standby`, the search tries the whole list twice. A server that refuses the login ends the search.
  */
 import { ConnectionLost, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
@@ -11,21 +10,21 @@ import type { Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
 import type { ServerHost, TargetSession } from './server-url.ts';
 
-/** Options of a search. */
+/** Options of a search for a suitable server. */
 export interface Search<C extends PooledConnection> {
   readonly hosts: readonly ServerHost[];
   readonly target: TargetSession;
-  /** Time limit for each host. */
+  /** Time limit in milliseconds for each host. */
   readonly connectTimeoutMs: number;
   readonly connect: (host: ServerHost, limit: Limit) => Promise<C>;
   readonly kindOf: (connection: C, limit: Limit) => Promise<ServerKind>;
   readonly clock: Clock;
 }
 
-/** The replication role of a server, and whether its transactions are read-only by default. */
+/** Replication role of a server, and whether its transactions are read-only by default (`on` or `off`). */
 export type ServerKind = `${'primary' | 'standby'} ${'on' | 'off'}`;
 
-/** Tests by the wanted kind of server. */
+/** Functions that test whether a server is of the wanted kind. */
 const FITS: Readonly<
   Record<Exclude<TargetSession, 'any' | 'prefer-standby'>, (kind: ServerKind) => boolean>
 > = {
@@ -42,7 +41,8 @@ export function searchMs(search: Pick<Search<never>, 'hosts' | 'target' | 'conne
 }
 
 /**
- * @throws the error of the last host; ConnectionLost when all are reachable, but none is of the wanted kind
+ * Returns a connection to the first suitable server. @throws the error of the last host; ConnectionLost when
+ * all hosts are reachable and none is of the wanted kind
  */
 export async function findServer<C extends PooledConnection>(search: Search<C>, limit: Limit): Promise<C> {
   if (search.target !== 'prefer-standby') return firstOf(search, search.target, limit);

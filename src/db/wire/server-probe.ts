@@ -1,8 +1,8 @@
 /**
- * Finds out the kind of a silent server, which waits for a client of another protocol. Uses separate
- * connections, and sends no secrets.
+ * Finds out the kind of a server that sends nothing, because it waits for a client of another protocol. Uses
+ * separate connections, and sends no secrets. A probe sends:
  *
- *   SSLRequest of PostgreSQL     its server answers S or N
+ *   SSLRequest of PostgreSQL     PostgreSQL answers S or N
  *   PING and an empty line       Redis and Valkey answer PONG or an error, HTTP servers 400
  *
  * foreignServer() recognizes a server of another kind by its first bytes, because an address may have the
@@ -14,15 +14,14 @@ import type { Endpoint } from './server-socket.ts';
 
 /** Milliseconds of silence before a server is probed. */
 const SILENT_MS = 1_000;
-/** Milliseconds that a server has for its reply. */
 const ANSWER_MS = 2_000;
 const QUESTIONS: readonly Buffer[] = [Buffer.from('0000000804d2162f', 'hex'), Buffer.from('PING\r\n\r\n')];
 const YES = 0x53;
 const NO = 0x4e;
 
 /**
- * Calls `found` with the kind of a server that is silent for a second and not one of `ours`. Dispose of the
- * result when the server has sent data.
+ * Calls `found` with the kind of a server that has sent nothing for a second and is not one of `ours`.
+ * Dispose of the result when the server has sent data.
  */
 export function probeWhenSilent(
   endpoint: Endpoint,
@@ -44,7 +43,7 @@ export function probeWhenSilent(
   };
 }
 
-/** Returns the kind of a server; undefined when it is one of ours, or unknown. */
+/** Returns the kind of a server. Returns undefined when the kind is one of ours or unknown. */
 export async function askServer(
   endpoint: Endpoint,
   ours: ServerKind,
@@ -90,8 +89,8 @@ function kindOf(bytes: Buffer, ours: ServerKind): string | undefined {
 }
 
 /**
- * Length of the beginning of a MySQL greeting: `length:3 sequence:1 version:1`. An error has 0xff instead of
- * the version.
+ * Length of the beginning of a MySQL greeting: `length:3 sequence:1 version:1`. An error packet has 0xff in
+ * place of the version.
  */
 const MYSQL_GREETING_BYTES = 5;
 const MYSQL_VERSION = 10;
@@ -104,12 +103,11 @@ const TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/^220[ -]/, 'a mail or FTP server'],
 ];
 
-/** Servers for which this library has a client. */
 type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
 
 /**
- * Returns the kind of a server that begins with these bytes, if it is known and not `ours`. PostgreSQL sends
- * nothing before its client does.
+ * Returns the kind of a server by the first bytes that it sends. Returns undefined if the kind is unknown or
+ * `ours`. PostgreSQL is never found, because it sends nothing before its client does.
  */
 export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | undefined {
   if (

@@ -1,7 +1,7 @@
 /**
- * Opens a socket to a database server within a limit, and encrypts it when both sides have agreed to. Errors
- * are marked as temporary or permanent. The protocols negotiate TLS: db/postgres/socket.ts,
- * db/mysql/connect.ts.
+ * Opens a socket to a database server within a time limit, and encrypts it when both sides have agreed to
+ * TLS. Its errors say whether a later attempt may succeed. The protocols negotiate TLS:
+ * db/postgres/socket.ts, db/mysql/connect.ts.
  */
 import { readFile } from 'node:fs/promises';
 import { connect, isIP, type Socket } from 'node:net';
@@ -19,44 +19,46 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { ServerHost, ServerTls } from './server-url.ts';
 
-/** Handler of received bytes. The socket reuses them afterwards, so copy values that must stay. */
+/** Handler of received bytes. The socket reuses the bytes afterwards, so copy values that must be kept. */
 type OnBytes = (bytes: Buffer) => void;
 
-/** A socket that is ready for the login. */
+/** Socket that is ready for the login. */
 export interface ServerSocket {
   readonly socket: Socket;
-  /** Sets the handler of received bytes; one at a time. */
+  /** Received bytes. Only one handler at a time gets them. */
   readonly incoming: Incoming;
-  /** Undefined without TLS. */
+  /** TLS socket, or undefined if the connection is not encrypted. */
   readonly tls: TLSSocket | undefined;
-  /** The resolved IP address. A cancellation must reach the same server. */
+  /** Resolved IP address of the server. A cancellation must be sent to the same server. */
   readonly address: ServerHost;
 }
 
-/** Target of a socket: a file, or a host and a port. */
+/** Where a socket connects to: a file, or a host and a port. */
 export interface Endpoint {
   readonly at: ServerHost;
-  /** Path of a unix socket. */
+  /** Path of a Unix socket. Undefined for a host and a port. */
   readonly path: string | undefined;
 }
 
 const KEEP_ALIVE_MS = 30_000;
-/** Node.js would allocate a buffer for each read. */
 const READ_BYTES = 64 * 1024;
-/** A read buffer that all sockets share: its bytes are handled before the next socket is read. */
+/**
+ * Read buffer that all sockets share, because its bytes are handled before the next socket is read. Node.js
+ * would allocate a buffer for each read.
+ */
 let readBuffer: Buffer | undefined;
 
-/** Returns `host:port`, or the path of the unix socket. */
+/** Returns `host:port`, or the path of a Unix socket. */
 export function shownEndpoint({ at: { host, port }, path }: Endpoint): string {
   return path ?? (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
 }
 
-/** Bytes from a socket. They are buffered until a handler is set. */
+/** Bytes that a socket receives. They are buffered until a handler is set. */
 export class Incoming {
   #listener: OnBytes | undefined;
   #early: Buffer[] = [];
 
-  /** Returns the next bytes. Later bytes are buffered. */
+  /** Returns the next bytes. Bytes that arrive later are buffered. */
   next(): Promise<Buffer> {
     return new Promise((resolve) => {
       const early = this.#early.shift();
@@ -74,14 +76,14 @@ export class Incoming {
     for (const bytes of this.#early.splice(0)) listener(bytes);
   }
 
-  /** Takes received bytes. */
+  /** Handles or buffers received bytes. */
   readonly take = (bytes: Buffer): void => {
     if (this.#listener !== undefined) this.#listener(bytes);
     else this.#early.push(Buffer.from(bytes));
   };
 }
 
-/** One attempt to connect, up to a socket that is ready for the login. */
+/** One attempt to open a socket that is ready for the login. */
 export class Opening {
   readonly incoming: Incoming = new Incoming();
   #socket: Socket;
@@ -96,7 +98,7 @@ export class Opening {
   readonly #isPlain: boolean;
   #isEncrypting = false;
 
-  /** `isPlain`: the socket stays unencrypted, so all bytes go to `incoming` from the start. */
+  /** `isPlain` is true when the socket stays unencrypted. Then all bytes go to `incoming` from the start. */
   constructor(endpoint: Endpoint, limit: Limit, clock: Clock, isPlain: boolean = false) {
     const {
       at: { host, port },
@@ -110,7 +112,7 @@ export class Opening {
         ? { path, ...reading }
         : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading },
     );
-    // no unhandled rejection: the caller that waits in #or() gets the error
+    // no unhandled rejection: the caller that waits in #or() gets this error
     this.#failed.promise.catch(() => undefined);
     this.#listen(this.#socket);
     this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));
@@ -123,7 +125,7 @@ export class Opening {
     return shownEndpoint(this.#endpoint);
   }
 
-  /** Returns the resolved IP address, once it is connected. */
+  /** Resolved IP address of the server. Available once the socket is connected. */
   get address(): ServerHost {
     const { at, path } = this.#endpoint;
     return path !== undefined || this.#socket.remoteAddress === undefined
@@ -135,7 +137,7 @@ export class Opening {
     return this.#or(new Promise((resolve) => this.#socket.once(event, resolve)));
   }
 
-  /** Returns the next bytes. Reading pauses after them, because later bytes may belong to TLS. */
+  /** Returns the next bytes. Pauses reading after them, because later bytes may belong to TLS. */
   bytes(): Promise<Buffer> {
     if (this.#isPlain) return this.#or(this.incoming.next());
     return this.#or(
@@ -159,7 +161,6 @@ export class Opening {
     return secure;
   }
 
-  /** Ends the attempt with an error. */
   fail(error: Error): void {
     this.#failed.reject(error);
   }
@@ -168,20 +169,20 @@ export class Opening {
     return new SvcError('E_DB_CONNECT', [this.shown, problem], { cause });
   }
 
-  /** Sets the handler for all further bytes. */
+  /** Makes all further bytes go to `incoming`, and returns it. */
   streamed(): Incoming {
     if (!this.#isPlain) this.#socket.on('data', this.incoming.take);
     return this.incoming;
   }
 
-  /** Ends the attempt: the socket is ready for the login. */
+  /** Completes the attempt. Returns the socket, which is ready for the login. */
   finished(tls?: TLSSocket): ServerSocket {
     const { address } = this;
     this.detach();
     return { socket: this.#socket, incoming: this.streamed(), tls, address };
   }
 
-  /** Ends the attempt without a handler of bytes. */
+  /** Removes the listeners of this attempt from the socket. */
   detach(): void {
     this.#watched?.[Symbol.dispose]();
     this.#socket.off('error', this.#onError);
@@ -205,14 +206,14 @@ export class Opening {
   #failure(cause: Error): Error {
     const code = (cause as NodeJS.ErrnoException).code ?? cause.message;
     if (this.#isEncrypting && !/^E(?:CONN|PIPE|TIMEDOUT|HOST|NET)/.test(code))
-      return this.refusal(`the TLS of the server is not accepted (${code})`, cause);
+      return this.refusal(`the TLS connection to the server failed (${code})`, cause);
     return new ConnectionLost(`${this.shown} cannot be reached (${code})`, { sqlstate: '08001', cause });
   }
 }
 
 /**
- * Returns socket options that read into one shared buffer. A new buffer and a stream event per read would be
- * a third of the cost of a short reply.
+ * Returns socket options that read into one shared buffer. A new buffer and a stream event for each read
+ * would take a third of the time of a short reply.
  */
 function intoOneBuffer(incoming: Incoming): {
   readonly buffer: Buffer;
@@ -223,12 +224,12 @@ function intoOneBuffer(incoming: Incoming): {
     buffer,
     callback: (count) => {
       incoming.take(buffer.subarray(0, count));
-      return true; // true: continue reading
+      return true; // true makes the socket continue to read
     },
   };
 }
 
-/** Returns whether the server's certificate must have a trusted authority, as in libpq. */
+/** Returns whether the server's certificate must come from a trusted authority, as libpq decides it. */
 export function checksChain({ mode, rootCertificate }: ServerTls): boolean {
   return (
     mode === 'verify-ca' || mode === 'verify-full' || (mode === 'require' && rootCertificate !== undefined)
@@ -236,8 +237,8 @@ export function checksChain({ mode, rootCertificate }: ServerTls): boolean {
 }
 
 /**
- * Returns the TLS options for Node.js, with the files read. `name` is the host name that the certificate must
- * match.
+ * Reads the certificate files, and returns the TLS options for Node.js. The certificate must match the host
+ * name `name`.
  * @throws SvcError `E_DB_CONNECT`
  */
 export async function tlsOptions(tls: ServerTls, name: string, shown: string): Promise<ConnectionOptions> {
@@ -260,7 +261,7 @@ export async function tlsOptions(tls: ServerTls, name: string, shown: string): P
   };
 }
 
-/** Reads the file of a parameter. @throws SvcError `E_DB_CONNECT` */
+/** Reads the file that a parameter of the address names. @throws SvcError `E_DB_CONNECT` */
 export async function fileOf(path: string | undefined, shown: string): Promise<Buffer | undefined> {
   if (path === undefined) return undefined;
   try {

@@ -3,55 +3,61 @@
  *
  *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
- * Parameters that a protocol does not list are refused. Percent-encode `@ : / ? # % ,` in a name or a
- * password; a `+` is a plus.
+ * A parameter that the protocol does not list is refused. Percent-encode `@ : / ? # % ,` in a name or a
+ * password. A `+` stands for itself and not for a space.
  *
- * The result says how to reach and verify a server, for every protocol.
+ * The result has all that is needed to reach and verify a server.
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
 import { noteSecrets } from '../../base/used-secrets.ts';
 import type { Timestamps } from '../driver.ts';
 
-/** Throws an error with the problem of the address. */
+/** Throws an error that contains the problem of the address. */
 export type Refuse = (problem: string) => never;
 
 /** Rules for the addresses of one protocol. */
 export interface UrlRules {
-  /** Example for messages: `postgres://user@host/database`. */
+  /** Example of an address for messages: `postgres://user@host/database`. */
   readonly example: string;
   readonly defaultPort: number;
-  /** Allowed parameters behind the `?`, beyond {@link SHARED_KEYS}; a list has the allowed values. */
+  /**
+   * Allowed parameters after the `?`, in addition to {@link SHARED_KEYS}. If a parameter has a list, only the
+   * values in the list are allowed.
+   */
   readonly keys: Readonly<Record<string, readonly string[] | undefined>>;
-  /** Example of a run-time parameter: `search_path=app`. */
+  /** Example of a run-time parameter for messages: `search_path=app`. */
   readonly parameter: string;
   /**
-   * Run-time parameters in lower case that must not change, because the decoding of values depends on them.
+   * Run-time parameters in lower case that an address must not set, because the decoding of values depends on
+   * them.
    */
   readonly ours: ReadonlySet<string>;
-  /** TLS parameters of this protocol. */
+  /** Names of the TLS parameters of this protocol. */
   readonly tlsKeys: readonly string[];
-  /** Whether an address must name a user. Default true; otherwise the user is empty. */
+  /**
+   * Whether an address must have a user name. Default true. If false, a missing user name is an empty text.
+   */
   readonly needsUser?: boolean;
 }
 
-/** The parts of an address that every server has. */
+/** Parts of an address that every database server has. */
 export interface ServerUrl {
   readonly hosts: readonly ServerHost[];
   readonly target: TargetSession;
   readonly user: string;
   readonly password: string | undefined;
-  /** Undefined without one. */
+  /** Name of the database. Undefined if the address has none. */
   readonly database: string | undefined;
   readonly tls: ServerTls;
-  /** Run-time parameters: the text behind `set.`. */
+  /** Run-time parameters by their names, without the prefix `set.`. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** Connection timeout for each host. */
+  /** Time limit in milliseconds for a connection to each host. */
   readonly connectTimeoutMs: number;
   readonly timestamps: Timestamps;
-  /** Undefined when the address has none. */
+  /** Size of the statement cache. Undefined if the address does not set it. */
   readonly statementCache: number | undefined;
-  /** All validated parameters behind the `?`. */
+  /** All parameters after the `?`, validated. */
   readonly settings: ReadonlyMap<string, string>;
 }
 
@@ -66,7 +72,6 @@ const TLS_KEYS = [
   'ssl_min_protocol_version',
 ] as const;
 
-/** Parameters that every server has. */
 const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
   host: undefined,
   port: undefined,
@@ -85,10 +90,13 @@ const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
   statement_cache: undefined,
 };
 
-/** Usual names of services on a developer's machine. `svc check` ignores their passwords. */
+/**
+ * Usual host names of database services on a developer's machine, for example in Docker Compose. `svc check`
+ * does not report passwords for these hosts.
+ */
 const OF_COMPOSE = /^(?:db|database|postgres|mysql|mariadb|redis|valkey)$/;
 
-/** Parses an address behind its scheme and colon. */
+/** Parses the part of an address after its scheme and colon. */
 export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): ServerUrl {
   const [, authority = '', path = '', query] =
     /^\/\/([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ??
@@ -98,7 +106,7 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
   const settings = queryOf(query ?? '', rules, decode, refuse);
   const at = authority.lastIndexOf('@');
   if (authority.indexOf('@') !== at) refuse('write "@" in a name or a password as %40');
-  // this pattern matches every text
+  // the pattern matches every text
   const [, name = '', secret] = /^([^:]*)(?::(.*))?$/s.exec(at === -1 ? '' : authority.slice(0, at))!;
   const one = (key: string, inPlace: string | undefined): string | undefined => {
     const value = settings.get(key);
@@ -117,7 +125,6 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
     settings,
     password,
     database: one('dbname', path) || undefined,
-    // queryOf() accepts only the listed values
     target: (settings.get('target_session_attrs') ?? 'any') as TargetSession,
     tls: tlsOf(hosts, settings, rules, refuse),
     parameters: Object.fromEntries(
@@ -145,7 +152,7 @@ function queryOf(
   for (const part of query.split('&')) {
     if (part === '') continue;
     const mark = part.indexOf('=');
-    if (mark === -1) refuse(`"${decode(part)}" has no value`);
+    if (mark === -1) refuse(`"${decode(part)}" needs a value`);
     const [key, value] = [decode(part.slice(0, mark)), decode(part.slice(mark + 1))];
     if (settings.has(key)) refuse(`"${key}" occurs twice`);
     if (key.startsWith('set.')) checkParameter(key.slice('set.'.length), rules, refuse);
@@ -169,7 +176,7 @@ function checkSetting(key: string, value: string, { keys }: UrlRules, refuse: Re
   }
   if (key === 'sslmode' && value === 'allow')
     refuse(
-      '"sslmode=allow" may send in clear text what it could encrypt: use "require", or better "verify-full"',
+      '"sslmode=allow" may send data in clear text although the server supports TLS: use "require", or better "verify-full"',
     );
   if (words?.includes(value) === false)
     refuse(`"${key}" must be one of ${words.map((word) => `"${word}"`).join(', ')}`);
@@ -229,12 +236,11 @@ function tlsOf(
   const given = [...tlsKeys, ...TLS_KEYS].filter((key) => settings.has(key));
   const isLocal = hosts.every(({ host }) => isLocalHost(host));
   const mode = (settings.get('sslmode') ??
-    // queryOf() accepts only the listed values
     (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode;
   if (mode === 'disable' && given.length > 0)
     refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
   if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))
-    refuse('a unix socket has no TLS: remove "sslmode" and related parameters');
+    refuse('a connection over a Unix socket has no TLS: remove "sslmode" and the other TLS parameters');
   if (settings.has('sslcert') !== settings.has('sslkey'))
     refuse('"sslcert" and "sslkey" must be used together');
   return {
@@ -275,39 +281,42 @@ function decoded(part: string, refuse: Refuse): string {
 }
 
 /**
- * How strictly a connection is encrypted and its server verified, in the words of libpq. Its mode `allow` is
- * not supported, because it never protects.
+ * Whether a connection is encrypted, and how its server is verified. The modes are those of libpq's parameter
+ * `sslmode`. The mode `allow` is not supported, because it never protects a connection.
  */
 export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full';
 
-/** Wanted kind of server, in the words of libpq. */
+/** Wanted kind of server. The values are those of libpq's parameter `target_session_attrs`. */
 export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
 
 /** Host and port of one server. */
 export interface ServerHost {
-  /** Host name, IP address, or path of a unix socket, which begins with a slash. */
+  /** Host name, IP address, or path of a Unix socket. Only such a path begins with a slash. */
   readonly host: string;
   readonly port: number;
 }
 
-/** TLS options of connections. */
+/** TLS options of a connection. */
 export interface ServerTls {
   readonly mode: SslMode;
   /**
-   * Paths of PEM files: certificates of trusted authorities (`system` for those of Node.js), the client's
-   * certificate, and its key.
+   * Path of a PEM file with the certificates of trusted authorities. `system` stands for the authorities of
+   * Node.js.
    */
   readonly rootCertificate: string | undefined;
   readonly certificate: string | undefined;
   readonly key: string | undefined;
-  /** Passphrase of the client's key. */
+  /** Passphrase of the client's private key. */
   readonly keyPassword: string | undefined;
-  /** Whether the host name is sent in clear text, so that the server can choose its certificate (SNI). */
+  /**
+   * Whether the host name is sent in clear text, so that the server can select its certificate by the name
+   * (SNI).
+   */
   readonly sendsServerName: boolean;
   readonly leastVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
-/** Whether a host is this machine, so that the connection uses no network. */
+/** Returns whether a host is this machine, so that the connection uses no network. */
 export function isLocalHost(host: string): boolean {
   return (
     isUnixHost(host) ||
@@ -317,7 +326,7 @@ export function isLocalHost(host: string): boolean {
   );
 }
 
-/** Whether a host is a unix socket: it begins with a slash. */
+/** Returns whether a host is the path of a Unix socket. */
 export function isUnixHost(host: string): boolean {
   return host.startsWith('/');
 }

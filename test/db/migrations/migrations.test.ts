@@ -68,7 +68,7 @@ const tables = async (db: Database): Promise<unknown[]> =>
     )
   ).map(({ name }) => name);
 
-test('Migrator.up() applies pending migrations in order, once, and records id, name, checksum and time', async (t) => {
+test('Migrator.up() applies each pending migration once, in order, and records its id, name, checksum and time', async (t) => {
   const clock = new ManualClock();
   const { db, directory } = await open(t);
   const seen: MigrationDone[] = [];
@@ -116,18 +116,18 @@ test('Migrator.up() applies pending migrations in order, once, and records id, n
   assert.equal((await migrator.status())[0]!.appliedAt, '2024-01-01T00:00:00.000Z');
 });
 
-test('Migrator.up({ to }) stops after that migration, and refuses an unknown id', async (t) => {
+test('Migrator.up({ to }) stops after the migration with this id, and refuses an unknown id', async (t) => {
   const { migrator } = await open(t);
   assert.deepEqual(ids(await migrator.up({ to: '0002' })), ['0001', '0002']);
   assert.deepEqual(ids(await migrator.up({ to: '0001' })), []);
   assert.deepEqual(ids(await migrator.pending()), ['0003']);
   await assert.rejects(migrator.up({ to: '0004' }), {
     code: 'E_MIGRATION_ORDER',
-    message: /0004: no migration has this id/,
+    message: /0004: neither a file nor a plugin has a migration with this id/,
   });
 });
 
-test('Migrator.up() applies a migration that a plugin adds later before pending files', async (t) => {
+test('Migrator.up() applies a new migration of a plugin before pending migrations from files', async (t) => {
   const { db, directory, migrator } = await open(t);
   await migrator.up({ to: '0001' });
   assert.deepEqual(ids(await new Migrator(db, { directory, contributed: [TOKENS] }).up()), [
@@ -139,13 +139,13 @@ test('Migrator.up() applies a migration that a plugin adds later before pending 
   assert.deepEqual((await states(migrator)).at(-1), 'oauth/0001 unknown');
 });
 
-test('Migrator.up() does nothing without files and plugins', async (t) => {
+test('Migrator.up() does nothing when there are no files and no plugins', async (t) => {
   const { db } = await open(t);
   assert.deepEqual(await new Migrator(db, {}).up(), []);
   assert.deepEqual(await tables(db), []);
 });
 
-test('Migrator.down() undoes the latest files, the last one first, and keeps migrations of plugins', async (t) => {
+test('Migrator.down() undoes the latest migrations from files, the last one first, and keeps migrations of plugins', async (t) => {
   const { db, directory, migrator } = await open(t, NOTES, { contributed: [TOKENS] });
   await migrator.up({ to: '0002' });
   assert.deepEqual(
@@ -165,7 +165,7 @@ test('Migrator.down() undoes the latest files, the last one first, and keeps mig
   await migrator.up();
   await assert.rejects(migrator.down(), {
     code: 'E_MIGRATION_DOWN',
-    message: /0003_index: there is no 0003_index\.down\.sql/,
+    message: /0003_index: the file 0003_index\.down\.sql does not exist/,
   });
   rmSync(join(directory, '0003_index.up.sql'));
   await assert.rejects(migrator.down(), {
@@ -209,13 +209,13 @@ test('Migrator.up() refuses a pending migration with a number below an applied o
   await db.execute("update svc_migrations set id = '0003', name = 'theirs' where id = '0002'");
   await assert.rejects(other.up(), {
     code: 'E_MIGRATION_ORDER',
-    message: new RegExp(`${second}/0002_b\\.up\\.sql: 0003_theirs, which comes after it, is already applied`),
+    message: new RegExp(`${second}/0002_b\\.up\\.sql: 0003_theirs, a later migration, is already applied`),
   });
 });
 
 // ── failures ──
 
-test('Migrator.up() names file, line and statement of a failed migration, and leaves none of its changes', async (t) => {
+test("Migrator.up() reports file, line and statement of a failed migration, and leaves none of the migration's changes", async (t) => {
   const { db, directory, migrator } = await open(t, {
     '0001_a.up.sql': 'create table a (id);',
     '0002_b.up.sql': `create table b (id);\ninsert into b values (1);\n\ninsert into missing\n  values (${'1, '.repeat(40)}1);\n`,
@@ -258,7 +258,7 @@ test('Migrator.up() names the plugin whose statement fails', async (t) => {
   });
 });
 
-test('Migrator.up() suggests no-transaction for a statement that cannot run in a transaction, and runs it with that directive', async (t) => {
+test('Migrator.up() suggests the directive no-transaction for a statement that cannot run in a transaction, and runs the statement with this directive', async (t) => {
   const { directory, migrator, db } = await open(t, { '0001_a.up.sql': 'vacuum;' });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
@@ -349,7 +349,7 @@ test('Migrator waits for a migration that another process begins after the first
   await assert.rejects(waiting!, { code: 'E_MIGRATION_CHANGED' });
 });
 
-test('Migrator with no-foreign-keys rebuilds a referenced table, and checks foreign keys before the commit', async (t) => {
+test('Migrator rebuilds a referenced table in a migration with no-foreign-keys, and checks foreign keys before the commit', async (t) => {
   const rebuild = (where: string): string =>
     `-- svc: no-foreign-keys\ncreate table new_owners (id integer primary key, name text not null default '');\ninsert into new_owners (id) select id from owners${where};\ndrop table owners;\nalter table new_owners rename to owners;\n`;
   const { directory, db, migrator } = await open(t, {
@@ -386,7 +386,7 @@ for (const [what, directives] of [
   });
 }
 
-test('Migrator names the migration when its commit is refused', async (t) => {
+test('the error of Migrator.up() names the migration when the commit of the migration is refused', async (t) => {
   const { migrator } = await open(t, {
     '0001_a.up.sql':
       'create table owners (id integer primary key);\ncreate table notes (owner integer references owners (id) deferrable initially deferred);\ninsert into notes values (9);',
@@ -398,7 +398,7 @@ test('Migrator names the migration when its commit is refused', async (t) => {
   assert.deepEqual(await states(migrator), ['0001 pending']);
 });
 
-test('Migrator without a transaction restores foreign keys after a migration that leaves them off', async (t) => {
+test('Migrator switches foreign keys on after a migration without a transaction that leaves them off', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql':
       '-- svc: no-transaction\npragma foreign_keys = off;\ncreate table owners (id integer primary key);\ncreate table notes (owner integer references owners (id));',
@@ -407,7 +407,7 @@ test('Migrator without a transaction restores foreign keys after a migration tha
   await assert.rejects(db.execute('insert into notes values (9)'), { code: 'foreign_key' });
 });
 
-test('Migrator with no-foreign-keys and without a transaction is unfinished when rows refer to missing rows', async (t) => {
+test('a migration with no-foreign-keys and without a transaction is unfinished when rows refer to missing rows', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql':
       'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id));\ninsert into owners values (1);\ninsert into notes values (10, 1);',
@@ -430,7 +430,7 @@ test("Migrator stops between two migrations when the caller's signal is aborted"
   await assert.rejects(migrator.up({ signal: abort.signal }));
 });
 
-test('Migrator refuses unknown options, and waits for the lock no longer than lockSeconds', async (t) => {
+test('Migrator refuses unknown options, and waits at most lockSeconds for the migration lock', async (t) => {
   const { db, directory, path } = await open(t, NOTES, { busyTimeoutMs: 1 });
   for (const options of [{ lockSeconds: 0 }, { lock: 1 }])
     assert.throws(() => new Migrator(db, {}, options as object), /lock/);
@@ -480,7 +480,7 @@ test('six processes that migrate one file at the same time apply each migration 
   assert.equal(await db.scalar('select count(*) from log'), 11);
 });
 
-test('a migration without a transaction that has ended never disappears from the table while its row is written', async (t) => {
+test('a migration without a transaction that has ended stays visible to other processes while its row is updated', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql': 'create table a (id);',
     '0002_b.up.sql': '-- svc: no-transaction\ncreate table b (id);',
@@ -511,7 +511,7 @@ test('a process killed during a migration leaves none of its changes, and the ne
   assert.equal(await db.scalar('select count(*) from b'), 1_200_000);
 });
 
-test('a process killed during a migration without a transaction releases its lock, so the migration is unfinished and reported without a wait', async (t) => {
+test('when a process is killed during a migration without a transaction, its lock is released, and the migration is reported as unfinished at once', async (t) => {
   const long =
     'insert into b with recursive n (i) as (select 1 union all select i + 1 from n where i < 3000000) select i from n;';
   const { path, directory, migrator } = await open(t, {
@@ -536,7 +536,7 @@ test('a process killed during a migration without a transaction releases its loc
 
 // ── at start-up ──
 
-test('migrateAtStart() with check refuses to start while migrations are pending, and names them', async (t) => {
+test('migrateAtStart() with the policy check refuses to start while migrations are pending, and lists the pending migrations', async (t) => {
   const { db, directory, migrator } = await open(t);
   const lines: string[] = [];
   const log = createLogger({ format: 'json', sink: (line) => void lines.push(line) });

@@ -76,13 +76,13 @@ onEveryDatabase(
   },
 );
 
-test('seeds are refused in production unless they are allowed there', () => {
+test('refuseInProduction() refuses seeds in production, unless the caller allows them there', () => {
   assert.throws(() => refuseInProduction('production', false), fault('E_SEED_PRODUCTION'));
   refuseInProduction('production', true);
   refuseInProduction('development', false);
 });
 
-test('Seeder refuses an invalid file name, a directive, a transaction, and a missing folder', async (t) => {
+test('Seeder refuses a file with an invalid name, a file with a directive, a file with a transaction, and a missing folder', async (t) => {
   await using db = await openDatabase('sqlite::memory:');
   for (const files of [
     { 'Notes.sql': 'select 1' },

@@ -8,7 +8,7 @@ import type { ContributedMigration } from '../../../src/db/migrations/source.ts'
 
 const UP = 'create table a (id integer);';
 
-test('readMigrations() puts migrations of plugins before files, each group in its order', (t) => {
+test('readMigrations() returns migrations of plugins in their order of registration, and then migrations from files by number', (t) => {
   const directory = folder(t, {
     '0002_second.up.sql': UP,
     '0001_first.up.sql': UP,
@@ -109,7 +109,7 @@ for (const [dialect, taken] of [
   ['mysql', ['0001_a.up.sql', '0003_c.mysql.up.sql', '0004_d.mysql.up.sql']],
   ['mariadb', ['0001_a.up.sql', '0003_c.mariadb.up.sql', '0004_d.mysql.up.sql']],
 ] as const) {
-  test(`readMigrations() prefers the files of ${dialect} over plain ones, and skips migrations of other engines`, (t) => {
+  test(`readMigrations() prefers the files of ${dialect} over files for all engines, and skips migrations that are only for other engines`, (t) => {
     const files = [
       '0001_a.up.sql',
       '0001_a.down.sql',
@@ -148,7 +148,7 @@ for (const [what, files, message] of [
   [
     'a gap',
     { '0001_a.up.sql': UP, '0003_c.up.sql': UP },
-    /0002 is missing between 0001_a\.up\.sql and 0003_c\.up\.sql/,
+    /the number 0002 is missing between 0001_a\.up\.sql and 0003_c\.up\.sql/,
   ],
   ['a missing first number', { '0002_b.up.sql': UP }, /the first file is 0002_b\.up\.sql/],
   [
@@ -159,12 +159,12 @@ for (const [what, files, message] of [
   [
     'a down file alone',
     { '0001_a.up.sql': UP, '0002_b.down.sql': UP },
-    /0002_b\.down\.sql has no 0002_b\.up\.sql beside it/,
+    /0002_b\.down\.sql needs 0002_b\.up\.sql, which the folder does not have/,
   ],
   [
     'a down file of an engine that has no up file',
     { '0001_a.postgres.up.sql': UP, '0001_a.mysql.down.sql': UP },
-    /0001_a\.mysql\.down\.sql has no 0001_a\.up\.sql beside it/,
+    /0001_a\.mysql\.down\.sql needs 0001_a\.up\.sql, which the folder does not have/,
   ],
   ['an unknown engine', { '0001_a.oracle.up.sql': UP }, /"0001_a\.oracle\.up\.sql" is not a migration name/],
   [
@@ -175,7 +175,7 @@ for (const [what, files, message] of [
   [
     'a down file of another name',
     { '0001_a.up.sql': UP, '0001_b.down.sql': UP },
-    /0001_b\.down\.sql has no 0001_b\.up\.sql/,
+    /0001_b\.down\.sql needs 0001_b\.up\.sql/,
   ],
   [
     'a file without a statement',
@@ -195,12 +195,12 @@ for (const [what, files, message] of [
   [
     'a pragma that does nothing in a transaction',
     { '0001_a.up.sql': 'pragma foreign_keys = off;' },
-    /line 1: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys"/,
+    /line 1: "pragma foreign_keys" does nothing inside a transaction: remove it, and write "-- svc: no-foreign-keys"/,
   ],
   [
     'two directives in one comment',
     { '0001_a.up.sql': `-- svc: no-transaction no-foreign-keys\n${UP}` },
-    /"-- svc: no-transaction" and "no-foreign-keys" are in one comment: give each a line/,
+    /"-- svc: no-transaction" and "no-foreign-keys" are in one comment: write each directive on its own line/,
   ],
   [
     'an unknown directive after a block comment',
@@ -222,7 +222,7 @@ for (const [what, files, message] of [
   });
 }
 
-test('readMigrations() finds a statement that begins a transaction in a comment that only MariaDB executes', (t) => {
+test('readMigrations() refuses a statement that begins a transaction inside a comment that MariaDB executes', (t) => {
   assert.throws(
     () =>
       readMigrations(
@@ -237,16 +237,16 @@ for (const [dialect, text, message] of [
   [
     'postgres',
     '-- dump\n\\restrict abc\n\nselect 1;\n\\unrestrict abc\n',
-    /line 2: "\\restrict" is a command of the client program/,
+    /line 2: "\\restrict" is a command for a client program/,
   ],
   ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
   [
     'mysql',
     'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n',
-    /line 2: "DELIMITER" is a command of the client program/,
+    /line 2: "DELIMITER" is a command for a client program/,
   ],
 ] as const) {
-  test(`readMigrations() refuses a client command of ${dialect}, before anything runs: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
+  test(`readMigrations() refuses a command of the client program for ${dialect}, before anything runs: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
     assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, dialect), {
       code: 'E_MIGRATION_FILES',
       message,
@@ -280,7 +280,7 @@ test('readMigrations() refuses a file that is not UTF-8', async (t) => {
   });
 });
 
-test('readMigrations() reads a down file only on demand', (t) => {
+test('readMigrations() reads a down file only when the down script is requested', (t) => {
   const directory = folder(t, { '0001_a.up.sql': UP, '0001_a.down.sql': '' });
   const [migration] = readMigrations({ directory }, 'sqlite');
   assert.throws(() => migration!.down!(), {
@@ -294,15 +294,19 @@ test('readMigrations() reads a down file only on demand', (t) => {
 
 const empty = { sqlite: [], postgres: [], mysql: [], mariadb: [] };
 for (const [what, contributed, message] of [
-  ['an invalid id', [{ plugin: 'p', id: 'a b', sql: empty }], /"p\/a b": the id is not 1 … 100 letters/],
-  ['an id that is not text', [{ plugin: 'p', id: 5, sql: empty }], /the id is not/],
+  [
+    'an invalid id',
+    [{ plugin: 'p', id: 'a b', sql: empty }],
+    /"p\/a b": the id must have 1 to 100 characters/,
+  ],
+  ['an id that is not text', [{ plugin: 'p', id: 5, sql: empty }], /the id must have/],
   [
     'an id twice',
     [
       { plugin: 'p', id: '1', sql: empty },
       { plugin: 'p', id: '1', sql: empty },
     ],
-    /"p\/1": the id is used by two migrations/,
+    /"p\/1": two migrations have this id/,
   ],
   [
     'no statements for the engine',
@@ -330,13 +334,13 @@ for (const [what, contributed, message] of [
   });
 }
 
-test('nextNumber() returns the number after the last file, or 0001', (t) => {
+test("nextNumber() returns the number after the last file's number, or 0001 for an empty or missing folder", (t) => {
   assert.equal(nextNumber(join(folder(t), 'absent')), '0001');
   assert.equal(nextNumber(folder(t)), '0001');
   assert.equal(nextNumber(folder(t, { '0001_a.up.sql': UP, '0009_b.up.sql': UP })), '0010');
   assert.throws(() => nextNumber(folder(t, { '9999_a.up.sql': UP })), {
     code: 'E_MIGRATION_FILES',
-    message: /the highest number, 9999, is already in use/,
+    message: /a migration with the highest number, 9999, already exists/,
   });
   assert.throws(() => nextNumber(folder(t, { 'x.sql': UP })), { code: 'E_MIGRATION_FILES' });
 });

@@ -122,7 +122,7 @@ for (const engine of [...SERVERS, SQLITE]) {
 }
 
 for (const engine of [...SERVERS, SQLITE]) {
-  test(`${engine.name}: reports a migration whose process has ended at once, without a wait`, async (t) => {
+  test(`${engine.name}: when the process of an unfinished migration has ended, the migration is reported at once`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
     const { migrator } = opened;
@@ -135,7 +135,7 @@ for (const engine of [...SERVERS, SQLITE]) {
 }
 
 for (const engine of SERVERS) {
-  test(`${engine.name}: waits for a migration that another process runs, and cannot repair it meanwhile`, async (t) => {
+  test(`${engine.name}: Migrator waits for a migration that another process runs, and repair() refuses the migration meanwhile`, async (t) => {
     const opened = await open(t, engine, engine.slow);
     if (opened === undefined) return;
     const { migrator, directory, url, scope } = opened;
@@ -158,7 +158,7 @@ for (const engine of SERVERS) {
   });
 }
 
-test('PostgreSQL: a failed migration in a transaction leaves none of its changes, and the error says so', async (t) => {
+test('PostgreSQL: a failed migration in a transaction leaves none of its changes, and its error says that nothing remains', async (t) => {
   const opened = await open(t, SERVERS[0]!, 'select 1');
   if (opened === undefined) return;
   const { directory, migrator } = opened;

@@ -183,7 +183,7 @@ function accountsOf(engine: Engine, server: Server, files: Place['files']): read
             name: 'tls_unknown',
             made: by(plain, PASSWORD),
             query: 'sslmode=verify-full',
-            fails: /E_DB_CONNECT|the TLS of the server is not accepted|self-signed|signed by itself/,
+            fails: /E_DB_CONNECT|the TLS connection to the server failed|self-signed|signed by itself/,
           },
         ]),
   ];
@@ -225,7 +225,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: each kind of account logs in, or is refused with a reason that does not show its password`, async (t) => {
+  test(`${name}: each kind of account logs in, or is refused with a reason that does not contain the password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -250,7 +250,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: an account with a limit of two connections has a pool of two, and further callers wait`, async (t) => {
+  test(`${name}: when the server allows an account two connections, the pool opens two, and further callers wait`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -274,7 +274,7 @@ for (const [name, engine] of [
   });
 }
 
-test('MySQL: without TLS the password is encrypted with the configured key, or with the key of a server on this machine', async (t) => {
+test('MySQL: without TLS, the password is encrypted with the configured RSA key, or with the RSA key that a server on this machine sends', async (t) => {
   if (!needsEngine(t, 'mysql')) return;
   const place = await placeOf('mysql');
   await using admin = await openDatabase(place.url, { pool: { max: 1 } });

@@ -21,7 +21,7 @@ const publicKeyOf = (bytes: Uint8Array) =>
     type: 'spki',
   });
 
-test('cachingSha2Password() matches the published vectors of other clients', () => {
+test('cachingSha2Password() agrees with the published test vectors of other clients', () => {
   const nonce = Buffer.from([10, 47, 74, 111, 75, 73, 34, 48, 88, 76, 114, 74, 37, 13, 3, 80, 82, 2, 23, 21]);
   assert.equal(
     hex(cachingSha2Password('secret', nonce)),
@@ -34,7 +34,7 @@ test('cachingSha2Password() matches the published vectors of other clients', () 
   assert.equal(cachingSha2Password('', nonce).length, 0);
 });
 
-test('nativePassword() matches the published vector, and nativeHash() matches PASSWORD()', () => {
+test('nativePassword() agrees with its published test vector, and nativeHash() with the SQL function PASSWORD()', () => {
   const nonce = Buffer.from('4e523348503a714959615f393d64623f53647b60', 'hex');
   assert.equal(hex(nativePassword('G!ider27', nonce)), '09cff8855e9e705340ff2270d8fb9fadba906b70');
   assert.equal(nativePassword('', nonce).length, 0);

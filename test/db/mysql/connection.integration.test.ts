@@ -736,7 +736,7 @@ for (const [name, engine] of [
 
   // ── migrations ──
 
-  test(`migrations on ${name} are applied once by processes that start together, and rolled back`, async (t) => {
+  test(`migrations on ${name} are applied once by processes that start together, and can be rolled back`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const directory = folder(t, {
       '0001_notes.up.sql':
@@ -923,7 +923,7 @@ async function openElsewhere(db: Database, text: string): Promise<void> {
 const problem = mariadbProblem();
 
 test(
-  'MariaDB: a statement to a stopped server reports the lost connection, and the pool reconnects later',
+  'MariaDB: a statement throws ConnectionLost while the server is stopped, and the pool reconnects when the server runs again',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t);
@@ -949,7 +949,7 @@ test(
 );
 
 test(
-  'MariaDB: executeMany() stores every row when two rows together exceed a packet',
+  'MariaDB: executeMany() stores every row even if two rows together exceed the maximum packet size',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--max-allowed-packet=1M']);

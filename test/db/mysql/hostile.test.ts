@@ -103,7 +103,7 @@ test('MySQL client: a server that requests too many rounds for parsec is refused
   await assert.rejects(opens(url), tells(/factor of 30/));
 });
 
-test('MySQL client: a server without TLS receives no data, not even the user name, when the address requires TLS', async (t) => {
+test('MySQL client: when the address requires TLS, a server without TLS receives no data, not even the user name', async (t) => {
   const { url, received } = await fake(t, greeting(), () => undefined);
   await assert.rejects(
     opens(`${url}?sslmode=require`),
@@ -119,11 +119,11 @@ test('MySQL client: bytes between the greeting and TLS end the connection', asyn
     Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]),
     () => undefined,
   );
-  await assert.rejects(opens(`${url}?sslmode=require`), tells(/data after the greeting/));
+  await assert.rejects(opens(`${url}?sslmode=require`), tells(/unexpected data after its greeting/));
   assert.equal(Buffer.concat(received).length, 0);
 });
 
-test('MySQL client: an RSA key from the server is accepted only on this machine, or when it is configured', async (t) => {
+test('MySQL client: an invalid RSA key from the server is refused, and the password is not sent', async (t) => {
   const { url, received } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) =>
     count === 0 ? packet(2, Buffer.from([1, 4])) : packet(4, Buffer.of(1), 'no key'),
   );
@@ -148,7 +148,7 @@ for (const [what, said, pattern] of [
 }
 
 test(
-  'MySQL client: a server that closes together with a reply leaves no pending request waiting',
+  'MySQL client: when the server sends a reply and closes the connection, all pending requests reject',
   { timeout: 30_000 },
   async (t) => {
     const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
@@ -169,7 +169,7 @@ test(
 );
 
 test(
-  'MySQL client: the result of a select that was canceled but ended without an error is discarded',
+  'MySQL client: the result of a canceled select is discarded, even if the server reports no error',
   { timeout: 30_000 },
   async (t) => {
     const rows = Buffer.concat([
@@ -199,7 +199,7 @@ for (const [what, isInterrupted] of [
   ['reports the interruption', true],
 ] as const) {
   test(
-    `MySQL client: a canceled statement that ${what} returns its connection ${isInterrupted ? 'at once' : 'after a query that absorbs a late cancellation'}`,
+    `MySQL client: the connection of a canceled statement that ${what} is lent again ${isInterrupted ? 'at once' : 'only after a harmless query, which a late cancellation may end'}`,
     { timeout: 30_000 },
     async (t) => {
       const clock = new ManualClock();
@@ -241,7 +241,7 @@ for (const [what, isInterrupted] of [
 }
 
 test(
-  'MySQL client: a statement is refused when the server counts other placeholders than the client, and no part of it runs',
+  'MySQL client: a statement is refused before it runs when the server counts more or fewer placeholders than the client',
   { timeout: 30_000 },
   async (t) => {
     let executions = 0;
@@ -262,7 +262,7 @@ test(
 );
 
 test(
-  'MySQL client: a COMMIT without a response is canceled at its time limit, and its outcome is unknown',
+  'MySQL client: when the server does not answer a COMMIT, it is canceled at its time limit and its outcome is unknown',
   { timeout: 30_000 },
   async (t) => {
     const clock = new ManualClock();

@@ -31,7 +31,7 @@ for (const [name, engine] of [
   ['MySQL', 'mysql'],
 ] as const) {
   databaseContract(name, (t) => mysqlDatabase(t, engine));
-  databaseContract(`${name} without a statement cache, with a full reset`, (t) =>
+  databaseContract(`${name} with no statement cache and a full reset between owners`, (t) =>
     mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   );
   ownTypeContract(name, engine, (t, options) => mysqlDatabase(t, engine, options));
@@ -39,7 +39,7 @@ for (const [name, engine] of [
 
 // ── features of one server only ──
 
-test('MariaDB: RETURNING returns the written rows, for one row and for many', async (t) => {
+test('MariaDB: a statement with RETURNING returns the written rows, for one row and for many rows', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(
@@ -72,7 +72,7 @@ test('MariaDB: RETURNING returns the written rows, for one row and for many', as
   assert.equal(await db.scalar('select count(*) from item'), 7);
 });
 
-test('MySQL: RETURNING is a syntax error, and lastInsertId has the key', async (t) => {
+test('MySQL: RETURNING is a syntax error, and lastInsertId is the key of the inserted row', async (t) => {
   const db = await mysqlDatabase(t, 'mysql');
   if (db === undefined) return;
   await db.script('create table item (id bigint primary key auto_increment, label varchar(20) not null)');
@@ -125,7 +125,7 @@ for (const [name, engine] of [
     ['rows together', 'insert into item values (?, ?)'],
     ['a statement for each', 'update item set label = ? where id = ?'],
   ] as const) {
-    test(`${name}: executeMany() of ${what} ends at its limit, however short each statement is, and stores no rows`, async (t) => {
+    test(`${name}: executeMany() of ${what} ends at its time limit and stores no rows, even if each single statement is short`, async (t) => {
       const db = await mysqlDatabase(t, engine);
       if (db === undefined) return;
       await db.script(
@@ -186,7 +186,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: the server's own limit, for a session or a statement, is a QueryTimeout, and its connection stays usable`, async (t) => {
+  test(`${name}: a time limit that the server enforces causes a QueryTimeout, and the connection stays usable`, async (t) => {
     const db = await mysqlDatabase(
       t,
       engine,
@@ -229,7 +229,7 @@ for (const [name, engine] of [
     assert.equal(await db.scalar('select connection_id() + ?', [0]), id);
   });
 
-  test(`${name}: mysql: and mariadb: addresses both use the protocol of the server`, async (t) => {
+  test(`${name}: addresses with mysql: and with mariadb: both work for this server`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const url = await mysqlUrl(t, engine);
     for (const scheme of ['mysql', 'mariadb']) {
@@ -279,7 +279,7 @@ for (const [name, engine] of [
       await terminated(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 10, seeded(2));
   });
 
-  test(`${name}: callers that abort at random times get their own result or none, and connections stay usable`, async (t) => {
+  test(`${name}: a caller that aborts at a random time gets its own result or an error, and connections stay usable`, async (t) => {
     if (needsEngine(t, engine))
       await canceled(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 300, seeded(4));
   });
@@ -288,7 +288,7 @@ for (const [name, engine] of [
 const problem = mariadbProblem();
 
 test(
-  'MariaDB: after a server was killed under load, the pool reconnects and acknowledged data is there',
+  'MariaDB: after the server was killed under load, the pool reconnects, and no acknowledged row is missing',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
@@ -298,7 +298,7 @@ test(
 );
 
 test(
-  'MariaDB: a commit during which the server is killed has an unknown outcome, and is not repeated',
+  'MariaDB: when the server is killed during a commit, the outcome is unknown, and the transaction is not retried',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
@@ -346,7 +346,7 @@ test(
   },
 );
 
-test('MariaDB: an own type decodes and encodes the bytes of a point', async (t) => {
+test('MariaDB: a custom type decodes and encodes the bytes of a point', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb', {
     types: {
       point: { parse: (bytes: Uint8Array) => [8, 16].map((at) => Buffer.from(bytes).readDoubleLE(at + 1)) },

@@ -158,7 +158,7 @@ const isRefused =
     return true;
   };
 const NOT_PROVED = /its certificate is signed by itself, and it does not prove that it is its own/;
-const NOT_TRUSTED = /the TLS of the server is not accepted/;
+const NOT_TRUSTED = /the TLS connection to the server failed/;
 
 const native =
   (text: Uint8Array) =>
@@ -217,7 +217,7 @@ for (const [plugin, hash, logIn] of [
   }
 }
 
-test('MariaDB client: a self-signed certificate is refused when the last plugin of the login has no proof', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when the last authentication method of the login gives no proof', async (t) => {
   const { url } = await serving(t, async ({ say, next }) => {
     say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
     await next();
@@ -256,13 +256,13 @@ for (const [plugin, query, asks] of [
   });
 }
 
-test('MariaDB client: a certificate of an unknown authority is refused, although the server proves it', async (t) => {
+test('MariaDB client: a certificate of an unknown authority is refused, although the server proves that it knows the password', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash(), FIRST))), { pair: FIRST });
   await assert.rejects(opens(url()), isRefused(NOT_TRUSTED));
   assert.deepEqual(received, []);
 });
 
-test('MariaDB client: a self-signed certificate of a MySQL server is refused, although the server proves it', async (t) => {
+test('MariaDB client: a self-signed certificate of a MySQL server is refused, although the server proves that it knows the password', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash()))), {
     version: '8.4.0',
     capabilities: CAPABILITIES | TLS_CAPABILITY,
@@ -271,13 +271,13 @@ test('MariaDB client: a self-signed certificate of a MySQL server is refused, al
   assert.deepEqual(received, []);
 });
 
-test('MariaDB client: a self-signed certificate is refused for an account without a password, although the server proves it', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when the account has no password, although the server sends a proof', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash('')))));
   await assert.rejects(opens(url('sslmode=verify-full', '')), isRefused(NOT_TRUSTED));
   assert.deepEqual(received, []);
 });
 
-test('MariaDB client: a self-signed certificate is refused when another authority is configured, although the server proves it', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when another authority is configured, although the server proves that it knows the password', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash()))));
   const named = join(folder(t, { 'ca.pem': FIRST.cert }), 'ca.pem');
   await assert.rejects(
@@ -287,7 +287,7 @@ test('MariaDB client: a self-signed certificate is refused when another authorit
   assert.deepEqual(received, []);
 });
 
-test('MariaDB client: a self-signed certificate needs no proof when it is the configured authority, or when verification is off', async (t) => {
+test('MariaDB client: a self-signed certificate needs no proof when it is configured as the trusted authority, or when verification is off', async (t) => {
   const { url } = await serving(t, native(Buffer.alloc(0)));
   const named = join(folder(t, { 'ca.pem': SECOND.cert }), 'ca.pem');
   for (const query of [

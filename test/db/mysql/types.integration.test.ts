@@ -150,7 +150,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: every value is decoded from binary and text, and encoded, in any time zone of the process`, async (t) => {
+  test(`${name}: each value is encoded, and decoded from the binary and the text format, in any time zone of the process`, async (t) => {
     assert.ok(
       CASES.length >= 60 && new Set(CASES.map(([type]) => type.replace(/\(.*/, ''))).size >= 36,
       String(CASES.length),
@@ -207,7 +207,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: NULL is null in every column, in binary and as text, and can be written`, async (t) => {
+  test(`${name}: NULL is read as null from every column in both formats, and null is written as NULL`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const cases = await casesOf(db);
@@ -224,7 +224,7 @@ for (const [name, engine] of [
     });
   });
 
-  test(`${name}: options of the address and of the database select the form of values`, async (t) => {
+  test(`${name}: options of the address and of openDatabase() select the JavaScript types of values`, async (t) => {
     const setUp =
       "create table taste (flag tinyint(1), small tinyint(4), doc json, day date null, moment datetime null, stamp timestamp null, wide bigint); insert into taste values (1, 1, '[1]', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00 00:00:00', 5)";
     const query = 'set.sql_mode=NO_ENGINE_SUBSTITUTION';
@@ -286,7 +286,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: a value that exceeds its type is a DataError that does not show it, on every use`, async (t) => {
+  test(`${name}: a value that exceeds the type of its column causes a DataError at each use of a statement, and the error does not contain the value`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     await db.script(
@@ -318,7 +318,7 @@ for (const [name, engine] of [
       );
   });
 
-  test(`${name}: no error shows a value that was part of a computation or look-up`, async (t) => {
+  test(`${name}: an error about a computation or a look-up does not contain the values`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     await db.script(
@@ -354,7 +354,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: a statement encodes each value correctly, whatever kinds of values it had before`, async (t) => {
+  test(`${name}: a statement encodes each value correctly, even if earlier values of the statement had other types`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const values = [

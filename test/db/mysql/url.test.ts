@@ -11,7 +11,7 @@ const refuse = (problem: string): never => {
 const parse = (url: string): MySqlUrl =>
   parseMySqlUrl(url.startsWith('mariadb') ? 'mariadb' : 'mysql', url.replace(/^\w+:/, ''), refuse);
 
-test('parseMySqlUrl() reads users, passwords, hosts and databases, percent-decoded', () => {
+test('parseMySqlUrl() reads users, passwords, hosts and databases, and decodes percent-encoding', () => {
   for (const [url, user, password, hosts, database] of [
     ['mysql://app@db.example/shop', 'app', undefined, ['db.example:3306'], 'shop'],
     [
@@ -40,7 +40,7 @@ test('parseMySqlUrl() reads users, passwords, hosts and databases, percent-decod
   }
 });
 
-test('parseMySqlUrl() has secure defaults, and reads named parameters', () => {
+test('parseMySqlUrl() has secure defaults, and reads every parameter', () => {
   const plain = parse('mysql://app@db/shop');
   assert.deepEqual(
     [

@@ -243,7 +243,7 @@ test('KeysetPages answers 400 to a cursor that was changed, or made for another 
   await fetch(rotated, next!);
 });
 
-test('KeysetPages refuses a list that it cannot page, with the reason', async () => {
+test('KeysetPages refuses a list that cannot be read in pages, and gives the reason', async () => {
   await using db = await openDatabase('sqlite::memory:');
   await fill(db);
   const fetch = (orderBy: KeysetPagesOptions['orderBy'], query = ALL): Promise<unknown> =>
@@ -318,7 +318,7 @@ function linksOf(response: Response, url: string): Record<string, string> {
   );
 }
 
-test('a route with KeysetPages sends Link, which keeps other parameters, and refuses invalid sizes and cursors', async () => {
+test('a route with KeysetPages sends Link headers that keep other query parameters, and refuses invalid sizes and cursors', async () => {
   await using client = new TestClient(await listing());
   const found: unknown[] = [];
   let url: string | undefined = '/entries?size=4&label=l1';
@@ -353,7 +353,7 @@ test('a route with KeysetPages sends Link, which keeps other parameters, and ref
   }
 });
 
-test('a route with OffsetPages sends Link to the first, previous, next and last page', async () => {
+test('a route with OffsetPages sends Link headers to the first, previous, next and last page', async () => {
   await using client = new TestClient(await listing());
   const response = await client.get('/numbered?page=2&size=15');
   const { page, size, total } = (await response.json()) as Record<string, unknown>;

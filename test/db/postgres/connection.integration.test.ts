@@ -102,7 +102,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: rows with a column named __proto__ are plain objects, and the last of two columns with one name wins',
+  'PostgreSQL connection: rows with a column named __proto__ are plain objects, and if two columns have one name, the last column counts',
   async (t) => {
     const connection = await connected(t);
     const row = (await connection.fetchOne(
@@ -162,7 +162,7 @@ withPostgres(
   },
 );
 
-withPostgres('PostgreSQL connection: without a statement cache statements are unnamed', async (t) => {
+withPostgres('PostgreSQL connection: statements are unnamed when statementCache is 0', async (t) => {
   const connection = await connected(t, { statementCache: 0 });
   for (let use = 0; use < 3; use++)
     assert.equal(await connection.scalar('select ?::int', [use], undefined), use);
@@ -218,7 +218,7 @@ withPostgres(
 );
 
 withPostgres(
-  "PostgreSQL connection: the server's statement_timeout is a QueryTimeout, and a cancellation is not",
+  "PostgreSQL connection: the server's statement_timeout causes a QueryTimeout, and a cancellation by an operator does not",
   async (t) => {
     const connection = await connected(t);
     await connection.execute("set statement_timeout = '50ms'", [], undefined);
@@ -236,7 +236,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a numeric accepts a bigint of any length, from the first use, in lists and in COPY',
+  'PostgreSQL connection: a numeric column accepts a bigint of any length at the first use of a statement, in lists and in COPY',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection, 'id int primary key, amount numeric');
@@ -268,7 +268,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: operators that contain ? work together with placeholders $1',
+  'PostgreSQL connection: operators that contain ? work in statements with placeholders such as $1',
   async (t) => {
     const connection = await connected(t);
     for (let use = 0; use < 3; use++) {
@@ -304,7 +304,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a function that reports "not supported" runs once, and the statement cache stays',
+  'PostgreSQL connection: a function that raises "not supported" runs only once, and cached statements stay prepared',
   async (t) => {
     const connection = await connected(t);
     await connection.execute('create temporary sequence runs', [], undefined);
@@ -327,7 +327,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a statement whose types were replaced is prepared again once',
+  'PostgreSQL connection: when a type of a statement was dropped and created again, the statement is prepared again once',
   async (t) => {
     const connection = await connected(t);
     const run = (text: string): Promise<void> => connection.script(text, undefined);
@@ -386,39 +386,42 @@ withPostgres(
   },
 );
 
-withPostgres('PostgreSQL connection: a statement accepts the new type of an altered column', async (t) => {
-  const connection = await connected(t);
-  await withTable(connection);
-  const [insert, read, WIDE] = [
-    'insert into item (id, label) values (?, ?)',
-    'select label from item where id = ?',
-    3_000_000_000,
-  ];
-  const one = (id: number): Promise<unknown> => connection.execute(insert, [id, '"a"'], undefined);
-  const known = (id: number): Promise<unknown> => connection.fetchOne(read, [id], undefined);
-  for (let use = 0; use < 3; use++) await Promise.all([one(use), known(use)]);
-  await assert.rejects(one(WIDE), DataError);
-  await assert.rejects(known(WIDE), DataError);
-  for (let use = 3; use < 6; use++) await Promise.all([one(use), known(use)]);
-  await connection.execute('alter table item alter id type bigint', [], undefined);
-  await one(WIDE);
-  assert.deepEqual(await known(WIDE), { label: '"a"' });
-  await connection.execute("alter table item alter label type jsonb using '1'", [], undefined);
-  // the rows cannot be read twice
-  await assert.rejects(connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), DatabaseError);
-  assert.equal(await connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), 1);
-  assert.deepEqual(await known(WIDE + 1), { label: 'a' });
-  for (let use = 6; use < 9; use++) await one(use);
-  await connection.execute('alter table item alter label type text', [], undefined);
-  await connection.begin(WRITING, undefined);
-  // a failed transaction runs no further statements
-  await assert.rejects(connection.execute(insert, [-1, 'no JSON'], undefined), DataError);
-  await connection.rollback();
-  await connection.execute(insert, [-1, 'no JSON'], undefined);
-});
+withPostgres(
+  "PostgreSQL connection: a prepared statement accepts values of a column's new type after the column was altered",
+  async (t) => {
+    const connection = await connected(t);
+    await withTable(connection);
+    const [insert, read, WIDE] = [
+      'insert into item (id, label) values (?, ?)',
+      'select label from item where id = ?',
+      3_000_000_000,
+    ];
+    const one = (id: number): Promise<unknown> => connection.execute(insert, [id, '"a"'], undefined);
+    const known = (id: number): Promise<unknown> => connection.fetchOne(read, [id], undefined);
+    for (let use = 0; use < 3; use++) await Promise.all([one(use), known(use)]);
+    await assert.rejects(one(WIDE), DataError);
+    await assert.rejects(known(WIDE), DataError);
+    for (let use = 3; use < 6; use++) await Promise.all([one(use), known(use)]);
+    await connection.execute('alter table item alter id type bigint', [], undefined);
+    await one(WIDE);
+    assert.deepEqual(await known(WIDE), { label: '"a"' });
+    await connection.execute("alter table item alter label type jsonb using '1'", [], undefined);
+    // the rows cannot be read twice
+    await assert.rejects(connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), DatabaseError);
+    assert.equal(await connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), 1);
+    assert.deepEqual(await known(WIDE + 1), { label: 'a' });
+    for (let use = 6; use < 9; use++) await one(use);
+    await connection.execute('alter table item alter label type text', [], undefined);
+    await connection.begin(WRITING, undefined);
+    // a failed transaction runs no further statements
+    await assert.rejects(connection.execute(insert, [-1, 'no JSON'], undefined), DataError);
+    await connection.rollback();
+    await connection.execute(insert, [-1, 'no JSON'], undefined);
+  },
+);
 
 withPostgres(
-  'PostgreSQL connection: values of types that are not built in are decoded from the first use',
+  'PostgreSQL connection: values of types that are not built in are decoded at the first use of a statement',
   async (t) => {
     const connection = await connected(t);
     await connection.script("create type pg_temp.svc_color as enum ('red', 'green')", undefined);
@@ -466,7 +469,7 @@ withPostgres('PostgreSQL connection: a wrong number of values is refused before 
 });
 
 withPostgres(
-  'PostgreSQL connection: COPY that is run as a statement is refused, or its rows are discarded',
+  'PostgreSQL connection: a statement COPY FROM STDIN is refused, and COPY TO STDOUT returns no rows',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -493,7 +496,7 @@ withPostgres(
 // ── errors ──
 
 withPostgres(
-  'PostgreSQL connection: an error names constraint, table and position in the statement, and shows no value',
+  'PostgreSQL connection: an error has the constraint, the table and the position in the statement, and contains no value',
   async (t) => {
     const connection = await connected(t);
     await connection.script(
@@ -570,7 +573,7 @@ withPostgres('PostgreSQL connection: a warning of the server is logged', async (
 // ── many rows ──
 
 withPostgres(
-  'PostgreSQL connection: executeMany() runs all rows or none, in a transaction and outside one',
+  'PostgreSQL connection: executeMany() writes all rows or none, inside and outside a transaction',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -660,7 +663,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: executeMany() uses bounded memory while the server is slow, and other requests wait for it',
+  'PostgreSQL connection: executeMany() uses bounded memory while the server is slow, and other requests wait until it ends',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -711,7 +714,7 @@ for (const count of [63, 64]) {
 }
 
 withPostgres(
-  'PostgreSQL connection: insertMany() inserts all rows or none, and refuses what INSERT refuses, for any number of rows',
+  'PostgreSQL connection: insertMany() inserts all rows or none, and refuses the values that INSERT refuses, for any number of rows',
   async (t) => {
     const connection = await connected(t);
     await connection.script(
@@ -900,7 +903,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a COMMIT that the server answers with ROLLBACK, or without a transaction, is an error',
+  'PostgreSQL connection: a COMMIT throws when the server answers with ROLLBACK, or when no transaction is open',
   async (t) => {
     const connection = await connected(t);
     await connection.begin(WRITING, undefined);
@@ -919,7 +922,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a script runs statement by statement up to the first failure, and never ends a transaction',
+  'PostgreSQL connection: a script runs its statements one by one up to the first failure, and never ends a transaction',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -979,7 +982,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a cancellation ends only the intended one of several pipelined statements',
+  'PostgreSQL connection: a cancellation ends only its own statement when several statements are pipelined',
   async (t) => {
     const connection = await connected(t);
     const answers = await Promise.allSettled([
@@ -1012,7 +1015,7 @@ withPostgres(
   },
 );
 
-withPostgres("PostgreSQL connection: the server's own lock_timeout is a LockTimeout", async (t) => {
+withPostgres("PostgreSQL connection: the server's lock_timeout causes a LockTimeout", async (t) => {
   const [one, two] = [await connected(t), await connected(t, { parameters: { lock_timeout: '20' } })];
   await one.begin(WRITING, undefined);
   await one.scalar('select 1 from pg_advisory_xact_lock(?)', [4_711], undefined);
@@ -1024,7 +1027,7 @@ withPostgres("PostgreSQL connection: the server's own lock_timeout is a LockTime
 // ── the end ──
 
 withPostgres(
-  'PostgreSQL connection: a connection that the server ends is broken, reports it once, and rejects pending requests',
+  'PostgreSQL connection: when the server ends a connection, it is broken, calls onLost once, and rejects pending requests',
   async (t) => {
     const [victim, other] = [await connected(t), await connected(t)];
     const lost: Error[] = [];
@@ -1051,7 +1054,7 @@ withPostgres(
   },
 );
 
-withPostgres('PostgreSQL connection: an idle connection reports that the server ended it', async (t) => {
+withPostgres('PostgreSQL connection: an idle connection calls onLost when the server ends it', async (t) => {
   const [victim, other] = [await connected(t), await connected(t)];
   const lost = Promise.withResolvers<Error>();
   victim.onLost = lost.resolve;
@@ -1060,14 +1063,17 @@ withPostgres('PostgreSQL connection: an idle connection reports that the server 
   assert.equal(victim.isBroken, true);
 });
 
-withPostgres('PostgreSQL connection: a COMMIT whose connection breaks has an unknown outcome', async (t) => {
-  const connection = await connected(t);
-  await connection.begin(WRITING, undefined);
-  const committing = connection.commit();
-  connection.destroy();
-  await assert.rejects(committing, CommitOutcomeUnknown);
-  assert.equal(connection.isBroken, true);
-});
+withPostgres(
+  'PostgreSQL connection: the outcome of a COMMIT is unknown when the connection breaks before the reply',
+  async (t) => {
+    const connection = await connected(t);
+    await connection.begin(WRITING, undefined);
+    const committing = connection.commit();
+    connection.destroy();
+    await assert.rejects(committing, CommitOutcomeUnknown);
+    assert.equal(connection.isBroken, true);
+  },
+);
 
 withPostgres(
   'PostgreSQL connection: destroy() rejects pending requests, close() sends Terminate, and both may be called again',
@@ -1088,7 +1094,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: ping() queries the server, and reset() undoes all session changes of an owner',
+  'PostgreSQL connection: ping() sends a query to the server, and reset() undoes all changes of the session',
   async (t) => {
     const connection = await connected(t);
     await connection.ping(soon());
@@ -1109,7 +1115,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: notifications of this and other connections arrive at any time',
+  'PostgreSQL connection: notifications of this connection and of other connections arrive during a statement and between statements',
   async (t) => {
     const [listener, other] = [await connected(t), await connected(t)];
     const reported = Promise.withResolvers<unknown[]>();
@@ -1121,7 +1127,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a connection for writing is replaced once its server refuses writes',
+  'PostgreSQL connection: a connection with mustWrite becomes stale when its server refuses writes',
   async (t) => {
     const connection = await connected(t, { mustWrite: true, parameters: { application_name: 'test' } });
     assert.deepEqual(
@@ -1199,7 +1205,7 @@ for (const [name, ways] of [
 
 const TLS_URL = process.env['PG_TLS_URL'];
 test(
-  'PostgreSQL: each sslmode performs its checks',
+  "PostgreSQL: each sslmode verifies as much of the certificate as libpq's mode of that name",
   { skip: TLS_URL === undefined && 'needs a server with TLS: set PG_TLS_URL' },
   async (t) => {
     const other = process.env['OTHER_CA_FILE'];

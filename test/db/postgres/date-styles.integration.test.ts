@@ -20,7 +20,7 @@ for (const [text, style, expected] of [
   test(`isoFromStyle() reads a date "${text}" in the DateStyle ${style}`, () =>
     assert.equal(isoFromStyle(text, style), expected));
 
-test('PostgreSQL: dates and times are equal in every DateStyle, alone and in arrays, as text and in binary', async (t) => {
+test('PostgreSQL: dates and times have equal values in every DateStyle, alone and in arrays, from the text and the binary format', async (t) => {
   for (const statementCache of [0, 100]) {
     const db = await postgresDatabase(t, { statementCache, pool: { max: 1 } });
     if (db === undefined) return;

@@ -95,7 +95,7 @@ for (const [sqlstate, message, shown] of [
   ],
   ['42703', 'column "a" does not exist', 'column "a" does not exist'],
 ] as const) {
-  test(`the message of ${sqlstate} names the problem without the value: ${shown}`, () =>
+  test(`the message of ${sqlstate} describes the problem and does not contain the value: ${shown}`, () =>
     assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
 }
 
@@ -131,14 +131,18 @@ for (const [sqlstate, message, shown] of [
 
 for (const [what, letters, columns] of [
   ['the column that is NULL', { C: '23502', c: 'a', D: 'Failing row contains (1, secret).' }, ['a']],
-  ['those of a key', { C: '23505', D: 'Key (a, "B c")=(1, secret) already exists.' }, ['a', 'B c']],
   [
-    'those of a reference',
+    'the columns of the violated key',
+    { C: '23505', D: 'Key (a, "B c")=(1, secret) already exists.' },
+    ['a', 'B c'],
+  ],
+  [
+    'the columns of the violated reference',
     { C: '23503', D: 'Key (parent)=(7) is not present in table "parent".' },
     ['parent'],
   ],
   [
-    'none of a row that is still referenced, in the languages of the server',
+    'empty for a row that is still referenced, in the languages of the server',
     {
       C: '23503',
       M: 'Aktualisieren oder Löschen in Tabelle „owner“ verletzt Fremdschlüssel-Constraint „note_owner“ von Tabelle „note“',
@@ -146,11 +150,11 @@ for (const [what, letters, columns] of [
     },
     [],
   ],
-  ['none of an index over an expression', { C: '23505', D: 'Key (lower(a))=(secret) already exists.' }, []],
-  ['none where the server tells none', { C: '23514' }, []],
-  ['none of other details', { C: '42601', D: 'Key (a)=(1)' }, []],
+  ['empty for an index over an expression', { C: '23505', D: 'Key (lower(a))=(secret) already exists.' }, []],
+  ['empty when the server reports no column', { C: '23514' }, []],
+  ['empty for an error with other details', { C: '42601', D: 'Key (a)=(1)' }, []],
 ] as const) {
-  test(`the error of a constraint violation lists the columns: ${what}`, () =>
+  test(`the columns of a database error are ${what}`, () =>
     assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
 }
 

@@ -117,7 +117,7 @@ for (const [what, answer] of [
   ['replies with more than one byte', `S${'x'.repeat(10)}`],
   ['refuses TLS and then sends a greeting', 'NR\0\0\0\x08\0\0\0\0'],
 ] as const) {
-  test(`PostgreSQL client: a server that ${what} when TLS is requested is refused, and receives no further data`, async (t) => {
+  test(`PostgreSQL client: when TLS is required, a server that ${what} is refused, and receives no further data`, async (t) => {
     let seen = Buffer.alloc(0);
     const host = await serving(t, async (socket, next) => {
       seen = Buffer.concat([seen, await next()]);
@@ -132,7 +132,7 @@ for (const [what, answer] of [
   });
 }
 
-test('PostgreSQL client: a server that sends bytes before TLS in a separate packet is refused', async (t) => {
+test('PostgreSQL client: a server is refused when it sends more bytes before TLS in a separate packet', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('S');
@@ -231,7 +231,7 @@ test('PostgreSQL login: the client announces support for channel binding when th
 
 // ── the log-in ──
 
-test('PostgreSQL client: a clear-text password is sent without a verified certificate only to this machine', async (t) => {
+test('PostgreSQL client: without a verified certificate, a clear-text password is sent only to a server on this machine', async (t) => {
   const seen: string[] = [];
   const script: Script = async (socket, next) => {
     await next();
@@ -244,7 +244,7 @@ test('PostgreSQL client: a clear-text password is sent without a verified certif
 });
 
 test(
-  'PostgreSQL client: a clear-text password is not sent to another machine',
+  'PostgreSQL client: a clear-text password is not sent to a server on another machine',
   { skip: process.platform === 'win32' },
   async (t) => {
     const server = await serving(t, () => undefined);
@@ -349,7 +349,7 @@ for (const [what, bytes] of [
     ]),
   ],
 ] as const) {
-  test(`PostgreSQL login: it is refused when it receives ${what}`, async (t) => {
+  test(`PostgreSQL client: a login fails when the client receives ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(bytes);
@@ -358,7 +358,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('PostgreSQL client: a login that a web server answers fails with E_DB_CONNECT, which names the web server', async (t) => {
+test('PostgreSQL client: when a web server answers, the login fails with E_DB_CONNECT, whose message says that the server is a web server', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('HTTP/1.1 400 Bad Request\r\n\r\n');
@@ -381,7 +381,7 @@ test('PostgreSQL client: an older protocol version and notices are accepted duri
   (await connect(host)).destroy();
 });
 
-test('PostgreSQL client: protocol 3.2 is requested by the address: its cancellation key is long, and an older server may answer with 3.0', async (t) => {
+test('PostgreSQL client: an address with protocol 3.2 allows long cancellation keys, and servers that have only 3.0', async (t) => {
   const long = Buffer.alloc(32, 7);
   for (const [answer, key] of [
     [Buffer.alloc(0), long],
@@ -421,7 +421,7 @@ for (const [what, version, unknown] of [
   ['version 2', 131_072, 0],
   ['a parameter that was not sent', 196_608, 1],
 ] as const) {
-  test(`PostgreSQL client: a 3.2 login is refused when the server answers by ${what}`, async (t) => {
+  test(`PostgreSQL client: a login with protocol 3.2 fails when the server answers by ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(
@@ -440,7 +440,7 @@ for (const [what, version, unknown] of [
   });
 }
 
-test('PostgreSQL client: the errors for a server that closes the connection and for one that refuses with a reason are different', async (t) => {
+test('PostgreSQL client: a server that closes the connection and a server that refuses it with a reason cause different errors', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
     socket.end();
@@ -459,7 +459,7 @@ test('PostgreSQL client: the errors for a server that closes the connection and 
   }
 });
 
-test('PostgreSQL client: connectTimeoutMs ends a login at a silent server, at each step of the login', async (t) => {
+test('PostgreSQL client: connectTimeoutMs ends a login when the server stops answering, at each step of the login', async (t) => {
   const silent: Script = () => undefined;
   const asksForMore: Script = async (socket, next) => {
     await next();
@@ -494,7 +494,7 @@ test('PostgreSQL client: connectTimeoutMs ends a login at a silent server, at ea
   }
 });
 
-test('PostgreSQL client: a COMMIT without an answer is canceled at the limit, and its outcome is unknown', async (t) => {
+test('PostgreSQL client: when the server does not answer a COMMIT, it is canceled at its limit and its outcome is unknown', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -537,7 +537,7 @@ for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
   ['a transaction of others', false, QueryTimeout],
 ] as const) {
-  test(`PostgreSQL client: a stream that is abandoned in ${what} ends within its limit, and after at least five seconds, on a silent server`, async (t) => {
+  test(`PostgreSQL client: when the reader leaves a stream in ${what} and the server is silent, the stream ends within its limit, but has at least five seconds`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();
@@ -579,7 +579,7 @@ for (const [what, isOurs, expected] of [
   });
 }
 
-test("PostgreSQL client: a type look-up for a statement that has not run ends with the call's signal on a silent server", async (t) => {
+test('PostgreSQL client: the signal of a call ends the type look-up before its statement when the server is silent', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -714,7 +714,7 @@ for (const [what, bytes] of [
     assert.ok(lost(await ended.promise));
   });
 
-  test(`PostgreSQL client: a connection is not handed out when the login is followed by ${what}`, async (t) => {
+  test(`PostgreSQL client: a connection is refused when the message after its login is ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(Buffer.concat([WELCOME, bytes]));
@@ -741,7 +741,7 @@ test('PostgreSQL client: a connection ends when its encoding is no longer UTF-8,
   assert.equal(connection.isBroken, true);
 });
 
-test('PostgreSQL client: a reply is parsed wherever it is split', async (t) => {
+test('PostgreSQL client: a reply is parsed correctly wherever its bytes are split', async (t) => {
   for (let at = 1; at < ANSWER.length; at += 3) {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
@@ -753,7 +753,7 @@ test('PostgreSQL client: a reply is parsed wherever it is split', async (t) => {
   }
 });
 
-test('PostgreSQL client: mutated replies end the connection or give a result, and have no other effect', async (t) => {
+test('PostgreSQL client: a randomly changed reply ends the connection or gives a result, and has no other effect', async (t) => {
   const random = seeded(77);
   for (let run = 0; run < 150; run++) {
     const bytes = Buffer.from(ANSWER);
@@ -801,7 +801,7 @@ test('PostgreSQL client: a connection is closed after a grace period when the se
 });
 
 test(
-  'PostgreSQL client: a server that closes together with a reply leaves no pending request waiting',
+  'PostgreSQL client: when the server sends a reply and closes the connection, all pending requests reject',
   { timeout: 30_000 },
   async (t) => {
     const described = Buffer.concat([
@@ -843,7 +843,7 @@ test(
   },
 );
 
-test('PostgreSQL client: close() waits one second for the server to close', async (t) => {
+test('PostgreSQL client: close() waits one second until the server closes the connection', async (t) => {
   const clock = new ManualClock();
   const connection = await welcomed(
     t,
@@ -859,7 +859,7 @@ test('PostgreSQL client: close() waits one second for the server to close', asyn
   assert.equal(clock.pending, 0);
 });
 
-test('PostgreSQL client: a listener that throws is logged, and the connection stays open', async (t) => {
+test('PostgreSQL client: an exception of a notification listener is logged, and the connection stays open', async (t) => {
   const { logger, events } = collectedLog();
   const connection = await welcomed(
     t,
@@ -878,7 +878,7 @@ test('PostgreSQL client: a listener that throws is logged, and the connection st
   assert.equal(events.length, 1);
 });
 
-test('PostgreSQL login: a server that proves the password is accepted (as a control for the refused servers)', async (t) => {
+test('PostgreSQL client: a server that proves that it knows the password is accepted', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(write.authenticationSasl('SCRAM-SHA-256'));

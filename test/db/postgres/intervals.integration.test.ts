@@ -19,7 +19,7 @@ for (const [text, iso] of [
 ] as const)
   test(`intervalFromText() reads the interval "${text}"`, () => assert.equal(intervalFromText(text), iso));
 
-test('PostgreSQL: intervals are equal in every IntervalStyle, alone and in arrays', async (t) => {
+test('PostgreSQL: intervals have equal values in every IntervalStyle, alone and in arrays', async (t) => {
   const db = await postgresDatabase(t, { statementCache: 0, pool: { max: 1 } });
   if (db === undefined) return;
   const random = seeded(7);

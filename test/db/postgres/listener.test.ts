@@ -60,7 +60,7 @@ function bench() {
   };
 }
 
-test('PostgresListener listens once per channel, calls all listeners, and ends with the last one', async () => {
+test('PostgresListener sends one LISTEN per channel, calls all listeners, and closes its connection after the last listener', async () => {
   const { listener, sessions, clock } = bench();
   const received: string[] = [];
   const first = await listener.listen(
@@ -109,7 +109,7 @@ test('PostgresListener logs an exception of a listener and continues', async () 
   await listener.close();
 });
 
-test('PostgresListener listens to all channels again after a lost connection, calls onReconnect, and backs off while the server is down', async () => {
+test('PostgresListener reconnects with back-off after its connection is lost, listens to all channels again, and calls onReconnect', async () => {
   const { listener, sessions, state, clock } = bench();
   let reconnects = 0;
   const received: string[] = [];
@@ -161,7 +161,7 @@ test('PostgresListener.listen() rejects, and disposing of a listener does not wa
   assert.equal(clock.pending, 0);
 });
 
-test('PostgresListener opens a new connection, or reports an error, when its connection ends together with a reply', async () => {
+test('PostgresListener opens a new connection, or throws, when its connection ends right after a reply', async () => {
   const { listener, sessions, clock, state } = bench();
   let dying = 0;
   state.isDying = () => dying-- > 0;
@@ -185,7 +185,7 @@ test('PostgresListener opens a new connection, or reports an error, when its con
   assert.equal(clock.pending, 0);
 });
 
-test('PostgresListener pings its connection twice a minute, and replaces one that does not answer', async () => {
+test('PostgresListener pings its connection twice a minute, and replaces the connection when the server does not answer', async () => {
   const { listener, sessions, clock } = bench();
   let reconnects = 0;
   await listener.listen('a', () => undefined, { onReconnect: () => reconnects++ });

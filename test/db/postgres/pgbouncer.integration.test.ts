@@ -37,7 +37,7 @@ else
   });
 
 test(
-  'transactions behind PgBouncer interleave on fewer sessions than connections, without mixing rows',
+  'concurrent transactions behind PgBouncer see only their own rows, although there are fewer sessions than connections',
   { skip },
   async (t) => {
     const db = await emptied(t, { pool: { max: 10, acquireTimeoutMs: 60_000 } });
@@ -66,7 +66,7 @@ test('a statement behind PgBouncer ends on the server at its limit', { skip }, a
 });
 
 test(
-  'executeMany(), streams and values of types that are not built in work behind PgBouncer',
+  'executeMany(), streams, and values of types that are not built in, all work behind PgBouncer',
   { skip },
   async (t) => {
     const db = await emptied(t);
@@ -130,7 +130,7 @@ test(
 );
 
 test(
-  'PgBouncer refuses an address without startup=plain at once, and the error names the option',
+  'an address without startup=plain is refused at once behind PgBouncer, and the error names the option',
   { skip },
   async () => {
     const url = await sharedPgbouncer();

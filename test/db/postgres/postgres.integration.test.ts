@@ -32,7 +32,7 @@ import type { Database, PoolEvent, Transaction } from '../../../src/db/index.ts'
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
 databaseContract(
-  'PostgreSQL without a cache of statements, reset in full',
+  'PostgreSQL with no statement cache and a full reset between owners',
   (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   { knowsTypes: false },
 );
@@ -76,7 +76,7 @@ test('a PostgreSQL database opens at most max connections, and rejects a caller 
   await Promise.all([first, second]);
 });
 
-test('a PostgreSQL database detects connections that ended while idle, without an error for callers', async (t) => {
+test('a PostgreSQL database replaces connections that ended while idle, and callers get no error', async (t) => {
   if (!needsPostgres(t)) return;
   const url = await postgresUrl(t, '&application_name=svc_idle');
   await using db = await openDatabase(url, { pool: { max: 3 } });
@@ -104,7 +104,7 @@ test('a PostgreSQL database detects connections that ended while idle, without a
   assert.equal(await db.scalar('select 1'), 1);
 });
 
-test('a PostgreSQL database with target read-write leaves a server that no longer accepts writes', async (t) => {
+test('a PostgreSQL database with target_session_attrs=read-write closes its connections to a server that no longer accepts writes', async (t) => {
   if (!needsPostgres(t)) return;
   await using db = await openDatabase(await postgresUrl(t, '&target_session_attrs=read-write'), {
     pool: { max: 1 },
@@ -222,7 +222,7 @@ test('db.listen() receives notifications of other sessions, also after its conne
   );
 });
 
-test('an altered table fails at most one transaction per connection, and none by its first statement', async (t) => {
+test('after a table was altered, at most one transaction per connection fails, and none fails at its first statement', async (t) => {
   if (!needsPostgres(t)) return;
   const ends: (() => unknown)[] = [];
   t.after(async () => {
@@ -357,7 +357,7 @@ test('PostgreSQL migrations are applied once by processes that start together, a
   assert.equal(await db!.scalar("select 1 where to_regclass('note') is not null"), undefined);
 });
 
-test('a PostgreSQL migration that changes the search path, as pg_dump does, is recorded, and the path of others stays', async (t) => {
+test('a PostgreSQL migration that changes the search path, as pg_dump does, is recorded, and does not change the path of other sessions', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const path = await db.scalar('show search_path');
@@ -386,7 +386,7 @@ test('a PostgreSQL migration that changes the search path, as pg_dump does, is r
   assert.equal((await migrator.down({ steps: 3 })).length, 3);
 });
 
-test('settings of a PostgreSQL migration do not stay on its connection, whether it fails or not', async (t) => {
+test('settings of a PostgreSQL migration do not stay on its connection, whether the migration fails or not', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const settings = (): Promise<unknown> =>
@@ -422,7 +422,7 @@ test('settings of a PostgreSQL migration do not apply to the next migration', as
   assert.deepEqual(await db.fetchAll('select id from note'), [{ id: 2 }]);
 });
 
-test('a PostgreSQL migration that puts its own set_config() before pg_catalog does not change the path of others', async (t) => {
+test('a PostgreSQL migration that defines its own set_config() does not change the search path of other sessions', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const schema = await db.scalar('select current_schema()');
@@ -436,7 +436,7 @@ test('a PostgreSQL migration that puts its own set_config() before pg_catalog do
   assert.equal(await db.scalar('select to_regclass(?) is not null', [`${schema}.here`]), true);
 });
 
-test('a PostgreSQL migration that fails while it is recorded or committed has no effect, and the error names it', async (t) => {
+test('a PostgreSQL migration that fails while it is recorded or committed has no effect, and the error names the migration', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   for (const [text, said] of [
@@ -458,7 +458,7 @@ test('a PostgreSQL migration that fails while it is recorded or committed has no
   }
 });
 
-test('a PostgreSQL migration that fails has no effect, and the error names the position', async (t) => {
+test('a PostgreSQL migration that fails has no effect, and the error has the line of the statement', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const directory = folder(t, {
@@ -471,7 +471,7 @@ test('a PostgreSQL migration that fails has no effect, and the error names the p
   assert.equal(await db.scalar("select 1 where to_regclass('half') is not null"), undefined);
 });
 
-test('DatabasePlugin.openMigrator() reads PostgreSQL without writing', async (t) => {
+test('DatabasePlugin.openMigrator() with onlyReads does not write to PostgreSQL', async (t) => {
   if (!needsPostgres(t)) return;
   const url = await postgresUrl(t);
   const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
@@ -489,7 +489,7 @@ test('DatabasePlugin.openMigrator() reads PostgreSQL without writing', async (t)
   assert.equal(await db.scalar('select count(*) from pg_tables where schemaname = current_schema()'), 0);
 });
 
-test('DatabasePlugin.openMigrator() reads an address with target_session_attrs=read-write', async (t) => {
+test('DatabasePlugin.openMigrator() with onlyReads accepts an address with target_session_attrs=read-write', async (t) => {
   if (!needsPostgres(t)) return;
   const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
   const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
@@ -545,12 +545,12 @@ test('DatabasePlugin serves an application from PostgreSQL, reports readiness, a
 
 // ── short versions of test/soak/postgres.ts ──
 
-test('PostgreSQL transactions interleave without mixing rows', async (t) => {
+test('concurrent PostgreSQL transactions see only their own rows', async (t) => {
   const db = await postgresDatabase(t, { pool: { acquireTimeoutMs: 60_000 } });
   if (db !== undefined) await interleaved(db, POSTGRES, 500, seeded(1));
 });
 
-test('committed data exists exactly once after PostgreSQL connections are cut and the server is killed', async (t) => {
+test('each committed row exists exactly once after PostgreSQL connections were closed and the server was killed', async (t) => {
   if (!needsPostgres(t)) return;
   // acknowledged data survives a kill
   const server = await PostgresServer.start(t, ['synchronous_commit = on']);
@@ -563,7 +563,7 @@ test('PostgreSQL connections stay usable when callers abort at random times', as
   if (needsPostgres(t)) await canceled(await postgresUrl(t), POSTGRES, 300, seeded(4));
 });
 
-test('a statement sent to a PostgreSQL server that is gone reports the lost connection', async (t) => {
+test('a statement throws ConnectionLost when its PostgreSQL server was stopped', async (t) => {
   if (!needsPostgres(t)) return;
   const server = await PostgresServer.start(t);
   await using db = await openDatabase(server.url, { pool: { acquireTimeoutMs: 300 } });

@@ -21,7 +21,7 @@ const NONCE = 'rOprNGfwEbeRWgbNEkqO';
 const SERVER_FIRST = `r=${NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096`;
 const SERVER_FINAL = 'v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=';
 
-test('SCRAM-SHA-256 produces and accepts the messages of RFC 7677 §3', async () => {
+test('the SCRAM client produces and accepts the messages of the example in RFC 7677 §3', async () => {
   const first = new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user');
   assert.equal(first.mechanism, 'SCRAM-SHA-256');
   assert.equal(first.message, `n,,n=user,r=${NONCE}`);
@@ -87,7 +87,7 @@ for (const [what, binding, mechanism, header, bound] of [
     Buffer.concat([Buffer.from('p=tls-server-end-point,,'), DIGEST]),
   ],
 ] as const) {
-  test(`SCRAM authenticates client and reference server to each other, ${what}`, async () => {
+  test(`the SCRAM client and a reference server authenticate each other, ${what}`, async () => {
     const first = new ScramFirst('pa\u00adss', binding, new ScramKeyring());
     assert.equal(first.mechanism, mechanism);
     assert.ok(first.message.startsWith(`${header}n=,r=`));
@@ -113,11 +113,11 @@ for (const [what, message] of [
   ['an error', 'e=other-error'],
   ['nothing', ''],
 ] as const) {
-  test(`SCRAM refuses a server-first message with ${what}`, () =>
+  test(`the SCRAM client refuses a server-first message with ${what}`, () =>
     assert.rejects(new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE).answer(message), ScramIssue));
 }
 
-test('SCRAM refuses a server-final message without a valid signature', async () => {
+test('the SCRAM client refuses a server-final message that has no valid signature', async () => {
   const final = await new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user').answer(SERVER_FIRST);
   for (const message of [
     '',
@@ -144,7 +144,7 @@ const AT_ONCE = new (class extends ScramKeyring {
   }
 })();
 
-test('SCRAM answers or refuses a mutated server-first message, and has no other effect', async () => {
+test('the SCRAM client answers or refuses a randomly changed server-first message, and has no other effect', async () => {
   const random = seeded(11);
   for (let run = 0; run < 300; run++) {
     const bytes = Buffer.from(SERVER_FIRST);
@@ -159,7 +159,7 @@ test('SCRAM answers or refuses a mutated server-first message, and has no other 
   }
 });
 
-test('ScramKeyring derives keys once per password, salt and iterations, and evicts the oldest', async () => {
+test('ScramKeyring derives keys once for each password, salt and number of iterations, and evicts the oldest keys', async () => {
   const keys = new ScramKeyring();
   const salt = Buffer.from('salt');
   const one = keys.get('a', salt, 1);
@@ -230,7 +230,7 @@ for (const [what, bytes, expected] of [
   });
 }
 
-test('serverEndPoint() hashes real certificates with the hash of their signature', () => {
+test("serverEndPoint() hashes a certificate with the hash function of the certificate's signature", () => {
   for (const { cert } of [FIRST, SECOND]) {
     const { raw } = new X509Certificate(cert);
     assert.deepEqual(serverEndPoint(raw), createHash('sha256').update(raw).digest());

@@ -240,7 +240,7 @@ async function same(
 }
 
 withPostgres(
-  'PostgreSQL types: every value is decoded and encoded correctly in any time zone of the process',
+  'PostgreSQL types: each value is encoded and decoded correctly in any time zone of the process',
   async (t) => {
     assert.ok(VALUES.length >= 150, String(VALUES.length));
     const connection = await connected(t);
@@ -273,31 +273,39 @@ withPostgres(
   },
 );
 
-withPostgres('PostgreSQL types: without a statement cache values are decoded from text', async (t) => {
-  const connection = await connected(t, { statementCache: 0 });
-  await connection.script(SCHEMA, undefined);
-  for (const [type, text, value] of VALUES)
-    await same(connection, `select '${text}'::${type} as value`, [], value, `${type} ${text}`);
-  assert.equal(connection.isIdle, true);
-});
-
-withPostgres('PostgreSQL types: int8 follows the option int8, in rows and in lists', async (t) => {
-  for (const [int8, expected] of [
-    ['bigint', [5n, [5n]]],
-    ['string', ['5', ['5']]],
-    ['auto', [5, [5]]],
-  ] as const) {
-    const connection = await connected(t, { int8 });
-    for (let use = 0; use < 3; use++)
-      assert.deepEqual(
-        Object.values((await connection.fetchOne("select 5::int8 as a, '{5}'::int8[] as b", [], undefined))!),
-        expected,
-      );
-  }
-});
+withPostgres(
+  'PostgreSQL types: values are decoded from the text format when statementCache is 0',
+  async (t) => {
+    const connection = await connected(t, { statementCache: 0 });
+    await connection.script(SCHEMA, undefined);
+    for (const [type, text, value] of VALUES)
+      await same(connection, `select '${text}'::${type} as value`, [], value, `${type} ${text}`);
+    assert.equal(connection.isIdle, true);
+  },
+);
 
 withPostgres(
-  'PostgreSQL types: a value that no column of its type accepts is refused with its position, before it is sent',
+  'PostgreSQL types: the option int8 selects the JavaScript type of int8 values, in rows and in lists',
+  async (t) => {
+    for (const [int8, expected] of [
+      ['bigint', [5n, [5n]]],
+      ['string', ['5', ['5']]],
+      ['auto', [5, [5]]],
+    ] as const) {
+      const connection = await connected(t, { int8 });
+      for (let use = 0; use < 3; use++)
+        assert.deepEqual(
+          Object.values(
+            (await connection.fetchOne("select 5::int8 as a, '{5}'::int8[] as b", [], undefined))!,
+          ),
+          expected,
+        );
+    }
+  },
+);
+
+withPostgres(
+  'PostgreSQL types: a value that no column of its type accepts is refused before it is sent, and the error has its position',
   async (t) => {
     const connection = await connected(t);
     const circle: unknown[] = [];
@@ -336,7 +344,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: content that the server would refuse is the same DataError, before it is sent',
+  'PostgreSQL types: a value that the server would refuse causes the same DataError before it is sent',
   async (t) => {
     const connection = await connected(t);
     const fromServer = async (sql: string): Promise<unknown> =>
@@ -380,7 +388,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: a value that exceeds its type is a DataError that does not show it, on every use',
+  'PostgreSQL types: a value that exceeds the type of its column causes a DataError at each use of a statement, and the error does not contain the value',
   async (t) => {
     const connection = await connected(t);
     for (const [type, value] of [
@@ -407,7 +415,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: values without a type of their own are encoded by the type of the parameter',
+  'PostgreSQL types: lists and objects are encoded as the type of their parameter requires',
   async (t) => {
     const connection = await connected(t);
     const noon = at('2024-03-10T12:00:00.250Z');
@@ -444,7 +452,7 @@ withPostgres(
 
 // ── without a server ──
 
-test('PostgreSQL types: binary dates agree with Date, for successive days and at random', () => {
+test('PostgreSQL types: binary dates are decoded to the same day as by Date, for successive days and for random days', () => {
   const random = seeded(5);
   const days = [
     ...Array.from({ length: 3_000 }, (_, day) => day - 1_500),
@@ -457,7 +465,7 @@ test('PostgreSQL types: binary dates agree with Date, for successive days and at
   }
 });
 
-test('PostgreSQL types: binary instants agree with their text, and are encoded without loss', () => {
+test('PostgreSQL types: a binary timestamptz is decoded like its text, and is encoded without loss', () => {
   const random = seeded(6);
   for (let run = 0; run < 5_000; run++) {
     const date = new Date(
@@ -472,12 +480,12 @@ test('PostgreSQL types: binary instants agree with their text, and are encoded w
   }
 });
 
-test('PostgreSQL types: instantFromText() returns unreadable text unchanged', () => {
+test('PostgreSQL types: instantFromText() returns text that is not a timestamp unchanged', () => {
   for (const text of ['infinity', '', 'yesterday', '10.03.2024 02:30:00 UTC'])
     assert.equal(instantFromText(text), text);
 });
 
-test('PostgreSQL types: arrays are equal after encoding and decoding, for any elements', () => {
+test('PostgreSQL types: an array with any elements is unchanged after it was encoded and decoded', () => {
   const random = seeded(8);
   const words = ['', 'a', 'NULL', 'null', '"', '\\', '{', '}', ',', ' ', 'ü', '\n', '{}', '\\"'];
   const list = (depth: number): unknown[] =>

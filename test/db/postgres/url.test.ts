@@ -9,7 +9,7 @@ const refuse = (problem: string): never => {
 };
 const parse = (url: string): PostgresUrl => parsePostgresUrl(url.replace(/^postgres(?:ql)?:/, ''), refuse);
 
-test('parsePostgresUrl() reads users, passwords, hosts and databases, percent-decoded', () => {
+test('parsePostgresUrl() reads users, passwords, hosts and databases, and decodes percent-encoding', () => {
   for (const [url, user, password, hosts, database] of [
     ['postgres://app@db.example/shop', 'app', undefined, ['db.example:5432'], 'shop'],
     ['postgresql://app:secret@db.example:6432/shop', 'app', 'secret', ['db.example:6432'], 'shop'],
@@ -98,7 +98,7 @@ test("parsePostgresUrl() verifies the server's certificate except on this machin
   );
 });
 
-test('parsePostgresUrl() accepts run-time parameters only when they are marked with set.', () => {
+test('parsePostgresUrl() accepts run-time parameters only with the prefix "set."', () => {
   const { parameters, target, connectTimeoutMs, statementCache, hasPlainStartup } = parse(
     'postgres://u@db/d?application_name=my%20app&options=-c%20geqo%3Doff&set.search_path=app,public&set.my.flag=1&target_session_attrs=read-write&connect_timeout=3&statement_cache=0&startup=plain',
   );
@@ -125,7 +125,7 @@ test('parsePostgresUrl() accepts run-time parameters only when they are marked w
   );
 });
 
-test('parsePostgresUrl() refuses contradictions and unknown parameters, with a suggestion', () => {
+test('parsePostgresUrl() refuses parameters that contradict each other, and suggests a name for an unknown parameter', () => {
   for (const [url, hint] of [
     ['postgres:db/d', /two slashes/],
     ['postgres://db/d', /the user is missing/],
@@ -145,7 +145,7 @@ test('parsePostgresUrl() refuses contradictions and unknown parameters, with a s
     ['postgres://u@db/d?statement_timeout=5', /set\.statement_timeout|did you mean/],
     ['postgres://u@db/d?sslmode=full', /one of "disable"/],
     ['postgres://u@db/d?sslmode=allow', /clear/],
-    ['postgres://u@db/d?sslmode', /no value/],
+    ['postgres://u@db/d?sslmode', /needs a value/],
     ['postgres://u@db/d?sslmode=require&sslmode=disable', /twice/],
     ['postgres://u@db/d?host=/run', /"host" occurs twice/],
     ['postgres://u@db/d?user=v', /"user" occurs twice/],
@@ -160,7 +160,7 @@ test('parsePostgresUrl() refuses contradictions and unknown parameters, with a s
     ['postgres://u@db/d?set.DateStyle=SQL', /must not be changed/],
     ['postgres://u@db/d?set.client_encoding=x', /must not be changed/],
     ['postgres://u@db/d?sslmode=disable&sslrootcert=x', /contradict/],
-    ['postgres://u@/d?host=/run&sslmode=require', /unix socket/],
+    ['postgres://u@/d?host=/run&sslmode=require', /Unix socket/],
     ['postgres://u@db/d?sslcert=x', /must be used together/],
     ['postgres://u@db/d?sslmode=prefer&sslnegotiation=direct', /direct/],
     ['postgres://u@db/d?sslmode=disable&channel_binding=require', /channel_binding/],

@@ -209,7 +209,7 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, bytes, reader, expected] of MESSAGES) {
-  test(`${what} is decoded, and refused when it is truncated anywhere`, () => {
+  test(`${what} is decoded; if any number of bytes is missing at its end, no error other than ProtocolViolation is thrown`, () => {
     assert.deepEqual(reader(bytes, 5, bytes.length), expected);
     for (let end = 5; end < bytes.length; end++) {
       try {
@@ -221,7 +221,7 @@ for (const [what, bytes, reader, expected] of MESSAGES) {
   });
 }
 
-test('MessageReader gives equal messages wherever the bytes are split, and byte by byte', () => {
+test('MessageReader returns the same messages wherever the byte stream is split, even if each byte arrives alone', () => {
   const all = Buffer.concat([
     ...MESSAGES.map(([, bytes]) => bytes),
     write.message('1'),
@@ -254,7 +254,7 @@ for (const [what, length] of [
   ['longer than a log-in needs', MAX_LOGIN_BYTES + 1],
   ['of 2 GiB', 2 ** 31 - 1],
 ] as const) {
-  test(`MessageReader refuses a message ${what} before its body arrives, whole or split`, () => {
+  test(`MessageReader refuses a message ${what} before its body arrives, even if its header arrives in two chunks`, () => {
     const header = Buffer.concat([Buffer.from('D'), write.int32(length)]);
     for (let at = 0; at <= header.length; at++)
       assert.throws(
@@ -264,7 +264,7 @@ for (const [what, length] of [
   });
 }
 
-test('MessageReader allocates no memory for an announced body', () => {
+test('MessageReader allocates no memory for a body that is announced but has not arrived', () => {
   const reader = new MessageReader(() => assert.fail('no message is complete'));
   reader.maxBytes = MAX_MESSAGE_BYTES;
   const before = process.memoryUsage().arrayBuffers;
@@ -285,7 +285,7 @@ test('MessageReader reports no message after stop(), even within a chunk', () =>
   assert.equal(count, 1);
 });
 
-test('mutated messages are decoded or refused as a violation, and have no other effect', () => {
+test('a randomly changed message is decoded or throws ProtocolViolation, and has no other effect', () => {
   const random = seeded(47);
   for (let run = 0; run < 20_000; run++) {
     const [what, bytes, reader] = MESSAGES[run % MESSAGES.length]!;
@@ -301,7 +301,7 @@ test('mutated messages are decoded or refused as a violation, and have no other 
   }
 });
 
-test('random bytes give messages or a violation, and have no other effect', () => {
+test('MessageReader returns messages for random bytes or throws ProtocolViolation, and has no other effect', () => {
   const random = seeded(48);
   for (let run = 0; run < 2_000; run++) {
     const chunks = Array.from({ length: 1 + random(6) }, () =>
@@ -450,7 +450,7 @@ for (const [what, work, expected] of [
   test(`MessageWriter writes the message ${what}`, () => assert.equal(written(work), expected));
 }
 
-test('MessageWriter refuses a value that exceeds its field, and continues after rewind()', () => {
+test('MessageWriter refuses a value that exceeds its field, and can be used again after rewind()', () => {
   const writer = new MessageWriter();
   writer.sync();
   for (const work of [

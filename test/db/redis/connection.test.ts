@@ -84,7 +84,7 @@ const echo: Answer = (command) => `$${Buffer.byteLength(command[1] ?? '')}\r\n${
 
 // ── assignment of replies ──
 
-test('Redis connection: an abandoned command does not get the reply of another caller', async (t) => {
+test('Redis connection: after a command has reached its limit, its late reply never goes to another caller', async (t) => {
   const held: (() => void)[] = [];
   const arrived = Promise.withResolvers<void>();
   const { redis } = await opened(t, (command, socket) => {
@@ -108,7 +108,7 @@ test('Redis connection: an abandoned command does not get the reply of another c
   assert.equal(redis.load.pending, 0);
 });
 
-test('Redis connection: commands abandoned at random times never receive the reply of another one', async (t) => {
+test('Redis connection: when commands are aborted at random times, no command gets the reply of another command', async (t) => {
   const random = seeded(3);
   const { redis } = await opened(t, (command, socket) => {
     const reply = Buffer.from(`$${command[1]!.length}\r\n${command[1]}\r\n`);
@@ -150,7 +150,7 @@ test('Redis connection: commands of one turn of the event loop are sent together
   assert.equal(chunks, 1);
 });
 
-test('Redis connection: commands above the limit are refused at once, and a transaction is sent completely or not at all', async (t) => {
+test('Redis connection: commands above maxPending are refused at once, and a transaction is sent completely or not at all', async (t) => {
   const { redis, fake } = await opened(t, () => undefined, { maxPending: 4, commandTimeoutMs: 0 });
   for (const socket of fake.sockets) socket.pause();
   const waiting = [1, 2, 3].map((count) => redis.command(['GET', count]));
@@ -164,7 +164,7 @@ test('Redis connection: commands above the limit are refused at once, and a tran
   assert.ok(!fake.commands.flat().includes('MULTI'));
 });
 
-test('Redis connection: pushes and unexpected attributes are not taken as replies to a command', async (t) => {
+test('Redis connection: pushes and unexpected attributes do not count as replies to a command', async (t) => {
   const { redis } = await opened(t, () => '>2\r\n+invalidate\r\n*1\r\n+k\r\n+mine\r\n');
   assert.equal(await redis.command(['GET', 'k']), 'mine');
 });
@@ -215,7 +215,7 @@ for (const [what, reply] of [
     );
   });
 
-test('Redis connection: a connection with abandoned commands is lost after five seconds without data', async (t) => {
+test('Redis connection: while a reply is overdue, a connection counts as lost after five seconds without data', async (t) => {
   const clock = new ManualClock();
   let isSilent = true;
   const { redis, fake } = await opened(
@@ -235,7 +235,7 @@ test('Redis connection: a connection with abandoned commands is lost after five 
   assert.equal(await redis.command(['ECHO', 'b']), 'b');
 });
 
-test('Redis connection: mutated replies end the connection or give a value, and have no other effect', async (t) => {
+test('Redis connection: a randomly changed reply ends the connection or gives a value, and has no other effect', async (t) => {
   const random = seeded(8);
   const all = Buffer.from('*3\r\n$1\r\na\r\n:1\r\n%1\r\n+k\r\n#t\r\n');
   for (let run = 0; run < 100; run++) {
@@ -251,7 +251,7 @@ test('Redis connection: mutated replies end the connection or give a value, and 
   }
 });
 
-test('Redis connection: a server that ends each connection at once is not retried in a hot loop', async (t) => {
+test('Redis connection: the client pauses between attempts when the server ends each connection at once', async (t) => {
   const fake = await serving(t, (command, socket) => {
     const said = greeting(command);
     if (command[0] === 'CLIENT') socket.end();
@@ -339,7 +339,7 @@ for (const [what, answer] of [
   });
 }
 
-test('Redis connection: a replica is skipped for the next server, and a primary that becomes a replica is left at its first error', async (t) => {
+test('Redis connection: the client skips a replica, and leaves a primary that has become a replica at its first error', async (t) => {
   const replica = await serving(t, ([name]) =>
     name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n',
   );
@@ -494,7 +494,7 @@ test('Redis connection: commands that affect other callers, and invalid argument
   await assert.rejects(redis.command(['ECHO', 'a'], { signal: AbortSignal.abort() }), QueryCanceled);
 });
 
-test('Redis connection: without a connection commands fail at once, or wait if offlineQueue allows it', async (t) => {
+test('Redis connection: while there is no connection, commands fail at once, or wait if offlineQueue allows it', async (t) => {
   const fake = await serving(t, (command) => greeting(command) ?? echo(command, undefined as never));
   const away = new Redis('redis://127.0.0.1:1/0');
   t.after(() => away.close());

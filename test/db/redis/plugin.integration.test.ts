@@ -106,7 +106,7 @@ test('an application receives frames for rooms from other processes right after 
   assert.equal(await received.promise, 'hello');
 });
 
-test('an application does not start without its Redis, unless an option allows it', async (t) => {
+test('an application does not start while its Redis server is unreachable, unless startsWithout is true', async (t) => {
   const away = 'redis://127.0.0.1:1/0?connect_timeout=1';
   const strict = site(t, away);
   await assert.rejects(strict.app.startup(), fault('E_REDIS_OPEN'));
@@ -118,7 +118,7 @@ test('an application does not start without its Redis, unless an option allows i
   assert.equal((await lenient.client.get('/readyz')).status, 503);
 });
 
-test('while Redis is unavailable caches miss, rate limits follow onStoreError, sessions and idempotency fail, and nothing hangs', async (t) => {
+test('while Redis is unavailable, caches miss, rate limits act as onStoreError says, and sessions and idempotency fail in time', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   let calls = 0;
@@ -222,7 +222,7 @@ test('RedisPlugin reports a finding for a server without TLS in production', () 
     );
 });
 
-test('RedisPlugin warns of a server that evicts keys, and uses its name', async (t) => {
+test('RedisPlugin warns when its server evicts keys, and the warning has the name of the plugin', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t, ['--maxmemory', '10mb', '--maxmemory-policy', 'allkeys-lru']);
   const { client, events, plugin } = site(t, server.url, {

@@ -57,7 +57,7 @@ test('Redis accepts text, bytes and numbers, and returns each type of reply', as
   );
 });
 
-test('a transaction is atomic, and a failed command has an error as its result', async (t) => {
+test('a Redis transaction is atomic, and the result of a failed command is an Error', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['DEL', 'tx', 'count']);
@@ -90,7 +90,7 @@ test('a transaction is atomic, and a failed command has an error as its result',
     assert.equal(String(pair[0]), pair[1], 'nobody came between');
 });
 
-test('Redis runs a script again that the server has forgotten', async (t) => {
+test('Redis.script() sends the text of a script again after the server has dropped the script', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   const script = new RedisScript('return {KEYS[1], ARGV[1]}');
@@ -100,7 +100,7 @@ test('Redis runs a script again that the server has forgotten', async (t) => {
   }
 });
 
-test('subscribe() delivers messages in order, and again after a restart of the server', async (t) => {
+test('Redis.subscribe() delivers messages in order, and continues after a restart of the server', async (t) => {
   if (!needsRedis(t)) return;
   const { logger } = collectedLog();
   const server = await RedisServer.start(t);
@@ -188,7 +188,7 @@ test('Redis logs in by user and password over TCP, TLS and a unix socket, and re
   );
 });
 
-test('pending commands reject with ConnectionLost once when the server is killed, and the client recovers', async (t) => {
+test('when the Redis server is killed, each pending command rejects with ConnectionLost, and the client reconnects later', async (t) => {
   if (!needsRedis(t)) return;
   const { logger, events } = collectedLog();
   const server = await RedisServer.start(t);
@@ -218,7 +218,7 @@ test('pending commands reject with ConnectionLost once when the server is killed
   await redis.ping();
 });
 
-test('Redis.dedicated() waits for an item while other commands run', async (t) => {
+test('a blocking command of Redis.dedicated() waits for an item while other commands run', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await using queue = await redis.dedicated();
@@ -228,7 +228,7 @@ test('Redis.dedicated() waits for an item while other commands run', async (t) =
   assert.deepEqual(await item, ['dedicated:jobs', 'one']);
 });
 
-test("Redis.dedicated() runs WATCH, MULTI and EXEC, which is null after another caller's write", async (t) => {
+test("Redis.dedicated() runs WATCH, MULTI and EXEC; EXEC returns null after another caller's write", async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await using own = await redis.dedicated();
@@ -241,7 +241,7 @@ test("Redis.dedicated() runs WATCH, MULTI and EXEC, which is null after another 
   }
 });
 
-test('abandoning a command of Redis.dedicated() ends the connection, and no item is lost', async (t) => {
+test('when a command of Redis.dedicated() is aborted, its connection ends, and no item is lost', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   const queue = await redis.dedicated();

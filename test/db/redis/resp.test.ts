@@ -80,7 +80,7 @@ const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])
 ];
 
 for (const [what, text, value] of REPLIES) {
-  test(`RespReader parses ${what}, wherever it is split`, () => {
+  test(`RespReader parses ${what}, wherever the bytes are split`, () => {
     const all = Buffer.from(text);
     assert.deepEqual(
       read([all]).map(([each]) => shown(each)),
@@ -145,7 +145,7 @@ for (const [what, text] of [
     assert.throws(() => read([text]), ProtocolViolation));
 }
 
-test('RespReader reads any number of replies within the limit', () => {
+test('RespReader applies maxReplyBytes to each reply, and not to all replies together', () => {
   assert.equal(read([`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(50)]).length, 50);
 });
 
@@ -162,7 +162,7 @@ test('RespReader reports no reply after stop(), even within a chunk', () => {
   assert.deepEqual(reported, ['a']);
 });
 
-test('RespReader gives values or refuses random bytes', () => {
+test('RespReader returns values for random bytes or throws ProtocolViolation', () => {
   const random = seeded(5);
   const all = Buffer.from(REPLIES.map(([, text]) => text).join(''));
   for (let run = 0; run < 2_000; run++) {
@@ -199,7 +199,7 @@ for (const [what, command, text] of [
   });
 }
 
-test('RespReader reads what RespWriter writes, for any text and bytes', () => {
+test('RespReader decodes every command that RespWriter encodes, for any text and bytes', () => {
   const random = seeded(9);
   for (let run = 0; run < 300; run++) {
     const writer = new RespWriter();

@@ -96,7 +96,7 @@ else {
   });
 }
 
-test('RedisRateLimitStore decides as MemoryRateLimitStore does', async (t) => {
+test('RedisRateLimitStore makes the same decisions as MemoryRateLimitStore', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const clock = new ManualClock();
@@ -126,7 +126,7 @@ test('RedisRateLimitStore decides as MemoryRateLimitStore does', async (t) => {
   }
 });
 
-test('RedisRateLimitStore allows exactly the limit, with any number of concurrent clients', async (t) => {
+test('RedisRateLimitStore allows exactly as many requests as the limit, for any number of concurrent clients', async (t) => {
   if (!needsRedis(t)) return;
   const clients = await Promise.all(Array.from({ length: 4 }, () => opened(t)));
   const stores = clients.map((redis) => new RedisRateLimitStore(redis, { timeoutMs: 5_000 }));
@@ -138,7 +138,7 @@ test('RedisRateLimitStore allows exactly the limit, with any number of concurren
   assert.equal(results.filter(({ isAllowed }) => isAllowed).length, 50);
 });
 
-test('long keys and keys with lone surrogates never collide', async (t) => {
+test('long keys and keys with lone surrogates never collide in a RedisRecordStore', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const store = new RedisRecordStore(redis);
@@ -190,7 +190,7 @@ test('RedisCache stores structured clones, and treats unreadable values as a mis
   await assert.rejects(async () => cache.set('f', () => 1, 1_000));
 });
 
-test('a server without memory refuses records with StoreFull, and keeps existing ones', async (t) => {
+test('RedisRecordStore throws StoreFull when the server has no memory left, and keeps existing records', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t, ['--maxmemory', '3mb', '--maxmemory-policy', 'noeviction']);
   await using redis = await new Redis(server.url).open();
@@ -207,7 +207,7 @@ test('a server without memory refuses records with StoreFull, and keeps existing
   assert.equal(await store.delete('first'), true);
 });
 
-test('RedisRoomBus delivers frames to this process while Redis is unavailable, and to others when it is back', async (t) => {
+test('RedisRoomBus delivers frames only in this process while Redis is unavailable, and to other processes again afterwards', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { logger } = collectedLog();

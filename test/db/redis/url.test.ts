@@ -24,7 +24,7 @@ test('parseRedisUrl() parses user, password, hosts and database', () => {
   }
 });
 
-test('parseRedisUrl() uses TLS by the scheme, and then verifies the certificate fully', () => {
+test('parseRedisUrl() requires TLS with a fully verified certificate for the scheme rediss', () => {
   for (const [url, mode] of [
     ['redis://cache.example', 'disable'],
     ['redis://127.0.0.1', 'disable'],

@@ -11,7 +11,7 @@ test('SQLite keeps every commit of six processes that write one file, each exact
 test('SQLite keeps committed data and no uncommitted data when its process is killed', (t) =>
   killed(t, 6, seeded(9)));
 
-test('SQLite recovers all committed data from copies of file and log that were made at any moment', (t) =>
+test('SQLite recovers all committed data from copies of its file and log that were made at any moment', (t) =>
   copies(t, 40, seeded(11)));
 
 test('SQLite writes every row in the right place in 10,000 interleaved transactions', async (t) => {

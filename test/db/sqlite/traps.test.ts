@@ -70,7 +70,7 @@ const ENDLESS = 'with recursive c (n) as (select 1 union all select n + 1 from c
 
 // ── values ──
 
-test('SQLite returns text with NUL whole', async (t) => {
+test('SQLite returns the whole text when a text contains NUL', async (t) => {
   const db = await memory(t);
   assert.equal(await db.scalar('select ?', ['a\0b']), 'a\0b');
   assert.deepEqual(await db.fetchOne('select ? as v', ['\0']), { v: '\0' });
@@ -108,23 +108,23 @@ test('SQLite refuses a NUL in a statement or script, because it would run only t
   assert.equal(await db.scalar('select count(*) from sqlite_schema'), 0);
 });
 
-test('SQLite refuses undefined, which node:sqlite binds as NULL from 26.10 on', async (t) => {
+test('SQLite refuses undefined, which node:sqlite binds as NULL since Node.js 26.10', async (t) => {
   const db = await memory(t);
   await assert.rejects(db.scalar('select ?', [undefined as never]), fault('E_DB_PARAMETER'));
 });
 
-test('SQLite accepts a Date as first value, which node:sqlite would read as named parameters', async (t) => {
+test('SQLite accepts a Date as the first value, although node:sqlite would read an object there as named parameters', async (t) => {
   const db = await memory(t);
   const at = new Date(Date.UTC(2024, 1, 29, 12, 0, 0, 5));
   assert.deepEqual((await db.fetchArrays('select ?, ?', [at, 5])).rows, [['2024-02-29T12:00:00.005Z', 5]]);
 });
 
-test('SQLite refuses fewer values than placeholders, where node:sqlite binds NULL', async (t) => {
+test('SQLite refuses fewer values than placeholders, although node:sqlite would bind NULL for missing values', async (t) => {
   const db = await memory(t);
   await assert.rejects(db.scalar('select ?, ?', [1]), fault('E_DB_PARAMETER_COUNT'));
 });
 
-test('SQLite refuses a second statement, which node:sqlite silently ignores', async (t) => {
+test('SQLite refuses a text with a second statement, which node:sqlite would silently ignore', async (t) => {
   const db = await memory(t);
   for (const text of [
     'select 1; drop table x',
@@ -137,7 +137,7 @@ test('SQLite refuses a second statement, which node:sqlite silently ignores', as
     await db.scalar(text);
 });
 
-test('SQLite distinguishes placeholders from similar text', async (t) => {
+test('SQLite does not count a ? or :name inside a text, name or comment as a placeholder', async (t) => {
   const db = await memory(t);
   await db.execute('create table "odd?" ("a?b" text, [c?] text, `d?` text)');
   await db.execute('insert into "odd?" values (?, \'?\', /* ? */ ?) -- ?', ['x', 'y']);
@@ -194,7 +194,7 @@ test('SQLite returns current column names for *, also after another connection r
   }
 });
 
-test('SQLite returns integers beyond 2^53 exactly, where node:sqlite throws, with each verb and repeatedly', async (t) => {
+test('SQLite returns integers beyond 2^53 exactly from each method, although node:sqlite would throw', async (t) => {
   const db = await memory(t);
   await db.script(
     'create table t (id integer primary key, v integer); insert into t values (1, 5), (2, 9007199254740993), (3, -9223372036854775808)',
@@ -241,7 +241,7 @@ test('SQLite returns integers beyond 2^53 exactly, where node:sqlite throws, wit
   );
 });
 
-test('SQLite returns every integer as bigint or text with the option int8', async (t) => {
+test('SQLite returns every integer as a bigint or as text when the option int8 requires it', async (t) => {
   const wide = await memory(t, { int8: 'bigint' });
   assert.deepEqual(await wide.fetchOne("select 1 as a, 1.5 as b, 'x' as c"), { a: 1n, b: 1.5, c: 'x' });
   const text = await memory(t, { int8: 'string' });
@@ -250,7 +250,7 @@ test('SQLite returns every integer as bigint or text with the option int8', asyn
   assert.deepEqual(await text.fetchAll('select id from t'), [{ id: '5' }]);
 });
 
-test('SQLite does not report the changes of an earlier statement', async (t) => {
+test('SQLite does not report the affected rows of an earlier statement', async (t) => {
   const db = await memory(t);
   await db.script('create table t (id integer primary key, a integer unique)');
   await db.execute('insert into t (a) values (1), (2)');
@@ -311,7 +311,7 @@ test('SQLite reports no key for a table without rowid, although it still has the
   assert.equal((await db.execute(insert, ['b', 1])).lastInsertId, 2, 'and what a trigger inserts is not it');
 });
 
-test('SQLite streams a statement to its end while the same text runs again', async (t) => {
+test('SQLite streams all rows of a statement while another caller runs a statement with the same text', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (id integer primary key)');
   await db.insertMany(
@@ -331,7 +331,7 @@ test('SQLite streams a statement to its end while the same text runs again', asy
   );
 });
 
-test('SQLite keeps a bounded number of statements, and returns correct rows with a cache of one', async (t) => {
+test('SQLite caches at most statementCache statements, and returns correct rows when that number is one', async (t) => {
   const db = await memory(t, { statementCache: 1 });
   for (let index = 0; index < 20; index++)
     assert.equal(await db.scalar(`select ${index % 3} + ?`, [1]), (index % 3) + 1);
@@ -407,7 +407,7 @@ test(
 );
 
 test(
-  'SQLite explains that a file cannot be made, even by root',
+  'SQLite explains why a file cannot be created, even if the user is root',
   { skip: process.platform !== 'linux' && 'there is no /proc' },
   async () => {
     await assert.rejects(
@@ -417,7 +417,7 @@ test(
   },
 );
 
-test('SQLite opens no reading connection while its file is missing, with and without readers, and opens one after its return', async (t) => {
+test('SQLite opens no reading connection while its file is missing, and opens one when the file is there again', async (t) => {
   for (const readers of [0, 1]) {
     const { db, path } = await inFile(t, { readers });
     renameSync(path, `${path}.moved`);
@@ -436,7 +436,7 @@ test('SQLite with mode=ro refuses writes', async (t) => {
   await assert.rejects(reading.execute('insert into t values (2)'), ReadOnly);
 });
 
-test('SQLite in memory has one connection, and refuses options that need another', async () => {
+test('SQLite in memory has one connection, and refuses options that need a second connection', async () => {
   await assert.rejects(openDatabase('sqlite::memory:', { readers: 1 }), fault('E_DB_OPTION'));
   await assert.rejects(openDatabase('sqlite::memory:', { readOnly: true }), fault('E_DB_OPTION'));
 });
@@ -469,7 +469,7 @@ test('SQLite waits for the lock of another connection without blocking the event
   assert.equal(await db.scalar('select count(*) from t'), 1);
 });
 
-test('SQLite stops waiting for a lock when the signal is aborted or the timeout is over', async (t) => {
+test('SQLite stops waiting for a lock when the signal is aborted or the timeout is reached', async (t) => {
   const clock = new ManualClock();
   const { db, path } = await inFile(t, { clock });
   await db.script('create table t (a)');
@@ -492,7 +492,7 @@ test('SQLite stops waiting for a lock when the signal is aborted or the timeout 
   assert.equal(clock.pending, 0);
 });
 
-test('SQLite takes the write lock at the begin of a writing transaction, so none fails midway', async (t) => {
+test('SQLite takes the write lock when a writing transaction begins, so that no later statement of it waits for the lock', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a)');
   const other = new DatabaseSync(path);
@@ -504,7 +504,7 @@ test('SQLite takes the write lock at the begin of a writing transaction, so none
   });
 });
 
-test('SQLite reports a stale read as retryable, and a transaction with retries begins again', async (t) => {
+test('SQLite reports a stale read as retryable, and a transaction with retries runs again from its start', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (a)');
   let runs = 0;
@@ -551,7 +551,7 @@ test('SQLite lends the writing connection in the order of the calls', async (t) 
   );
 });
 
-test('SQLite bounds the number and the time of callers that wait for its connection', async (t) => {
+test('SQLite limits how many callers wait for its connection, and how long', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock, pool: { maxWaiting: 2, acquireTimeoutMs: 500 } });
   const go = Promise.withResolvers<void>();
@@ -581,7 +581,7 @@ test('SQLite bounds the number and the time of callers that wait for its connect
 
 // ── transactions that SQLite ends itself ──
 
-test('after SQLite rolls a transaction back on its own, no statement runs outside it unnoticed and it does not commit', async (t) => {
+test('after SQLite has rolled a transaction back by itself, further statements and the commit of that transaction fail', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer unique on conflict rollback)');
   await assert.rejects(
@@ -604,7 +604,7 @@ test('after SQLite rolls a transaction back on its own, no statement runs outsid
   assert.equal(await db.scalar('select count(*) from t'), 0);
 });
 
-test('SQLite checks deferred foreign keys at COMMIT: the transaction is rolled back, and the next one begins', async (t) => {
+test('when a deferred foreign key fails at COMMIT, SQLite rolls the transaction back, and the next transaction can begin', async (t) => {
   const db = await memory(t);
   await db.script(
     'create table p (id integer primary key); create table c (p integer references p (id) deferrable initially deferred)',
@@ -637,7 +637,7 @@ test('SQLite names the column that a STRICT table refuses, and the violated inde
 
 // ── reader processes ──
 
-test('SQLite ends a reader process at a limit, and the next read gets another process', async (t) => {
+test('SQLite ends a reader process when the limit of its statement is reached, and the next read gets another process', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
   await db.scalar('select 1', [], { longRead: true }); // the reader has started
   await assert.rejects(db.scalar(ENDLESS, [], { longRead: true, timeoutMs: 150 }), QueryTimeout);
@@ -704,7 +704,7 @@ test('SQLite reader processes check values, and return errors and wide integers'
 
 // ── operations ──
 
-test('SQLite is not ready after its file was removed or replaced', async (t) => {
+test('ping() of a SQLite database rejects after its file was removed or replaced', async (t) => {
   const { db, path } = await inFile(t);
   await db.execute('create table t (a)');
   await db.ping();
@@ -749,7 +749,7 @@ test('SQLite copies a consistent state to another file during an open transactio
   assert.equal(await second.scalar('select a from m'), 5);
 });
 
-test('SQLite refuses a backup to its own file under any name, because later commits would be lost', async (t) => {
+test('SQLite refuses a backup onto its own file under any path, because later commits would be lost', async (t) => {
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
   symlinkSync(path, `${path}.link`);
@@ -861,7 +861,7 @@ test('SQLite logs a statement that blocked the event loop, without its values', 
   );
 });
 
-test('SQLite closes in time, with a warning, despite an unfinished stream and a callback that never settles', async (t) => {
+test('SQLite closes in time and logs a warning, although a stream is unfinished and a callback never settles', async (t) => {
   const { logger, events } = collectedLog();
   for (const readers of [0, 1]) {
     const clock = new ManualClock();
@@ -888,7 +888,7 @@ test('SQLite closes in time, with a warning, despite an unfinished stream and a 
   assert.equal(events.filter(({ event }) => event === 'database_closed_in_use').length, 2);
 });
 
-test('SQLite opened by several programs at the same time is switched to WAL by one of them', async (t) => {
+test('when several programs open a SQLite file at the same time, one of them switches it to WAL', async (t) => {
   const path = join(folder(t), 'data.db');
   const all = await Promise.all(Array.from({ length: 8 }, () => openDatabase(`sqlite:${path}`)));
   for (const db of all) assert.equal(await db.scalar('pragma journal_mode'), 'wal');
@@ -896,7 +896,7 @@ test('SQLite opened by several programs at the same time is switched to WAL by o
   rmSync(path);
 });
 
-test('SQLite closes, and ends every reader, when one reader has died unnoticed', async (t) => {
+test('close() of a SQLite database ends every reader process, even if one of them was killed before', async (t) => {
   const readers: ChildProcess[] = [];
   const see = (message: unknown): void => void readers.push((message as { process: ChildProcess }).process);
   subscribe('child_process', see);
@@ -917,7 +917,7 @@ test('SQLite closes, and ends every reader, when one reader has died unnoticed',
 });
 
 test(
-  'a reader process that cannot start fails its read with the reason, and does not block the close of the database',
+  'when a reader process cannot start, the read fails with the reason, and the database can be closed',
   { skip: process.platform === 'win32' && 'no ulimit' },
   async (t) => {
     const program = `

@@ -49,7 +49,7 @@ test('Canceling repeats the cancellation at growing intervals while the statemen
   assert.deepEqual([reported.length, lost.length], [4, 1]);
 });
 
-test('Canceling sends no cancellation after the statement ended, and the end waits for a pending one', async () => {
+test('Canceling sends no cancellation after the statement has ended, and end() waits for a cancellation that is being sent', async () => {
   let arrived: () => void = () => undefined;
   const { clock, canceling, reported, lost } = watched(
     () =>
@@ -71,7 +71,7 @@ test('Canceling sends no cancellation after the statement ended, and the end wai
   assert.deepEqual([reported, lost], [[100], []]);
 });
 
-test('Canceling sends no repeated cancellation when the statement ends between two of them', async () => {
+test('Canceling does not repeat the cancellation when the statement ends between two cancellations', async () => {
   const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 150);
@@ -89,7 +89,7 @@ test('Canceling closes the connection when the cancellation cannot be sent', asy
   await canceling.end();
 });
 
-test('Canceling sends no cancellation for a queued statement until it runs', async () => {
+test('Canceling sends no cancellation for a queued statement before the server starts to work on it', async () => {
   const { clock, canceling, reported } = watched();
   await pass(clock, 1_000);
   assert.deepEqual([reported, canceling.wasRequested], [[], false]);

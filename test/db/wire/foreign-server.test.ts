@@ -30,7 +30,7 @@ for (const [kind, bytes, isFirst, schemes] of [
   ['a mail or FTP server', '220 mail.example ESMTP\r\n', true, ['postgres', 'mysql', 'redis']],
 ] as const)
   for (const scheme of schemes)
-    test(`an address of ${scheme} for ${kind} is refused at once, and the error names the server`, async (t) => {
+    test(`an address of ${scheme} for ${kind} is refused at once, and the error names the kind of server`, async (t) => {
       const port = await saying(t, bytes, isFirst);
       const startedMs = performance.now();
       const opening =

@@ -82,7 +82,7 @@ test('Pool lends the connection that was returned last, at once and without a pr
   await pool.close();
 });
 
-test('Pool opens at most max connections, and serves callers in order of arrival', async () => {
+test('Pool opens at most max connections, and serves callers in the order of their calls', async () => {
   const { pool, server } = bench({ max: 2 });
   const held = await lend(pool, 2);
   const served: number[] = [];
@@ -110,7 +110,7 @@ test('Pool ignores a connection that is returned twice, or belongs to another po
   assert.ok(pool.acquire(undefined) instanceof Promise);
 });
 
-test('Pool reports to a caller that waited too long the load, and the last error of connecting', async () => {
+test('Pool throws PoolTimeout with its load and the last connection error to a caller that waited too long', async () => {
   const { pool, clock, events } = bench({ max: 1 });
   await lend(pool, 1);
   const late = assert.rejects(
@@ -130,7 +130,7 @@ test('Pool reports to a caller that waited too long the load, and the last error
   assert.deepEqual([pool.load.waiting, events], [0, ['opened', 'timeout']]);
 });
 
-test('Pool gives each caller its full waiting time', async () => {
+test('Pool lets each caller wait for the whole acquireTimeoutMs', async () => {
   const { pool, clock } = bench({ max: 1 });
   await lend(pool, 1);
   const ended: number[] = [];
@@ -142,7 +142,7 @@ test('Pool gives each caller its full waiting time', async () => {
   assert.deepEqual(ended, [5_000, 5_000, 5_000]);
 });
 
-test('Pool refuses callers at once while maxWaiting callers wait, and counts only those that wait for others', async () => {
+test('Pool refuses callers at once while maxWaiting callers wait for connections that other callers use', async () => {
   const { pool, events } = bench({ max: 2, maxWaiting: 1 });
   const [first] = await lend(pool, 2);
   const waiting = pool.acquire(undefined);
@@ -161,7 +161,7 @@ test('Pool refuses callers at once while maxWaiting callers wait, and counts onl
   assert.equal(await none.pool.acquire(undefined), only); // it waits for the check of its connection
 });
 
-test('Pool removes a caller from the queue when its signal aborts or its limit is reached', async () => {
+test("Pool removes a caller from the queue when the caller's signal aborts or its limit is reached", async () => {
   const { pool, clock } = bench({ max: 1 });
   const [held] = await lend(pool, 1);
   const abort = new AbortController();
@@ -201,7 +201,7 @@ test('Pool checks a connection after a second of idleness, and lends another one
   assert.equal(server.open.size, 1);
 });
 
-test('Pool rolls back an open transaction before it lends the connection again, warns with a stack once a minute, and counts it', async () => {
+test('Pool rolls back the open transaction of a returned connection, and logs a warning at most once a minute', async () => {
   const { pool, clock, log, events } = bench({ max: 1, leakAfterMs: 30_000 });
   for (let round = 0; round < 3; round++) {
     const connection = await pool.acquire(undefined);
@@ -224,7 +224,7 @@ test('Pool rolls back an open transaction before it lends the connection again, 
   assert.equal(log.events.filter(({ event }) => event === 'connection_left_in_use').length, 2);
 });
 
-test('Pool ends a connection that cannot be cleaned up', async () => {
+test('Pool closes a returned connection that cannot be cleaned up', async () => {
   for (const answers of [() => Promise.reject(new Error('no')), () => new Promise<void>(() => undefined)]) {
     const { pool, server, clock } = bench({ max: 1 });
     const [connection] = await lend(pool, 1);
@@ -238,7 +238,7 @@ test('Pool ends a connection that cannot be cleaned up', async () => {
   }
 });
 
-test('Pool resets all session state between two owners when reset is full', async () => {
+test('Pool resets all session state of a connection between two owners when the option reset is "full"', async () => {
   const { pool } = bench({ reset: 'full' });
   const [connection] = await lend(pool, 1);
   pool.release(connection!);
@@ -267,7 +267,7 @@ test('Pool never lends a connection that is broken or stale', async () => {
   assert.notEqual(await pool.acquire(undefined), fourth);
 });
 
-test('Pool closes idle connections after a minute, down to min, and opens the minimum in the background', async () => {
+test('Pool closes idle connections after a minute until min are left, and opens min connections in the background', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   pool.fill();
   await turn();
@@ -283,7 +283,7 @@ test('Pool closes idle connections after a minute, down to min, and opens the mi
   assert.deepEqual([server.open.size, pool.load.idle], [2, 2]);
 });
 
-test('Pool ends connections at their maximum age plus or minus a tenth, and only when they are not borrowed', async () => {
+test('Pool closes connections at their maximum age plus or minus a tenth, but not while they are lent', async () => {
   const { pool, server, clock } = bench({ random: seededRandom(1), max: 3 });
   const connections = await lend(pool, 3);
   pool.release(connections[0]!);
@@ -304,7 +304,7 @@ function seededRandom(seed: number): () => number {
   return () => next(1_000_000) / 1_000_000;
 }
 
-test('Pool reports a connection that is borrowed for longer than leakAfterMs, once', async () => {
+test('Pool reports once that a connection has been lent for longer than leakAfterMs', async () => {
   const { pool, clock, log, events } = bench({ leakAfterMs: 30_000 });
   async function theOneWhoKeepsIt(): Promise<void> {
     await pool.acquire(undefined);
@@ -320,7 +320,7 @@ test('Pool reports a connection that is borrowed for longer than leakAfterMs, on
 
 // ── a server that stops and returns ──
 
-test('Pool tries a stopped server less than 20 times a second, and connects within two seconds of its return', async () => {
+test('Pool tries a stopped server less than 20 times a second, and connects within two seconds after it runs again', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const { pool, server, clock } = bench({ random: seededRandom(seed), acquireTimeoutMs: 60_000 });
     for (const connection of await lend(pool, 10)) pool.release(connection);
@@ -346,7 +346,7 @@ test('Pool tries a stopped server less than 20 times a second, and connects with
   }
 });
 
-test('Pool counts a connection that is stale from its start as a failed attempt', async () => {
+test('Pool counts a connection that is stale when it opens as a failed attempt', async () => {
   const { pool, server, clock, events } = bench({ acquireTimeoutMs: 1_000 });
   server.areStale = true;
   const refused = assert.rejects(
@@ -360,7 +360,7 @@ test('Pool counts a connection that is stale from its start as a failed attempt'
   assert.deepEqual([server.open.size, events.includes('opened')], [0, false]);
 });
 
-test('Pool makes no attempts while no caller waits', async () => {
+test('Pool makes no attempt to connect while no caller waits', async () => {
   const { pool, server, clock } = bench({ acquireTimeoutMs: 100 });
   server.refusal = () => new ConnectionLost('connection refused');
   const refused = assert.rejects(
@@ -392,7 +392,7 @@ test('Pool rejects all callers after a permanent refusal, and does not retry by 
   assert.ok(await pool.acquire(undefined));
 });
 
-test('Pool serves callers with returned connections, even when no more can be opened', async () => {
+test('Pool serves callers with returned connections, even if no further connection can be opened', async () => {
   const { pool, server } = bench();
   const [held] = await lend(pool, 1);
   server.refusal = () => new DatabaseError('no more', { sqlstate: '28000' });
@@ -404,7 +404,7 @@ test('Pool serves callers with returned connections, even when no more can be op
 
 // ── ending ──
 
-test('Pool.close() refuses new callers, serves waiting ones, waits for borrowed connections, and leaves no timer', async () => {
+test('Pool.close() refuses new callers, serves waiting callers, waits for lent connections, and leaves no timer', async () => {
   const { pool, server, clock } = bench({ max: 1 });
   const [held] = await lend(pool, 1);
   const waiting = pool.acquire(undefined);
@@ -433,7 +433,7 @@ test('Pool.close() ends connections that are not returned in time, and rejects w
   assert.equal(clock.pending, 0);
 });
 
-test('Pool.close() abandons opening connections that have no caller', async () => {
+test('Pool.close() does not wait for connections that are being opened while no caller waits', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   server.delay = () => new Promise(() => undefined);
   pool.fill();
@@ -450,7 +450,7 @@ test('Pool.close() abandons opening connections that have no caller', async () =
   assert.equal(down.clock.pending, 0);
 });
 
-test('Pool.close() ends a connection that opens after the pool was closed', async () => {
+test('Pool.close() closes a connection that opens after the pool was closed', async () => {
   const [gate, server] = [Promise.withResolvers<void>(), new FakeServer()];
   const { pool, clock } = bench({
     min: 1,
@@ -469,7 +469,7 @@ test('Pool.close() ends a connection that opens after the pool was closed', asyn
   assert.deepEqual([server.open.size, pool.load, clock.pending], [0, { inUse: 0, idle: 0, waiting: 0 }, 0]);
 });
 
-test('Pool logs one warning per outage', async () => {
+test('Pool logs one warning per outage of its server', async () => {
   const { pool, server, clock, log } = bench({ max: 1 });
   for (let outage = 1; outage <= 2; outage++) {
     server.refusal = () => new ConnectionLost('refused');
@@ -485,7 +485,7 @@ test('Pool logs one warning per outage', async () => {
   }
 });
 
-test('Pool keeps a connection whose clean-up was in time, however long its next owner borrows it', async () => {
+test('Pool keeps a connection that was cleaned up in time, even if its next owner keeps it longer than the clean-up limit', async () => {
   const { pool, clock } = bench({ max: 1 });
   const connection = await pool.acquire(undefined);
   fake(connection).isInTransaction = true;
@@ -498,7 +498,7 @@ test('Pool keeps a connection whose clean-up was in time, however long its next 
 });
 
 test(
-  'Pool checks two long-idle connections each time, and lends both when they answer',
+  'Pool checks two connections that were idle for long, and lends both when the server answers',
   { timeout: 10_000 },
   async () => {
     const { pool, server, clock } = bench({ max: 2 });
@@ -655,7 +655,7 @@ for (let seed = 1; seed <= 60; seed++) {
   });
 }
 
-test('Pool backs off from opening its minimum when the server ends idle connections at once, and callers do not wait for that', async () => {
+test('Pool pauses between attempts to reach min when the server ends idle connections at once, and callers do not wait for these pauses', async () => {
   const { pool, server, clock } = bench({ min: 5 });
   pool.fill();
   for (let step = 0; step < 600; step++) {

@@ -90,7 +90,7 @@ test('findServer() reports the error of the last server, and stops at the first 
   }
 });
 
-test('searchMs() is the sum over all hosts, doubled when the list is searched twice', () => {
+test('searchMs() returns the sum of the time limits of all hosts, doubled for prefer-standby', () => {
   const { search } = searched(['away', 'away', 'away'], 'any');
   assert.deepEqual([searchMs(search), searchMs({ ...search, target: 'prefer-standby' })], [3_000, 6_000]);
 });
