@@ -228,7 +228,8 @@ export const FAULTS = {
   },
   E_METRIC: {
     describe: (name: string, problem: string): string => `Cannot register the metric "${name}": ${problem}`,
-    remedy: 'Names are svc_[a-z0-9_]+ and unique; labels are [a-z_][a-z0-9_]*, and "le" is reserved',
+    remedy:
+      'Use a unique metric name that matches svc_[a-z0-9_]+, and label names that match [a-z_][a-z0-9_]* other than "le"',
   },
   E_METRIC_LABELS: {
     describe: (name: string, labels: readonly string[], found: number): string =>

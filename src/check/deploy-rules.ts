@@ -136,7 +136,7 @@ export function findUnnamedHosts(
               'no TLS is configured: neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY)',
             why: 'Without TLS every machine on the path reads and changes requests, with their cookies and tokens',
             remedy:
-              'Name the proxy that speaks TLS and redirects http: to https:, trustProxy: 1; or give the server a certificate',
+              'If a proxy terminates TLS and redirects http to https, set trustProxy, for example to 1. Otherwise give the server a certificate',
           },
         ]),
   ];

@@ -22,7 +22,7 @@ export function rulesOf(
       id: 'SVC209',
       severity: 'error',
       phase: 'graph',
-      why: 'An attacker who can choose where a login returns to gets its code; an address without TLS sends it in clear text',
+      why: 'An attacker who can choose the redirect URI of a login receives its code; a redirect URI without TLS sends the code in clear text',
       remedy:
         'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
       run(_view, report) {
@@ -109,7 +109,7 @@ export function rulesOf(
         else if (storage.synchronous === 'normal' && !storage.isInMemory)
           report(
             subject,
-            'the database may lose its last commits when the power fails (synchronous "normal"), so clients would be ahead of it',
+            'the database may lose its last commits when the power fails (synchronous "normal"), so clients may hold newer tokens than the database',
           );
       },
     },

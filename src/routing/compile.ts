@@ -355,7 +355,7 @@ function compiledSocket(
       severity: 'error',
       subject: `${SOCKET} ${flat.template.template}`,
       place: flat.declared.place,
-      message: 'no handler receives the sockets of this route',
+      message: 'the WebSocket route has no handler',
       remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }

@@ -83,7 +83,7 @@ function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | und
   if (instance !== undefined) current = outer;
   const problem =
     call === undefined
-      ? `the initialisers of the class called Field() more than ${values.length} times`
+      ? `the number of calls of Field() in its initialisers exceeds ${values.length}`
       : `call ${cursor} of Field() is not the one that declared "${call.name}"`;
   throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, problem]);
 }
@@ -139,7 +139,7 @@ export function construct(
     if (frame.isTaken && frame.cursor !== values.length) {
       throw new SvcError('E_SCHEMA_FIELD_CALLS', [
         of.name,
-        `the initialisers of the class called Field() ${frame.cursor} times instead of ${values.length}`,
+        `the number of calls of Field() in its initialisers is ${frame.cursor} instead of ${values.length}`,
       ]);
     }
     return instance;

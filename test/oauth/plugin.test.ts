@@ -137,7 +137,7 @@ test('OAuthPlugin: svc check reports settings that production must not have', as
   assert.deepEqual(rules({}, memory()), []);
   assert.deepEqual(rules({}), ['oauth/store there is no database to keep logins in']);
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db', { synchronous: 'normal' })), [
-    'oauth/store the database may lose its last commits when the power fails (synchronous "normal"), so clients would be ahead of it',
+    'oauth/store the database may lose its last commits when the power fails (synchronous "normal"), so clients may hold newer tokens than the database',
   ]);
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db')), []);
   assert.deepEqual(rules({ allowedRedirectUris: [] }, memory()), [

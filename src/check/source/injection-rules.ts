@@ -257,7 +257,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
     'SVC607',
     module,
     target!,
-    `the server sends a request to the address in ${value.what}, also inside the internal network`,
+    `a client chooses the address in ${value.what}, to which the server sends a request: it may be in the internal network`,
   );
 }
 

@@ -212,7 +212,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
       'SVC632',
       module,
       call,
-      `"${key.value}" is one key for all clients, but the value depends on "${given}"`,
+      `the cache key "${key.value}" is the same for all clients, but the cached value depends on "${given}"`,
     );
 }
 

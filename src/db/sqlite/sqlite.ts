@@ -161,7 +161,7 @@ export class SqliteDriver implements Driver {
   async backup(path: string, limit: Limit | undefined): Promise<void> {
     const partial = `${path}.partial`;
     if (this.#isOwnFile(path) || this.#isOwnFile(partial))
-      throw new SvcError('E_DB_OPEN', [path, 'the copy cannot replace the database itself']);
+      throw new SvcError('E_DB_OPEN', [path, 'the path is the open database: a copy needs another path']);
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {

@@ -240,12 +240,12 @@ export class CompressionMiddleware implements Middleware {
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'
-      ? 'another CompressionMiddleware is around this one, and has nothing left to compress'
+      ? 'another CompressionMiddleware runs before this one, and has nothing left to compress'
       : kind === 'idempotency'
-        ? 'the middleware "idempotency" around this one would store compressed responses, and repeat them to clients that may not accept their coding'
+        ? 'the middleware "idempotency" runs before this one, so it would store compressed responses, and repeat them to clients that may not accept their coding'
         : kind === 'etag'
-          ? 'the middleware "etag" around this one makes a different tag for each coding, and a response is compressed even if the client already has it'
-          : `this middleware does not see the cookies that the middleware "${kind}" around this one sets`;
+          ? 'the middleware "etag" runs before this one: it makes a different tag for each coding, and a response is compressed even if the client already has it'
+          : `the middleware "${kind}" runs before this one, which does not see the cookies that it sets`;
   const remedy =
     kind === 'compression'
       ? 'Register CompressionMiddleware only once'

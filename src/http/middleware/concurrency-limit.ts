@@ -137,7 +137,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject,
-      message: `the middleware "${outer.kind}" around this one works for requests that are then refused`,
+      message: `the middleware "${outer.kind}" runs before this one, also for requests that are then refused`,
       remedy: `Register ConcurrencyLimitMiddleware before ${outer.constructor.name}`,
     };
   }

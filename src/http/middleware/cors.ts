@@ -162,14 +162,15 @@ export class CORSMiddleware implements Middleware {
     if (misplaced !== undefined) {
       yield {
         ...mine,
-        message: `refusals of the middleware "${misplaced.kind}" around this one have no cross-origin headers, so scripts cannot read them`,
+        message: `the middleware "${misplaced.kind}" runs before this one: if it refuses a request, its response has no cross-origin headers, and scripts cannot read the response`,
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
     if (outer.some((layer) => layer.kind === 'cors'))
       yield {
         ...mine,
-        message: 'another CORSMiddleware is around this one, but a response can have the headers of only one',
+        message:
+          'another CORSMiddleware runs before this one, but a response can have the headers of only one',
         remedy: 'Register one CORSMiddleware that lists the origins of both',
       };
     if (this.allowed.list?.size === 0) {

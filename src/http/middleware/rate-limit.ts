@@ -174,7 +174,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `another RateLimitMiddleware around this one also has the name "${this.name}"`,
+        message: `another RateLimitMiddleware, which runs before this one, also has the name "${this.name}"`,
         remedy:
           "Give one of the two middlewares another name: new RateLimitMiddleware({ name: 'account', … })",
       };
@@ -216,7 +216,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'warning',
         subject,
-        message: `the middleware "${outer.kind}" around this one works for requests that are then refused`,
+        message: `the middleware "${outer.kind}" runs before this one, also for requests that are then refused`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }

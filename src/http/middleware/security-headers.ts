@@ -203,7 +203,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         message:
           'the middleware sends HSTS, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
-          'Name the proxy (trustProxy) or the certificate (SVC_TLS_CERT, SVC_TLS_KEY), or remove strictTransportSecurity',
+          'Declare the proxy with trustProxy, set SVC_TLS_CERT and SVC_TLS_KEY, or remove strictTransportSecurity',
       };
     }
     if (this.#isProduction && this.#policy === undefined) {
@@ -225,7 +225,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
-      message: `responses of the middleware "${misplaced.kind}" around this one have no security headers`,
+      message: `the middleware "${misplaced.kind}" runs before this one, so its own responses have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }

@@ -95,7 +95,7 @@ export class TrustedHostMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject: 'middleware trusted-host',
-      message: `the middleware "${outer.kind}" around this one handles requests before their host is checked`,
+      message: `the middleware "${outer.kind}" runs before this one, so it handles requests before their host is checked`,
       remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
     };
   }

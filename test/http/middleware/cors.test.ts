@@ -514,9 +514,9 @@ test('SVC121 reports CORSMiddleware inside middleware that refuses requests, two
   assert.deepEqual(check(new SecurityHeadersMiddleware(), cors(), new RateLimitMiddleware()), []);
   assert.match(
     check(new RateLimitMiddleware(), cors())[0]!,
-    /SVC121 error refusals of the middleware "rate-limit" around this one/,
+    /SVC121 error the middleware "rate-limit" runs before this one/,
   );
-  assert.match(check(cors(), cors())[0]!, /SVC121 error another CORSMiddleware is around this one/);
+  assert.match(check(cors(), cors())[0]!, /SVC121 error another CORSMiddleware runs before this one/);
   assert.match(check(new CORSMiddleware())[0]!, /SVC121 warning no origin is allowed/);
   assert.throws(() => new Svc().use(new RateLimitMiddleware()).use(cors()).compileAll(), {
     code: 'E_COMPILE',

@@ -516,7 +516,7 @@ test('SVC121 reports a rateLimit without RateLimitMiddleware, two with one name,
         .use(new RateLimitMiddleware({ perMinute: 5 })),
     ),
     [
-      'SVC121 error middleware rate-limit: another RateLimitMiddleware around this one also has the name "default"',
+      'SVC121 error middleware rate-limit: another RateLimitMiddleware, which runs before this one, also has the name "default"',
     ],
   );
   const rules = (...list: NonNullable<RateLimitOptions['rules']>): string[] =>

@@ -387,7 +387,7 @@ test('SVC121 reports SecurityHeadersMiddleware inside middleware that answers re
   assert.equal(ok, false);
   assert.match(
     `${findings[0]!.rule} ${findings[0]!.message} ${findings[0]!.remedy}`,
-    /^SVC121 responses of the middleware "rate-limit" around this one have no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
+    /^SVC121 the middleware "rate-limit" runs before this one, so its own responses have no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
   );
 });
 
@@ -399,10 +399,12 @@ test('SVC121 warns of SecurityHeadersMiddleware inside TrustedHostMiddleware, an
       .findings.filter(({ rule }) => rule === 'SVC121')
       .map(({ severity, message }) => `${severity}: ${message}`);
   assert.deepEqual(found(new Svc().use(hosts()).use(new SecurityHeadersMiddleware())), [
-    'warning: responses of the middleware "trusted-host" around this one have no security headers',
+    'warning: the middleware "trusted-host" runs before this one, so its own responses have no security headers',
   ]);
   assert.deepEqual(
     found(new Svc().use(hosts()).use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware())),
-    ['error: responses of the middleware "rate-limit" around this one have no security headers'],
+    [
+      'error: the middleware "rate-limit" runs before this one, so its own responses have no security headers',
+    ],
   );
 });
