@@ -118,6 +118,7 @@ export class Migrator {
     return statesOf(migrations, rows);
   }
 
+  /** Returns the migrations that are not yet applied, in order. Writes nothing. */
   async pending(): Promise<MigrationState[]> {
     return (await this.status()).filter(({ state }) => state === 'pending');
   }

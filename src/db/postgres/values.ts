@@ -143,9 +143,9 @@ function writeParam(
 }
 
 function writeString(writer: MessageWriter, value: string): Refusal | undefined {
-  const refusal = textIssue(value);
-  if (refusal === undefined) writer.valueText(value);
-  return refusal;
+  if (value.includes('\0') || !value.isWellFormed()) return textIssue(value);
+  writer.valueText(value);
+  return undefined;
 }
 
 function writeNumber(writer: MessageWriter, value: number, index: number, oid: number): Refusal | undefined {

@@ -302,6 +302,7 @@ export class Redis implements AsyncDisposable {
     return this.close();
   }
 
+  /** Connects the client to the metrics and the log of an application. @internal */
   observe(observer: RedisObserver, log: Logger): void {
     this.#observers = [...this.#observers, observer];
     this.#log ??= log;
