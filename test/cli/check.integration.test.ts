@@ -136,7 +136,7 @@ for (const [args, expected] of [
   });
 }
 
-test('svc check --output writes the reports to files, creates missing folders, and prints the same to standard output as before', async (t) => {
+test('svc check --output writes reports to files and creates missing folders; it does not change the standard output', async (t) => {
   const cwd = project(t, { 'app.ts': MISTAKEN });
   const { status, stdout } = await svc(
     [
