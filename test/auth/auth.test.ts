@@ -66,7 +66,7 @@ test("BearerAuth() returns the claims of a token that is signed with the applica
   assert.deepEqual(await response.json(), { me: { sub: 'ada', iat: now, exp: now + 900, scopes: ['a'] } });
 });
 
-test('BearerAuth() accepts tokens of the previous secret; a secret passed as argument replaces both secrets of the settings', async () => {
+test('BearerAuth() accepts tokens of the previous secret; a secret passed as argument is used instead of those in the settings', async () => {
   await using rotated = serving(BearerAuth(), { config: { authSecretPrevious: PREVIOUS } }).client;
   for (const secret of [SECRET, PREVIOUS])
     assert.equal((await rotated.get('/', bearer(tokenOf({}, secret)))).status, 200);
@@ -293,7 +293,7 @@ test('BearerAuth() verifies a token once per request, even when several dependen
   ]);
 });
 
-test('BearerAuth() refuses unknown and contradictory options', () => {
+test('BearerAuth() refuses options that are unknown or contradict each other', () => {
   assert.throws(() => BearerAuth(undefined, { isuer: 'x' } as object), {
     code: 'E_OPTION_UNKNOWN',
     message: /did you mean "issuer"/,
@@ -339,7 +339,7 @@ test('svc check reports nothing for an application with BearerAuth() and a secre
 
 // ── tokens that are refused ──
 
-test('requireScopes("a", "b") requires both scopes and names both in a 403; without a token, the challenge has no error attribute', async () => {
+test('requireScopes("a", "b") requires both scopes and names both in a 403; if the token is missing, the challenge has no error attribute', async () => {
   const { client, events } = serving(requireScopes('a', 'b'));
   await using _ = client;
   assert.deepEqual(brief(await client.get('/')), MISSING);
@@ -535,7 +535,7 @@ test('the response is the same for every reason for which BearerAuth() refuses a
 
 // ── requireIf, and other sources of claims ──
 
-test('requireIf() returns the claims if its predicate returns true; for any other result it answers 403 with the detail from its options', async () => {
+test('requireIf() returns the claims if its predicate returns true; for any other result it answers 403 with the option "detail"', async () => {
   const { app, events } = make();
   const own = requireIf((claims, { req }) => claims.sub === req.pathParams['id'], {
     detail: 'Only your own',

@@ -127,7 +127,7 @@ test('APIKeyAuth({ verify }) returns the result of a sync or async verify(), and
   ]);
 });
 
-test('APIKeyAuth() refuses an empty list, too many keys, short keys and repeated keys, and the error shows no key', () => {
+test('APIKeyAuth() refuses missing, short, repeated and too many keys, and options that exclude each other; the error shows no key', () => {
   const many = Object.fromEntries(
     Array.from({ length: 101 }, (_value, index) => [`c${index}`, `a key of sixteen and more ${index}`]),
   );
@@ -211,7 +211,7 @@ test('an exception handler for LoginRequired can redirect the request for a page
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/login']);
 });
 
-test('requireSession() refuses an invalid session key, and an application without session middleware does not start', async () => {
+test('requireSession() refuses an invalid session key; an application that has no session middleware does not start', async () => {
   for (const key of [undefined, null, {}])
     assert.throws(() => requireSession(key as never), { code: 'E_AUTH' });
   const app = new Svc({ logger: collectedLog().logger }).get(

@@ -93,7 +93,7 @@ test('MemoryCache copies the bytes of typed arrays: callers share no memory, and
   }
 });
 
-test('MemoryCache refuses values that cannot be copied, and suggests shareReferences', () => {
+test('MemoryCache refuses values that cannot be copied, and the error suggests the option "shareReferences"', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   for (const value of [() => 1, { f: () => 1 }, Symbol('s')]) {
     assert.throws(
@@ -144,7 +144,7 @@ test('MemoryCache reads the clock at most once a millisecond', async () => {
   assert.equal(reads, 2);
 });
 
-test("MemoryCache uses the machine's time when no clock is given", () => {
+test('MemoryCache uses the system clock when no clock is given', () => {
   const cache = new MemoryCache();
   cache.set('a', 1, 60_000);
   assert.equal(cache.get('a'), 1);

@@ -463,7 +463,7 @@ test('cached.clear() deletes the results of its own function only, if several fu
 
 // ── backends ──
 
-test('cached() calls the function once although an asynchronous backend has not finished reading and writing', async () => {
+test('cached() calls the function once while an asynchronous backend is still reading or writing', async () => {
   const clock = new ManualClock();
   const backend = new RemoteCache(clock);
   const { fn, calls } = manual<[number], User>();

@@ -59,7 +59,7 @@ async function check(
 const brief = ({ findings }: Document): unknown[] =>
   findings.map(({ rule, place }) => [rule, place === null ? null : `${place.file}:${place.line}`]);
 
-test('svc check of an application without mistakes ends with status 0', async (t) => {
+test('svc check ends with status 0 if the application has no mistakes', async (t) => {
   const { status, document, stderr } = await check(t, { 'app.ts': `${APP}app.get('/', () => 1);\n` }, [
     '--max-warnings',
     '0',

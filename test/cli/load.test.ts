@@ -265,12 +265,12 @@ for (const [what, files, message] of [
   ],
   ['a thrown string', { 'app.ts': 'throw "no";' }, /it threw a value of type string$/],
 ] as const) {
-  test(`loadApplication() refuses ${what}`, async (t) => {
+  test(`loadApplication() throws E_LOAD for ${what}`, async (t) => {
     await assert.rejects(load(t, files), fault('E_LOAD', message));
   });
 }
 
-test('loadApplication() rethrows E_COMPILE unchanged; any other error of a module becomes the cause of its own error', async (t) => {
+test('loadApplication() rethrows E_COMPILE unchanged; for any other error of a module, it throws an error with that error as cause', async (t) => {
   await assert.rejects(load(t, { 'app.ts': `${APP}app.get('nope', () => 1);` }), (error: unknown) => {
     assert.ok(error instanceof SvcError && error.cause instanceof SvcError);
     assert.equal(error.cause.code, 'E_PATH_TEMPLATE');

@@ -446,7 +446,7 @@ test('svc run --env-file reads the variables before it loads the application, an
   assert.notEqual(port, '8000');
 });
 
-test('svc run does not read .env without --env-file', async (t) => {
+test('svc run does not read .env unless --env-file names it', async (t) => {
   const { server } = await serve(t, {
     'app.ts': `${APP}console.log('env:', process.env.FROM_FILE);`,
     '.env': 'FROM_FILE=file\n',

@@ -195,7 +195,7 @@ test('svc check reports nothing for a new project', async (t) => {
   }
 });
 
-test('a new project does not start without its secret, and the error names the variable', async (t) => {
+test('a new project does not start if its secret is missing, and the error names the variable', async (t) => {
   const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], {
     cwd: await madeLinked(t),
   });
@@ -456,7 +456,7 @@ test('a new project compiles with TypeScript without errors', async (t) => {
   assert.equal(status, 0, stdout);
 });
 
-test('svc new --vendor creates a project that npm can install offline; svc new works from that project, too', async (t) => {
+test('svc new --vendor creates a project that npm can install offline; the copy of svc new in that project works, too', async (t) => {
   const path = await made(t, ['--vendor']);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
   assert.equal(status, 0, stderr);

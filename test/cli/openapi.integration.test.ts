@@ -31,7 +31,7 @@ function openapi(
   }));
 }
 
-test('svc openapi prints nothing but the document of the application, and no variable of the environment changes it', async (t) => {
+test('svc openapi writes only the document to standard output, and no environment variable changes the document', async (t) => {
   const { status, stdout, stderr } = await openapi(t);
   assert.deepEqual([status, stderr], [0, 'printed while it is imported\n']);
   const document = JSON.parse(stdout) as {

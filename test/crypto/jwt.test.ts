@@ -116,7 +116,7 @@ for (const [name, key, data, mac] of [
     '9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2',
   ],
 ] as const) {
-  test(`HMAC-SHA-256 matches RFC 4231, case ${name}`, () =>
+  test(`HMAC-SHA-256 gives the result in RFC 4231 for case ${name}`, () =>
     assert.equal(createHmac('sha256', key).update(data).digest('hex'), mac));
 }
 
@@ -423,7 +423,7 @@ test('createToken() and verifyToken() refuse a secret that is a public key, a ce
   }
 });
 
-test('verifyToken() refuses "crit" in any form', () => {
+test('verifyToken() refuses a header that has the member "crit", whatever its value', () => {
   for (const crit of [
     '["exp"]',
     '["b64"]',

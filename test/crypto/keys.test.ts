@@ -203,7 +203,7 @@ test('Keyring.of() returns the same ring for equal secrets, ignores repeated sec
   assert.equal(Keyring.of(SECRET).current.id, before.current.id);
 });
 
-test('HKDF-SHA-256 matches RFC 5869, test case 1', () => {
+test('HKDF-SHA-256 gives the result in RFC 5869 for test case 1', () => {
   const output = hkdfSync(
     'sha256',
     Buffer.alloc(22, 0x0b),
@@ -369,7 +369,7 @@ function structuredCloneable(value: object): object {
   return { ...value };
 }
 
-test('Keyring gives different secrets different key ids', () => {
+test('Keyring computes different key ids for different secrets', () => {
   const random = seeded(7);
   const ids = Array.from(
     { length: 2_000 },

@@ -49,7 +49,7 @@ test('hashPassword() returns two different hashes for the same password, and che
   for (const hash of [first, second]) assert.equal(await checkPassword('p', hash, QUICK), true);
 });
 
-test('checkPassword() accepts the vectors of RFC 7914 §11', async () => {
+test('checkPassword() accepts the test vectors in RFC 7914 §11', async () => {
   for (const [password, salt, iterations, output] of [
     [
       'passwd',
@@ -84,7 +84,7 @@ for (const [password, salt, iterations, bytes, output] of [
   ],
   ['pass\0word', 'sa\0lt', 4_096, 16, '56fa6aa75548099dcc37d7f03425e0c3'],
 ] as const) {
-  test(`PBKDF2 matches RFC 6070, ${iterations} iterations of ${JSON.stringify(password)}`, () =>
+  test(`PBKDF2 gives the result in RFC 6070 for ${iterations} iterations of the password ${JSON.stringify(password)}`, () =>
     assert.equal(pbkdf2Sync(password, salt, iterations, bytes, 'sha1').toString('hex'), output));
 }
 

@@ -47,7 +47,7 @@ test('if OAuthPlugin and the application have different secrets, the application
   );
 });
 
-test('if onUser() returns an invalid result, the client gets a 500 and the log names the result (E_OAUTH_USER)', async () => {
+test('if onUser() returns an invalid result, the callback of the login throws an error with the code E_OAUTH_USER', async () => {
   await using fake = await FakeProvider.start();
   const own = new OAuthProvider({
     name: 'fake',

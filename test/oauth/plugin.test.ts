@@ -291,7 +291,7 @@ for (const handles of [false, true]) {
   });
 }
 
-test('OAuthPlugin limits logins, callbacks, token requests and forged tokens by default: it answers 429 with Retry-After, and logs one event per minute', async () => {
+test('OAuthPlugin limits logins, callbacks, token requests and forged tokens: beyond a limit it answers 429 with Retry-After, and logs one event per minute', async () => {
   await using site = await LoginSite.open({
     plugin: { limits: { login: 2, callback: 2, token: 2, forged: 2 } },
   });

@@ -159,7 +159,7 @@ test('OAuth redirect_uri: if no list is given, only the callback on the loopback
   );
 });
 
-test('OAuth redirect_uri: in production an application with an entry without TLS does not start, unless allowLoopbackRedirects permits that entry', async () => {
+test('OAuth redirect_uri: if an entry has no TLS, the application does not start in production, unless allowLoopbackRedirects permits that entry', async () => {
   const findings = async (
     uris: readonly string[],
     allowLoopbackRedirects = false,

@@ -138,7 +138,7 @@ test('every file and script that README.md of the starter names exists', () => {
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
 
-test('the starter has at most 10 source files for a newcomer to read, with at most 600 lines besides the tests', () => {
+test('the starter has at most 10 source files; not counting its tests, they have at most 600 lines', () => {
   const files = starterFiles(DEPS).filter(({ path }) => /^(?:src|public|migrations|test)\//.test(path));
   const lines = files
     .filter(({ path }) => !path.startsWith('test/'))
@@ -214,6 +214,6 @@ for (const name of [
   'ü',
   'x'.repeat(215),
 ]) {
-  test(`isPackageName() refuses the name ${JSON.stringify(name.slice(0, 20))}`, () =>
+  test(`isPackageName() returns false for the name ${JSON.stringify(name.slice(0, 20))}`, () =>
     assert.equal(isPackageName(name), false));
 }

@@ -225,7 +225,7 @@ test('checkIssuer() refuses a wrong iss without calling the provider, and refuse
   assert.equal(fake.count('token'), 0);
 });
 
-test('checkIssuer() accepts a missing iss that was not announced; without a configured issuer it accepts any iss', async () => {
+test('checkIssuer() accepts a missing iss if the provider did not announce it, and any iss if no issuer is configured', async () => {
   await using fake = await FakeProvider.start();
   await openId(fake).client.checkIssuer(undefined);
   await plain(fake).client.checkIssuer(undefined);

@@ -134,7 +134,7 @@ test('OAuthProvider never prints its client secret, whichever way it is printed'
   }
 });
 
-test('OAuthProvider refuses each option that is a URL without https', () => {
+test('OAuthProvider refuses every configured URL that is not https', () => {
   for (const name of [
     'authorizeUrl',
     'tokenUrl',

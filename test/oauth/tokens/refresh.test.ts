@@ -342,7 +342,7 @@ test('refresh tokens: a token from two refreshes ago counts as theft even within
   await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test("refresh tokens: a forged token is invalid, and so is a token that is composed of two logins' tokens", async () => {
+test('refresh tokens: a forged token is invalid, and so is a token that is composed of parts of two valid tokens', async () => {
   const { login, codec, refresh } = machine();
   const [one, two] = [await login(), await login()];
   const [a, b] = [one.refreshToken.split('.'), two.refreshToken.split('.')] as [string[], string[]];
