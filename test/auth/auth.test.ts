@@ -66,7 +66,7 @@ test("BearerAuth() returns the claims of a token that is signed with the applica
   assert.deepEqual(await response.json(), { me: { sub: 'ada', iat: now, exp: now + 900, scopes: ['a'] } });
 });
 
-test('BearerAuth() accepts tokens of the previous secret; a secret passed as argument replaces those of the settings', async () => {
+test('BearerAuth() accepts tokens of the previous secret; a secret passed as argument is used instead of those in the settings', async () => {
   await using rotated = serving(BearerAuth(), { config: { authSecretPrevious: PREVIOUS } }).client;
   for (const secret of [SECRET, PREVIOUS])
     assert.equal((await rotated.get('/', bearer(tokenOf({}, secret)))).status, 200);
@@ -80,7 +80,7 @@ test('BearerAuth() accepts tokens of the previous secret; a secret passed as arg
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf()))), INVALID);
 });
 
-test('BearerAuth() without a secret keeps the application from starting, and the error names the variable', async () => {
+test('an application with BearerAuth() and no secret does not start, and the error names the environment variable for the secret', async () => {
   const { app } = make({ authSecret: undefined });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   await assert.rejects(app.startup(), {
@@ -90,7 +90,7 @@ test('BearerAuth() without a secret keeps the application from starting, and the
   });
 });
 
-test('BearerAuth() refuses a short secret in its argument at once and in a setting at start, and the error does not show it', async () => {
+test('BearerAuth() throws at once for a short secret in its argument, and at start for one in the settings; the error never shows the secret', async () => {
   assert.throws(() => BearerAuth('short-secret'), { code: 'E_SECRET_WEAK' });
   const { app } = make({ authSecret: 'short-secret' });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -115,7 +115,7 @@ test('BearerAuth() logs a warning at start when its secret is a placeholder', as
   );
 });
 
-test('BearerAuth() answers every invalid token in the same way, and writes the reason to the audit log only', async () => {
+test('BearerAuth() answers every invalid token with the same 401, and writes the reason only to the audit log', async () => {
   const { client, events } = serving(BearerAuth());
   await using _ = client;
   const bodies = new Set<string>();
@@ -145,7 +145,7 @@ test('BearerAuth() answers every invalid token in the same way, and writes the r
     if (token !== 'x') assert.ok(!JSON.stringify(events).includes(token));
 });
 
-test('BearerAuth() applies issuer, audience, type, leeway, requireExp and maxLength to tokens', async () => {
+test('BearerAuth() verifies tokens by its options "issuer", "audience", "type", "leeway", "requireExp" and "maxLength"', async () => {
   await using client = serving(
     BearerAuth(undefined, {
       issuer: 'https://id.example',
@@ -180,7 +180,7 @@ test('BearerAuth() applies issuer, audience, type, leeway, requireExp and maxLen
   }
 });
 
-test('BearerAuth({ realm }) names its realm in every challenge', async () => {
+test('BearerAuth({ realm }) sends that realm in every challenge', async () => {
   const auth = BearerAuth(undefined, { realm: 'notes' });
   const { app } = make();
   app
@@ -208,7 +208,7 @@ test('BearerAuth({ realm }) names its realm in every challenge', async () => {
   assert.deepEqual(brief(await client.get('/nobody')), [401, 'Bearer realm="n"']);
 });
 
-test('BearerAuth({ optional: true }) returns undefined without a token, and refuses an invalid token', async () => {
+test('BearerAuth({ optional: true }) returns undefined if a request has no token, and refuses an invalid token', async () => {
   await using client = serving(BearerAuth(undefined, { optional: true })).client;
   assert.deepEqual(await (await client.get('/')).json(), {});
   assert.deepEqual(await (await client.get('/', { headers: { authorization: 'Basic YTpi' } })).json(), {});
@@ -221,7 +221,7 @@ class Tenant extends Schema {
   tags = Field(list(str), { default: () => ['none'] });
 }
 
-test('BearerAuth({ schema }) returns the claims as the schema parses them, and refuses claims that do not fit', async () => {
+test('BearerAuth({ schema }) returns the claims as parsed by the schema, and refuses claims that do not match it', async () => {
   const { client, events } = serving(BearerAuth(undefined, { schema: Tenant }));
   await using _ = client;
   const { me } = (await (await client.get('/', bearer(tokenOf({ tenant: 'acme', more: 1 })))).json()) as {
@@ -238,7 +238,7 @@ test('BearerAuth({ schema }) returns the claims as the schema parses them, and r
   );
 });
 
-test('BearerAuth({ verify }) calls verify for valid tokens only, and refuses any result but true', async () => {
+test('BearerAuth({ verify }) calls verify() for valid tokens only, and refuses the token unless verify() returns true', async () => {
   const asked: string[] = [];
   const answers: Record<string, unknown> = {
     yes: true,
@@ -293,7 +293,7 @@ test('BearerAuth() verifies a token once per request, even when several dependen
   ]);
 });
 
-test('BearerAuth() refuses unknown and contradictory options', () => {
+test('BearerAuth() refuses options that are unknown or contradict each other', () => {
   assert.throws(() => BearerAuth(undefined, { isuer: 'x' } as object), {
     code: 'E_OPTION_UNKNOWN',
     message: /did you mean "issuer"/,
@@ -315,7 +315,7 @@ test('BearerAuth() refuses unknown and contradictory options', () => {
     );
 });
 
-test('BearerAuth() answers 401 for an invalid token before the body is read or validated', async () => {
+test('if a token is invalid, BearerAuth() answers 401 before the body is read or validated', async () => {
   const { app } = make();
   app.post('/', { body: Tenant, me: Depends(BearerAuth()) }, () => 'x');
   await using client = new TestClient(app);
@@ -323,7 +323,7 @@ test('BearerAuth() answers 401 for an invalid token before the body is read or v
   assert.equal((await client.post('/', { json: {}, ...bearer(tokenOf()) })).status, 400);
 });
 
-test('svc check has no finding about an application with BearerAuth() and a secret, before and after its start', async () => {
+test('svc check reports nothing for an application with BearerAuth() and a secret, neither before nor after its start', async () => {
   const { app } = make();
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const about = (): string[] =>
@@ -339,7 +339,7 @@ test('svc check has no finding about an application with BearerAuth() and a secr
 
 // ── tokens that are refused ──
 
-test('requireScopes("a", "b") requires both scopes: 403 names them, and a challenge for a missing token has no error attribute', async () => {
+test('requireScopes("a", "b") requires both scopes and names both in a 403; if the token is missing, the challenge has no error attribute', async () => {
   const { client, events } = serving(requireScopes('a', 'b'));
   await using _ = client;
   assert.deepEqual(brief(await client.get('/')), MISSING);
@@ -360,7 +360,7 @@ test('requireScopes("a", "b") requires both scopes: 403 names them, and a challe
   assert.equal(events.find(({ event }) => event === 'access_denied')!['sub'], 'ada');
 });
 
-test('requireScopes() reads an array of strings or the text of the claim scope, and compares whole words only', async () => {
+test('requireScopes() reads the claim "scopes" (an array) or "scope" (a text), and compares whole words only', async () => {
   await using client = serving(requireScopes('read')).client;
   const refusing: Record<string, unknown>[] = [
     { scopes: 'admin read' },
@@ -386,7 +386,7 @@ test('requireScopes() reads an array of strings or the text of the claim scope, 
     assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200, JSON.stringify(claims));
 });
 
-test('requireRoles("admin") requires an own array of strings in the claim roles that contains exactly "admin"', async (t) => {
+test('requireRoles("admin") requires that the claim "roles" is an own array of strings that contains exactly "admin"', async (t) => {
   await using client = serving(requireRoles('admin')).client;
   for (const claims of [
     { roles: 'superadmin' },
@@ -411,14 +411,14 @@ test('requireRoles("admin") requires an own array of strings in the claim roles 
   assert.equal((await client.get('/', bearer(tokenOf()))).status, 403);
 });
 
-test('requireRoles() accepts a client with any one of its roles, and its 403 has no challenge', async () => {
+test('requireRoles() accepts a client that has one of the listed roles; for other clients it answers 403 without a challenge', async () => {
   await using client = serving(requireRoles('admin', 'owner')).client;
   for (const roles of [['admin'], ['x', 'owner']])
     assert.equal((await client.get('/', bearer(tokenOf({ roles })))).status, 200);
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ roles: ['x'] })))), [403, null]);
 });
 
-test('BearerAuth() reads the token only from a single Authorization field, whose scheme may be in any case', async (t) => {
+test('BearerAuth() reads the token only from a request with one Authorization field, and accepts its scheme in any case', async (t) => {
   const { app } = make();
   app.route('/', ['GET', 'POST'], { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const server = await app.run({ port: 0, handleSignals: false });
@@ -485,7 +485,7 @@ test('BearerAuth() reads the token only from a single Authorization field, whose
   assert.deepEqual(await ask('', 'POST', '/', `access_token=${token}`), MISSING);
 });
 
-test('guards answer 401 without authentication and 403 without permission, to HEAD as to GET', async () => {
+test('for GET and HEAD, guards answer 401 if a request is not authenticated, and 403 if it lacks permission', async () => {
   const { app } = make();
   for (const [path, source] of [
     ['/token', BearerAuth()],
@@ -516,7 +516,7 @@ test('guards answer 401 without authentication and 403 without permission, to HE
   }
 });
 
-test('the response does not reveal why BearerAuth() refuses a token', async () => {
+test('the response is the same for every reason for which BearerAuth() refuses a token', async () => {
   await using client = serving(BearerAuth()).client;
   const response = await client.get(
     '/',
@@ -535,7 +535,7 @@ test('the response does not reveal why BearerAuth() refuses a token', async () =
 
 // ── requireIf, and other sources of claims ──
 
-test('requireIf() returns the claims when its predicate returns true, and answers 403 with its detail for any other result', async () => {
+test('requireIf() returns the claims if its predicate returns true; for any other result it answers 403 with the option "detail"', async () => {
   const { app, events } = make();
   const own = requireIf((claims, { req }) => claims.sub === req.pathParams['id'], {
     detail: 'Only your own',
@@ -571,7 +571,7 @@ test('requireIf() returns the claims when its predicate returns true, and answer
   );
 });
 
-test('requireIf() rethrows errors of its predicate, and does not call it without claims', async () => {
+test('requireIf() rethrows errors of its predicate, and does not call the predicate if there are no claims', async () => {
   let asked = 0;
   await using client = serving(
     requireIf(() => {
@@ -584,7 +584,7 @@ test('requireIf() rethrows errors of its predicate, and does not call it without
   assert.equal(asked, 1);
 });
 
-test('requireRoles(), requireScopes() and requireIf() use the claims and the 401 of the dependency in their option auth', async () => {
+test('requireRoles(), requireScopes() and requireIf() with the option "auth" use the claims and the 401 of that dependency', async () => {
   class Account {
     readonly sub = 'eve';
     readonly roles: readonly string[];
@@ -623,7 +623,7 @@ test('requireRoles(), requireScopes() and requireIf() use the claims and the 401
   ]);
 });
 
-test('requireRoles() treats a dependency in its option auth that declares no security as bearer authentication', async () => {
+test('requireRoles() answers like bearer authentication if the dependency in its option "auth" declares no security', async () => {
   const { app } = make({ authSecret: undefined });
   app.get(
     '/',
@@ -635,7 +635,7 @@ test('requireRoles() treats a dependency in its option auth that declares no sec
   assert.deepEqual(app.routes[0]!.security, [{ scheme: 'bearer', scopes: [], roles: ['a'] }]);
 });
 
-test('each route records its security requirements once, for documents, tools and checks', () => {
+test('app.routes lists each security requirement of a route once', () => {
   const { app } = make();
   app
     .get('/a', { me: Depends(BearerAuth()) }, () => 'x')
@@ -654,7 +654,7 @@ test('each route records its security requirements once, for documents, tools an
   );
 });
 
-test('requireRoles(), requireScopes() and requireIf() refuse arguments that no client could satisfy', () => {
+test('requireRoles(), requireScopes() and requireIf() throw E_AUTH for arguments that no client could satisfy', () => {
   for (const declare of [
     () => (requireRoles as (...roles: unknown[]) => unknown)(),
     () => (requireRoles as (...roles: unknown[]) => unknown)('admin', 5),

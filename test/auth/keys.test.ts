@@ -46,7 +46,7 @@ test('APIKeyAuth({ keys }) returns the name of the client to whom the key belong
   ]);
 });
 
-test('APIKeyAuth() answers 401 with a challenge for a missing or wrong key, and writes no key to the log', async () => {
+test('APIKeyAuth() answers a missing or wrong key with 401 and a challenge, and writes no key to the log', async () => {
   const { client, events, clock } = serving(APIKeyAuth({ keys: { billing: BILLING } }));
   await using _ = client;
   for (const request of [
@@ -83,7 +83,7 @@ test('APIKeyAuth() answers 401 with a challenge for a missing or wrong key, and 
   assert.deepEqual(brief(await client.head('/')), REFUSED);
 });
 
-test('APIKeyAuth({ header, realm, optional }) reads that header field, names its realm, and accepts requests without a key', async () => {
+test('APIKeyAuth({ header, realm, optional }) reads the key from that header field, sends that realm, and accepts requests that have no key', async () => {
   await using client = serving(
     APIKeyAuth({ header: 'X-Key', realm: 'shop', keys: { billing: BILLING }, optional: true }),
   ).client;
@@ -105,7 +105,7 @@ test('APIKeyAuth({ cookie }) reads the key from that cookie only', async () => {
   });
 });
 
-test('APIKeyAuth({ verify }) returns the result of verify, sync or async, and requireRoles() reads its roles', async () => {
+test('APIKeyAuth({ verify }) returns the result of a sync or async verify(), and requireRoles() reads the roles in it', async () => {
   const clients: Record<string, { name: string; roles: string[] }> = {
     one: { name: 'ada', roles: ['admin'] },
     two: { name: 'bob', roles: [] },
@@ -127,7 +127,7 @@ test('APIKeyAuth({ verify }) returns the result of verify, sync or async, and re
   ]);
 });
 
-test('APIKeyAuth() refuses keys that are too short, repeated, missing or too many, and the error shows no key', () => {
+test('APIKeyAuth() refuses missing, short, repeated and too many keys, and options that exclude each other; the error shows no key', () => {
   const many = Object.fromEntries(
     Array.from({ length: 101 }, (_value, index) => [`c${index}`, `a key of sixteen and more ${index}`]),
   );
@@ -182,7 +182,7 @@ function site(): Svc {
   return app;
 }
 
-test('requireSession() returns the session value that the login stored, and answers 401 with a challenge without it', async () => {
+test('requireSession() returns the session value that the login stored; if there is none, it answers 401 with a challenge', async () => {
   const app = site();
   await using client = new TestClient(app);
   for (const path of ['/me', '/admin']) {
@@ -203,7 +203,7 @@ test('requireSession() returns the session value that the login stored, and answ
   );
 });
 
-test('an exception handler for LoginRequired redirects a page to the login', async () => {
+test('an exception handler for LoginRequired can redirect the request for a page to the login', async () => {
   await using client = new TestClient(
     site().exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 })),
   );
@@ -211,7 +211,7 @@ test('an exception handler for LoginRequired redirects a page to the login', asy
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/login']);
 });
 
-test('requireSession() refuses an invalid session key, and an application without session middleware does not start', async () => {
+test('requireSession() refuses an invalid session key; an application that has no session middleware does not start', async () => {
   for (const key of [undefined, null, {}])
     assert.throws(() => requireSession(key as never), { code: 'E_AUTH' });
   const app = new Svc({ logger: collectedLog().logger }).get(

@@ -11,7 +11,7 @@ cacheBackendContract('MemoryCache', () => {
   return { cache: new MemoryCache({ clock }), pass: (ms) => clock.advance(ms) };
 });
 
-test('MemoryCache evicts the least recently used entry at its maximum number of entries', () => {
+test('MemoryCache with maxEntries evicts the least recently used entry when it is full', () => {
   const cache = new MemoryCache({ maxEntries: 3, clock: new ManualClock() });
   for (const key of ['a', 'b', 'c']) cache.set(key, key, 1_000);
   cache.get('a');
@@ -24,7 +24,7 @@ test('MemoryCache evicts the least recently used entry at its maximum number of 
   assert.equal(cache.size, 3);
 });
 
-test('MemoryCache evicts the least recently used entries at its maximum number of bytes', () => {
+test('MemoryCache with maxBytes evicts the least recently used entries when it is full', () => {
   const cache = new MemoryCache({ maxBytes: 4_096, clock: new ManualClock() });
   for (const key of ['a', 'b', 'c', 'd']) cache.set(key, 'x'.repeat(400), 1_000);
   assert.equal(cache.size, 4);
@@ -44,7 +44,7 @@ test('MemoryCache evicts the least recently used entries at its maximum number o
   assert.equal(cache.bytes, 0);
 });
 
-test('MemoryCache copies values that have a structured clone', () => {
+test('MemoryCache stores and returns structured clones of values', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   const cycle: { self?: unknown } = {};
   cycle.self = cycle;
@@ -62,7 +62,7 @@ test('MemoryCache copies values that have a structured clone', () => {
   }
 });
 
-test('MemoryCache shares no bytes between callers, and exposes no bytes of other values', () => {
+test('MemoryCache copies the bytes of typed arrays: callers share no memory, and a copy contains no bytes of other values', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   cache.set(
     'value',
@@ -93,7 +93,7 @@ test('MemoryCache shares no bytes between callers, and exposes no bytes of other
   }
 });
 
-test('MemoryCache refuses values that cannot be copied, and suggests shareReferences', () => {
+test('MemoryCache refuses values that cannot be copied, and the error suggests the option "shareReferences"', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   for (const value of [() => 1, { f: () => 1 }, Symbol('s')]) {
     assert.throws(
@@ -106,7 +106,7 @@ test('MemoryCache refuses values that cannot be copied, and suggests shareRefere
   }
 });
 
-test('MemoryCache returns the stored object itself when references are shared', () => {
+test('MemoryCache with shareReferences returns the stored object itself', () => {
   const cache = new MemoryCache({ shareReferences: true, clock: new ManualClock() });
   const [plain, handle] = [{ list: [1] }, { f: () => 1 }];
   cache.set('plain', plain, 1_000);
@@ -116,7 +116,7 @@ test('MemoryCache returns the stored object itself when references are shared', 
   assert.ok(cache.bytes > 1_024);
 });
 
-test('MemoryCache keeps an entry without limit when its lifetime is Infinity', async () => {
+test('MemoryCache never expires an entry whose lifetime is Infinity', async () => {
   const clock = new ManualClock();
   const cache = new MemoryCache({ clock });
   cache.set('a', 1, Infinity);
@@ -144,13 +144,13 @@ test('MemoryCache reads the clock at most once a millisecond', async () => {
   assert.equal(reads, 2);
 });
 
-test("MemoryCache uses the machine's time when no clock is given", () => {
+test('MemoryCache uses the system clock when no clock is given', () => {
   const cache = new MemoryCache();
   cache.set('a', 1, 60_000);
   assert.equal(cache.get('a'), 1);
 });
 
-test('MemoryCache behaves like a plain Map in order of use, on generated operations', async () => {
+test('MemoryCache gives the same results as a Map in order of use, over generated operations', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();

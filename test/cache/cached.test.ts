@@ -73,7 +73,7 @@ function collected(): { log: Logger; lines: Record<string, unknown>[] } {
   };
 }
 
-test('cached() calls the function once for a key, then keeps the result for ttlSeconds', async () => {
+test('cached() calls the function once for each key, and returns that result for ttlSeconds', async () => {
   const clock = new ManualClock();
   let calls = 0;
   const square = cached(
@@ -102,7 +102,7 @@ test('cached() calls the function once for a key, then keeps the result for ttlS
   });
 });
 
-test('cached() keeps up to 10,000 results for 60 seconds by default', async () => {
+test('cached() stores at most 10,000 results, each for 60 seconds, by default', async () => {
   const clock = new ManualClock();
   let calls = 0;
   const count = cached(
@@ -131,7 +131,7 @@ test('cached() keeps up to 10,000 results for 60 seconds by default', async () =
   assert.equal(calls, 1);
 });
 
-test("cached() evicts results beyond maxEntries, and uses the machine's time by default", async () => {
+test('cached() evicts results beyond maxEntries, and uses the system clock by default', async () => {
   let calls = 0;
   const count = cached(
     (n: number) => {
@@ -144,7 +144,7 @@ test("cached() evicts results beyond maxEntries, and uses the machine's time by 
   assert.equal(calls, 3);
 });
 
-test('cached() makes one call for all concurrent callers, and gives each its own object', async () => {
+test('cached() makes one call for concurrent callers with equal arguments, and gives each caller a separate copy of the result', async () => {
   const { fn, calls } = manual<[number], User>();
   const getUser = cached(fn, { clock: new ManualClock() });
   const waiting = [getUser(7), getUser(7), getUser(7), getUser(8)];
@@ -177,7 +177,7 @@ test('cached() makes one call for all concurrent callers, and gives each its own
   assert.equal(getUser.stats().joined, 2);
 });
 
-test('cached() copies bytes too: no caller sees changes of another', async () => {
+test('cached() copies results that are bytes, so a change by one caller is invisible to other callers', async () => {
   const load = cached(
     () => ({
       bytes: new Uint8Array([1, 2]),
@@ -242,13 +242,13 @@ test('cached() caches every kind of result, including undefined, null and lists'
   }
 });
 
-test('cached() refuses a result that cannot be copied at the first call', async () => {
+test('the first call of cached() rejects if the result cannot be copied', async () => {
   for (const value of [{ f: () => 1 }, () => 1, Symbol('s')]) {
     await assert.rejects(cached(() => value, { clock: new ManualClock() })(), { code: 'E_CACHE_VALUE' });
   }
 });
 
-test('cached() rejects all waiting callers after a sync or async error, and calls again for the next caller', async () => {
+test('if the call fails, cached() rejects all waiting callers with its error, and calls the function again for the next caller', async () => {
   const failure = new Error('down');
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { clock: new ManualClock() });
@@ -268,7 +268,7 @@ test('cached() rejects all waiting callers after a sync or async error, and call
   await assert.rejects(thrower(), failure);
 });
 
-test('cached() with negativeTtlSeconds throws the same error again without a call until that time is over', async () => {
+test('cached() with negativeTtlSeconds throws the same error for that time, and does not call the function again before it is over', async () => {
   const clock = new ManualClock();
   class Missing extends Error {}
   let calls = 0;
@@ -307,7 +307,7 @@ test('cached.delete() and clear() delete a cached error', async () => {
 
 // ── stale results ──
 
-test('cached() with staleSeconds returns the stale result at once, and refreshes it once in the background', async () => {
+test('cached() with staleSeconds returns a stale result at once, and refreshes it in the background with one call', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -334,7 +334,7 @@ test('cached() with staleSeconds returns the stale result at once, and refreshes
   });
 });
 
-test('cached() calls again and waits when a result is older than ttlSeconds plus staleSeconds', async () => {
+test('cached() waits for a new call if the result is older than ttlSeconds plus staleSeconds', async () => {
   const clock = new ManualClock();
   let calls = 0;
   const load = cached(() => ++calls, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -343,7 +343,7 @@ test('cached() calls again and waits when a result is older than ttlSeconds plus
   assert.equal(await load(), 2);
 });
 
-test('cached() waits for a running refresh when the stale time has passed', async () => {
+test('cached() waits for a refresh that is already running if staleSeconds have passed', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -359,7 +359,7 @@ test('cached() waits for a running refresh when the stale time has passed', asyn
   assert.deepEqual(await waiting, ['two', 'two']);
 });
 
-test('cached() logs a failed refresh, keeps returning the stale result, and tries again a second later', async () => {
+test('if a refresh fails, cached() logs the error, returns the stale result, and tries again after one second', async () => {
   const clock = new ManualClock();
   const { log, lines } = collected();
   let calls = 0;
@@ -386,7 +386,7 @@ test('cached() logs a failed refresh, keeps returning the stale result, and trie
   assert.deepEqual([await load(), calls], [3, 3]);
 });
 
-test('cached() returns the stale result to a caller with a signal, and gives the refresh a signal of its own', async () => {
+test('cached() returns a stale result to a caller with a signal, and passes a different signal to the refresh', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[AbortSignal], string>();
   const load = cached(fn, { ttlSeconds: 10, staleSeconds: 20, clock });
@@ -405,7 +405,7 @@ test('cached() returns the stale result to a caller with a signal, and gives the
 
 // ── deleting ──
 
-test('cached.delete() deletes the result for its arguments only, and returns whether there was one', async () => {
+test('cached.delete() deletes only the result for the given arguments, and returns whether there was a result', async () => {
   let calls = 0;
   const load = cached(
     (n: number) => {
@@ -422,7 +422,7 @@ test('cached.delete() deletes the result for its arguments only, and returns whe
   assert.equal(calls, 3);
 });
 
-test('cached.delete() and clear() discard the result of a call that was running', async () => {
+test('the result of a call that runs during cached.delete() or clear() is not stored', async () => {
   for (const forget of ['delete', 'clear'] as const) {
     const { fn, calls } = manual<[], string>();
     const load = cached(fn, { clock: new ManualClock() });
@@ -439,7 +439,7 @@ test('cached.delete() and clear() discard the result of a call that was running'
   }
 });
 
-test('cached.delete() also discards the error of a call that was running', async () => {
+test('the error of a call that runs during cached.delete() is not stored', async () => {
   const { fn, calls } = manual<[], string>();
   const load = cached(fn, { negativeTtlSeconds: 60, clock: new ManualClock() });
   const before = load();
@@ -451,7 +451,7 @@ test('cached.delete() also discards the error of a call that was running', async
   assert.equal(await after, 'new');
 });
 
-test("cached.clear() deletes only the function's own results in a shared backend", async () => {
+test('cached.clear() deletes the results of its own function only, if several functions share a backend', async () => {
   const backend = new MemoryCache({ clock: new ManualClock() });
   let calls = 0;
   const one = cached(() => ++calls, { backend, name: 'one' });
@@ -463,7 +463,7 @@ test("cached.clear() deletes only the function's own results in a shared backend
 
 // ── backends ──
 
-test('cached() makes one call while an asynchronous backend reads and writes', async () => {
+test('cached() calls the function once while an asynchronous backend is still reading or writing', async () => {
   const clock = new ManualClock();
   const backend = new RemoteCache(clock);
   const { fn, calls } = manual<[number], User>();
@@ -500,7 +500,7 @@ test('cached() makes one call while an asynchronous backend reads and writes', a
   });
 });
 
-test('cached() stores undefined and lists in a backend that only supports JSON', async () => {
+test('cached() can store undefined and lists in a backend that supports only JSON', async () => {
   for (const value of [undefined, [1, 'a'], []]) {
     const clock = new ManualClock();
     let calls = 0;
@@ -540,7 +540,7 @@ test('cached.delete() waits for a running write, so that no result is written af
   assert.deepEqual(backend.seen, ['get n:', 'set n:', 'delete n:']);
 });
 
-test('cached() treats a failing backend as empty, counts the failures, and logs one per minute', async () => {
+test('if the backend fails, cached() calls the function, counts the failures, and logs at most one failure per minute', async () => {
   const clock = new ManualClock();
   const { log, lines } = collected();
   const backend = new RemoteCache(clock);
@@ -566,7 +566,7 @@ test('cached() treats a failing backend as empty, counts the failures, and logs 
   await assert.rejects(load.clear(), /connection refused/);
 });
 
-test('cached() treats a backend that throws synchronously as empty', async () => {
+test('if the backend throws synchronously, cached() calls the function as if nothing were stored', async () => {
   const { log } = collected();
   const refuse = (): never => {
     throw new Error('broken');
@@ -606,7 +606,7 @@ test('cached() waits at most backendTimeoutMs for a backend', async () => {
   assert.equal(clock.pending, 0);
 });
 
-test('cached() ignores values of the backend that it has not written', async () => {
+test('cached() ignores values in the backend that were not written by cached()', async () => {
   for (const stored of [['x', 1], [1, 2, 3], []]) {
     const backend = new MemoryCache({ clock: new ManualClock() });
     backend.set('n:', stored, 1_000);
@@ -616,7 +616,7 @@ test('cached() ignores values of the backend that it has not written', async () 
 
 // ── signals ──
 
-test('cached() ends the wait of one caller when its AbortSignal aborts, while the others continue', async () => {
+test('if the AbortSignal of one caller aborts, cached() rejects that caller only, and the other callers still get the result', async () => {
   const { fn, calls } = manual<[number, AbortSignal?], string>();
   const load = cached(fn, { clock: new ManualClock() });
   const [one, two] = [new AbortController(), new AbortController()];
@@ -633,7 +633,7 @@ test('cached() ends the wait of one caller when its AbortSignal aborts, while th
   assert.equal(calls.length, 1);
 });
 
-test('cached() aborts a call when its last caller stops waiting; the next caller starts a new call, and no error is cached', async () => {
+test('cached() aborts a call when its last caller stops waiting; the next caller starts a new call; no error is stored', async () => {
   const { fn, calls } = manual<[AbortSignal], string>();
   const load = cached(fn, { negativeTtlSeconds: 60, clock: new ManualClock() });
   const [one, two] = [new AbortController(), new AbortController()];
@@ -652,7 +652,7 @@ test('cached() aborts a call when its last caller stops waiting; the next caller
   assert.equal(await next, 'second');
 });
 
-test('cached() continues for a caller without a signal after callers with a signal stopped waiting', async () => {
+test('cached() completes a call for a caller that has no signal, even if callers with signals have aborted', async () => {
   const { fn, calls } = manual<[AbortSignal?], string>();
   const load = cached(fn, { clock: new ManualClock() });
   const one = new AbortController();
@@ -666,7 +666,7 @@ test('cached() continues for a caller without a signal after callers with a sign
   );
 });
 
-test('cached() rejects a caller whose signal is already aborted, without a call', async () => {
+test('cached() rejects a caller whose signal is already aborted, and does not call the function', async () => {
   const { fn, calls } = manual<[AbortSignal], string>();
   await assert.rejects(
     cached(fn, { clock: new ManualClock() })(AbortSignal.abort(new Error('gone'))),
@@ -675,7 +675,7 @@ test('cached() rejects a caller whose signal is already aborted, without a call'
   assert.equal(calls.length, 0);
 });
 
-test('cached() rejects a caller with a signal when the function fails', async () => {
+test('cached() rejects a caller with the error of the function, also if the caller has a signal', async () => {
   const load = cached(
     (_signal: AbortSignal): string => {
       throw new Error('down');
@@ -685,7 +685,7 @@ test('cached() rejects a caller with a signal when the function fails', async ()
   await assert.rejects(load(new AbortController().signal), /down/);
 });
 
-test('cached() beyond maxFlights gives each caller a call of its own, and starts no refresh', async () => {
+test('when maxFlights calls run, cached() makes a separate call for each further caller, and starts no refresh', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[number], number>();
   const load = cached(fn, { maxFlights: 1, ttlSeconds: 1, staleSeconds: 60, clock });
@@ -705,7 +705,7 @@ test('cached() beyond maxFlights gives each caller a call of its own, and starts
 
 // ── keys ──
 
-test('cached() uses the key that the key function returns', async () => {
+test('cached() stores a result under the key that the option "key" returns', async () => {
   let calls = 0;
   const load = cached(
     (user: { id: number; call(): void }) => {
@@ -733,7 +733,7 @@ test('cached() uses the key that the key function returns', async () => {
   );
 });
 
-test('cached() refuses arguments that make no key, and names the argument and the option key', async () => {
+test('cached() refuses arguments from which it cannot make a key; the error names the argument and the option "key"', async () => {
   const load = cached((..._args: unknown[]) => 1, { clock: new ManualClock() });
   class Point {
     x = 1;
@@ -762,7 +762,7 @@ test('cached() refuses arguments that make no key, and names the argument and th
   );
 });
 
-test('cached() distinguishes different arguments, and ignores the order of members', async () => {
+test('cached() gives different arguments different keys, and ignores the order of object members', async () => {
   let calls = 0;
   const load = cached((..._args: unknown[]) => ++calls, { clock: new ManualClock() });
   const different: unknown[][] = [
@@ -819,7 +819,7 @@ test('cached() distinguishes different arguments, and ignores the order of membe
   assert.equal(await load(Object.assign(Object.create(null), { a: 1 })), await load({ a: 1 }));
 });
 
-test('cached() gives generated arguments equal keys only if they are equal', async () => {
+test('cached() gives two generated arguments the same key only if the arguments are equal', async () => {
   const load = cached((value: unknown) => JSON.stringify(value), {
     maxEntries: 100_000,
     clock: new ManualClock(),
@@ -861,7 +861,7 @@ test('cached() gives generated arguments equal keys only if they are equal', asy
   }
 });
 
-test('cached() refuses options out of range, and a backend without a name', () => {
+test('cached() refuses options that are out of range, and a backend if no name is given', () => {
   const backend = new MemoryCache({ clock: new ManualClock() });
   for (const options of [
     { ttlSeconds: 0 },
@@ -882,7 +882,7 @@ test('cached() refuses options out of range, and a backend without a name', () =
   });
 });
 
-test('cached() logs to standard error when no logger is given', async () => {
+test('cached() writes its log to standard error if no logger is given', async () => {
   const script = `
     import { cached } from './src/cache/cached.ts';
     const refuse = () => { throw new Error('broken'); };
@@ -894,7 +894,7 @@ test('cached() logs to standard error when no logger is given', async () => {
   assert.match(stderr, /^\{.*"event":"cache_backend_failed","cache":"n"/);
 });
 
-test('cached() keeps the types of parameters and result', async () => {
+test('cached() returns a function with the parameter and result types of the given function', async () => {
   const getUser = cached(
     async (id: number, deep = false): Promise<User> => ({ id, tags: deep ? ['deep'] : [] }),
     { key: (id, deep) => `${id.toFixed()} ${deep}`, clock: new ManualClock() },

@@ -30,7 +30,7 @@ rateLimitStoreContract('RecordRateLimitStore over a record store in SQLite', asy
   };
 });
 
-test('RecordRateLimitStore counts each of several concurrent attempts at one bucket', async () => {
+test('RecordRateLimitStore counts every attempt if several attempts at one bucket are concurrent', async () => {
   const clock = new ManualClock();
   await using database = await openDatabase('sqlite::memory:');
   const records = new DatabaseRecordStore(database, { clock });
@@ -42,7 +42,7 @@ test('RecordRateLimitStore counts each of several concurrent attempts at one buc
   assert.equal(results.filter(({ isAllowed }) => isAllowed).length, 20);
 });
 
-test('RecordRateLimitStore locks a client out for one period at most after the clock is set back', async () => {
+test('if the clock is set back, RecordRateLimitStore refuses a client for at most one period', async () => {
   const clock = new ManualClock();
   const store = new RecordRateLimitStore(new MemoryRecordStore({ clock }), { clock });
   const rule = { limit: 1, periodMs: 1_000 };

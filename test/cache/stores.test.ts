@@ -31,7 +31,7 @@ test('StoreFull is an HTTPException with status 503', () => {
   });
 });
 
-test('MemoryRecordStore throws StoreFull for a new record while all its records are live, and loses none', () => {
+test('if all its records are live and it is full, MemoryRecordStore throws StoreFull for a new record, and keeps all others', () => {
   const store = new MemoryRecordStore({ maxRecords: 3, clock: new ManualClock() });
   for (const key of ['a', 'b', 'c']) store.set(key, key, 1_000);
   assert.throws(() => store.set('d', 'd', 1_000), StoreFull);
@@ -47,7 +47,7 @@ test('MemoryRecordStore throws StoreFull for a new record while all its records 
   assert.equal(store.get('d'), 'd');
 });
 
-test('MemoryRecordStore removes expired records to make room, wherever they are in the heap', async () => {
+test('MemoryRecordStore removes expired records when it needs space, wherever they are in the heap', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ maxRecords: 4, clock });
   store.set('long', '', 10_000);
@@ -72,7 +72,7 @@ test('MemoryRecordStore removes at most two expired records with each write', as
   assert.equal(store.size, 99);
 });
 
-test('MemoryRecordStore behaves like a plain Map with deadlines, on generated operations', async () => {
+test('MemoryRecordStore gives the same results as a Map with deadlines, over generated operations', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -119,21 +119,21 @@ test('MemoryRecordStore behaves like a plain Map with deadlines, on generated op
   }
 });
 
-test('the memory stores refuse unknown options and limits out of range', () => {
+test('MemoryRecordStore and MemoryRateLimitStore refuse unknown options and limits that are out of range', () => {
   const code = (expected: string) => (error: unknown) => error instanceof SvcError && error.code === expected;
   assert.throws(() => new MemoryRecordStore({ maxRecords: 0 }), code('E_OPTION_RANGE'));
   assert.throws(() => new MemoryRateLimitStore({ maxBuckets: 1.5 }), code('E_OPTION_RANGE'));
   assert.throws(() => new MemoryRateLimitStore({ buckets: 1 } as object), code('E_OPTION_UNKNOWN'));
 });
 
-test("MemoryRecordStore and MemoryRateLimitStore use the machine's time when no clock is given", () => {
+test('MemoryRecordStore and MemoryRateLimitStore use the system clock when no clock is given', () => {
   const store = new MemoryRecordStore();
   store.set('a', 'b', 60_000);
   assert.equal(store.get('a'), 'b');
   assert.equal(new MemoryRateLimitStore().take('a', { limit: 2, periodMs: 1_000 }).remaining, 1);
 });
 
-test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attempts', async () => {
+test('MemoryRateLimitStore gives the same results as GCRA computed in whole numbers, over generated attempts', async () => {
   for (let seed = 1; seed <= 30; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -168,7 +168,7 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
   }
 });
 
-test('MemoryRateLimitStore evicts the bucket that is full again first', async () => {
+test('MemoryRateLimitStore evicts the bucket that will be full again first', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };
@@ -184,7 +184,7 @@ test('MemoryRateLimitStore evicts the bucket that is full again first', async ()
   assert.equal(store.size, 100);
 });
 
-test('MemoryRateLimitStore does not reset a used-up bucket during a flood of other keys, unless they use up all buckets', () => {
+test('MemoryRateLimitStore keeps a used-up bucket during a flood of other keys, unless those keys use up all buckets', () => {
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);
@@ -193,7 +193,7 @@ test('MemoryRateLimitStore does not reset a used-up bucket during a flood of oth
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
 
-test('MemoryRateLimitStore does not reset two alternating keys when it is full of used buckets', async () => {
+test('MemoryRateLimitStore does not reset two alternating keys when all its buckets are in use', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 60_000 };
@@ -207,7 +207,7 @@ test('MemoryRateLimitStore does not reset two alternating keys when it is full o
   assert.equal(allowed, 1);
 });
 
-test('MemoryRateLimitStore allows one attempt per bucket to a flood of keys that uses up every bucket', async () => {
+test('if a flood of keys uses up every bucket, MemoryRateLimitStore allows one attempt per bucket', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };
@@ -225,7 +225,7 @@ test('MemoryRateLimitStore allows one attempt per bucket to a flood of keys that
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('MemoryRateLimitStore with maxBuckets allows the same generated attempts as one without while all buckets fit', async () => {
+test('while all buckets fit, MemoryRateLimitStore allows the same generated attempts whether or not maxBuckets is set', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -244,14 +244,14 @@ test('MemoryRateLimitStore with maxBuckets allows the same generated attempts as
   }
 });
 
-test('MemoryRateLimitStore stores no bucket for a refused or read-only attempt', () => {
+test('MemoryRateLimitStore stores no bucket for an attempt that is refused or only reads', () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   store.take('a', { limit: 1, periodMs: 1_000 }, 2);
   store.take('b', { limit: 1, periodMs: 1_000 }, 0);
   assert.equal(store.size, 0);
 });
 
-test('MemoryRoomBus calls every subscriber, and throws the first error afterwards', () => {
+test('MemoryRoomBus calls every subscriber even if one throws, and then throws the first error', () => {
   const bus = new MemoryRoomBus();
   const got: number[] = [];
   bus.subscribe(() => {
@@ -265,7 +265,7 @@ test('MemoryRoomBus calls every subscriber, and throws the first error afterward
   assert.deepEqual(got, [3]);
 });
 
-test('MemoryRoomBus delivers no frame to subscribers that left or joined during its delivery', () => {
+test('MemoryRoomBus does not deliver a frame to subscribers that join or leave while it is being delivered', () => {
   const bus = new MemoryRoomBus();
   const got: string[] = [];
   bus.subscribe(() => {

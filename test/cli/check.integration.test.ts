@@ -59,7 +59,7 @@ async function check(
 const brief = ({ findings }: Document): unknown[] =>
   findings.map(({ rule, place }) => [rule, place === null ? null : `${place.file}:${place.line}`]);
 
-test('svc check of an application without mistakes ends with status 0', async (t) => {
+test('svc check ends with status 0 if the application has no mistakes', async (t) => {
   const { status, document, stderr } = await check(t, { 'app.ts': `${APP}app.get('/', () => 1);\n` }, [
     '--max-warnings',
     '0',
@@ -72,7 +72,7 @@ test('svc check of an application without mistakes ends with status 0', async (t
   );
 });
 
-test('messages of svc check, and of svc run for an application that does not compile, contain file paths and no file: URLs', async (t) => {
+test('messages of svc check, and of svc run for an application that does not compile, contain paths and no "file:" URLs', async (t) => {
   const twice =
     "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/a', () => 1);\napp.get('/a', () => 1);\n";
   const cwd = project(t, { 'all routes é.ts': twice });
@@ -104,7 +104,7 @@ console.log('printed by the application');
 app.log.info('logged');
 `;
 
-test('svc check prints findings by severity with file, line and column; output of the application goes to standard error', async (t) => {
+test('svc check prints findings by severity with file, line and column, and sends output of the application to standard error', async (t) => {
   const { status, stdout, stderr } = await svc(['check', 'app.ts', ...SKIP], {
     cwd: project(t, { 'app.ts': MISTAKEN }),
   });
@@ -131,12 +131,12 @@ for (const [args, expected] of [
   [['--only', 'shop/*'], 0],
   [['--only', 'SVC2*', '--fail-level', 'info'], 0],
 ] as const) {
-  test(`svc check ${args.join(' ')} of one error, one warning and one note ends with status ${expected}`, async (t) => {
+  test(`with one error, one warning and one note, svc check ${args.join(' ')} ends with status ${expected}`, async (t) => {
     assert.equal((await check(t, { 'app.ts': MISTAKEN }, args)).status, expected);
   });
 }
 
-test('svc check --output writes reports to files, creates their folders, and leaves standard output unchanged', async (t) => {
+test('svc check --output writes reports to files and creates missing folders; it does not change the standard output', async (t) => {
   const cwd = project(t, { 'app.ts': MISTAKEN });
   const { status, stdout } = await svc(
     [
@@ -174,14 +174,14 @@ test('svc check --output writes reports to files, creates their folders, and lea
   assert.equal(readFileSync(join(cwd, 'check.txt'), 'utf8'), stdout);
 });
 
-test('svc check --format junit fails the cases at or above --fail-level', async (t) => {
+test('svc check --format junit reports findings at or above --fail-level as failed test cases', async (t) => {
   const { stdout } = await svc(['check', 'app.ts', ...SKIP, '--format', 'junit', '--fail-level', 'warning'], {
     cwd: project(t, { 'app.ts': MISTAKEN }),
   });
   assert.match(stdout, /^<\?xml [^]*<testsuites name="svc check app\.ts" tests="\d+" failures="2">/);
 });
 
-test('svc check under GITHUB_ACTIONS prints workflow commands and extends the step summary, unless --format is given', async (t) => {
+test('when GITHUB_ACTIONS is set, svc check prints workflow commands and appends to the step summary, unless --format is given', async (t) => {
   const cwd = project(t, { 'app.ts': MISTAKEN });
   const env = { GITHUB_ACTIONS: 'true', GITHUB_STEP_SUMMARY: join(cwd, 'summary.md') };
   const annotated = await svc(['check', 'app.ts', ...SKIP], { cwd, env });
@@ -213,7 +213,7 @@ for (const [output, expected] of [
   ['pdf=a', 'needs human, json, sarif, github, gitlab or junit, found "pdf"'],
   ['json=app.ts/x', 'the file "app.ts/x" of --output cannot be written: E'],
 ] as const) {
-  test(`svc check refuses the option --output ${output}`, async (t) => {
+  test(`svc check ends with status 2 for --output ${output}`, async (t) => {
     const { status, stderr } = await svc(['check', 'app.ts', '--output', output], {
       cwd: project(t, { 'app.ts': APP }),
     });
@@ -221,7 +221,7 @@ for (const [output, expected] of [
   });
 }
 
-test('svc check --format json is one document with places relative to the working folder', async (t) => {
+test('svc check --format json prints one document, in which paths are relative to the working folder', async (t) => {
   const { document } = await check(t, { 'app.ts': MISTAKEN });
   assert.deepEqual(brief(document), [
     ['SVC101', 'app.ts:5'],
@@ -232,7 +232,7 @@ test('svc check --format json is one document with places relative to the workin
   assert.equal(document.suppressed.length, 1);
 });
 
-test('svc check --env sets the environment to check for, and --env-file the variables', async (t) => {
+test('svc check checks the application for the environment of --env, and with the variables of --env-file', async (t) => {
   const files = {
     'app.ts': `${APP}app.config.get('pageSize', 20);\napp.addCheck({ id: 'a/env', severity: 'error', why: 'w', remedy: 'r', phase: 'environment', run: (view, report) => report(view.env, 'here') });`,
     'my.env': 'SVC_ENV=test\nSVC_PAGE_SZIE=5\n',
@@ -327,7 +327,7 @@ for (const [what, files, message, place, options] of [
     { env: { SVC_PAGE_SIZE: 'x' } },
   ],
 ] as const) {
-  test(`svc check reports ${what} with status 3`, async (t) => {
+  test(`svc check ends with status 3 and reports ${what}`, async (t) => {
     const { status, document, stderr } = await check(t, files, [], options);
     assert.equal(status, 3, stderr);
     assert.deepEqual(brief(document), [
@@ -339,7 +339,7 @@ for (const [what, files, message, place, options] of [
   });
 }
 
-test('svc check of a missing module suggests how to name a module and its export', async (t) => {
+test('if the module is missing, svc check shows how to name a module and its export', async (t) => {
   const { document } = await check(t, {});
   assert.equal(
     document.findings[0]!.remedy,
@@ -347,7 +347,7 @@ test('svc check of a missing module suggests how to name a module and its export
   );
 });
 
-test('svc check reports an application that starts during its import as E_START_DENIED', async (t) => {
+test('svc check reports E_START_DENIED for an application that starts during its import', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}try { await app.startup(); } catch (error) { console.error(error.code); throw error; }`,
   });
@@ -355,7 +355,7 @@ test('svc check reports an application that starts during its import as E_START_
   assert.match(document.findings[0]!.remedy, /import\.meta\.main/);
 });
 
-test('svc check prints what compileAll() throws at import', async (t) => {
+test('if the imported module calls compileAll() and it throws, svc check prints the mistakes', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}app.get('/', () => 1);\napp.get('/', () => 2);\napp.compileAll();`,
   });
@@ -404,7 +404,7 @@ for (const [what, code, message] of [
   ['an error that comes later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
   ['a promise that fails and nobody catches', "void Promise.reject(new TypeError('later'));", /^later$/],
 ] as const) {
-  test(`svc check reports ${what}, left behind by an import, at its line with status 1`, async (t) => {
+  test(`if an import leaves ${what} behind, svc check reports the source line and ends with status 1`, async (t) => {
     if (what === 'a name that was looked up')
       return void assert.equal((await check(t, { 'app.ts': `${APP}\n${code}\n` })).status, 3); // thrown at once
     const { status, document, stderr } = await check(t, { 'app.ts': `${APP}\n${code}\n` });
@@ -414,14 +414,14 @@ for (const [what, code, message] of [
   });
 }
 
-test('svc check accepts timers that end soon, and handles that do not keep the process alive', async (t) => {
+test('svc check reports no timer that ends soon, and no handle that does not keep the process alive', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}setTimeout(() => {}, 20);\nsetInterval(() => {}, 1e3).unref();\nprocess.on('SIGTERM', () => {});\nimport('node:fs').then((fs) => fs.promises.readFile('app.ts'));\nprocess.send?.('ready');\n`,
   });
   assert.deepEqual([status, document.findings], [0, []]);
 });
 
-test('svc check lets the imported module send nothing over the network', async (t) => {
+test('svc check prevents the imported module from sending anything over the network', async (t) => {
   let requests = 0;
   const server = createServer(() => {
     requests++;
@@ -448,7 +448,7 @@ for (const [what, code] of [
     'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); // as an endless loop does, but that it leaves the processor to others',
   ],
 ] as const) {
-  test(`svc check of a module that ${what} ends with status 124 after --timeout`, async (t) => {
+  test(`if a module ${what}, svc check ends with status 124 after the time of --timeout`, async (t) => {
     const startedMs = performance.now();
     const { status, document } = await check(t, { 'app.ts': code }, ['--timeout', '1']);
     assert.equal(status, 124);
@@ -464,7 +464,7 @@ for (const [what, code] of [
   });
 }
 
-test('svc check runs in a read-only folder, and writes nothing', async (t) => {
+test('svc check works in a read-only folder, and writes no file', async (t) => {
   const cwd = project(t, { 'app.ts': `${APP}app.get('/', () => 1);\n`, 'tmp/.keep': '' });
   const seen = (): unknown[] =>
     ['', 'tmp', 'node_modules'].map((folder) => [
@@ -488,7 +488,7 @@ test('svc check runs no startup hook and opens no shared dependency', async (t) 
   assert.equal(stderr, '');
 });
 
-test('svc check prints the stack of a bug of svc, and ends with status 4', async (t) => {
+test('if svc itself has a bug, svc check prints the stack and ends with status 4', async (t) => {
   const { status, stdout, stderr } = await svc(['check', 'app.ts'], {
     cwd: project(t, { 'app.ts': `${APP}app.check = () => { throw new Error('our fault'); };` }),
   });
@@ -496,7 +496,7 @@ test('svc check prints the stack of a bug of svc, and ends with status 4', async
   assert.match(stderr, /^svc: Error: our fault\n +at /);
 });
 
-test('svc check of 300 routes takes less than 300 ms after the import', async (t) => {
+test('svc check of 300 routes takes less than 300 ms, not counting the import', async (t) => {
   const app = `${APP}for (let i = 0; i < 300; i++) app.get(\`/r\${i}/{id:int}\`, () => 1);\nconst check = app.check.bind(app);\napp.check = () => { const at = performance.now(); const report = check(); console.log('ms', performance.now() - at); return report; };\n`;
   const { stderr } = await check(t, { 'app.ts': app });
   const ms = Number(/^ms ([\d.]+)$/m.exec(stderr)![1]);
@@ -508,7 +508,7 @@ test('svc check of 300 routes takes less than 300 ms after the import', async (t
 const SEARCH =
   "export const find = (db, text) => db.fetchAll(`select * from notes where text = '${text}'`);\n";
 
-test('svc check reads TypeScript and JavaScript modules that the application imports, and reports line and column', async (t) => {
+test('svc check reports findings with line and column in TypeScript and JavaScript modules that the application imports', async (t) => {
   for (const [name, extension] of [
     ['types', 'ts'],
     ['none', 'js'],
@@ -534,7 +534,7 @@ test('svc check reads TypeScript and JavaScript modules that the application imp
   }
 });
 
-test('an allow comment in the source suppresses findings of sources, middleware and settings until its last day', async (t) => {
+test('a comment "svc-allow" suppresses findings about sources, middleware and settings until the end of the date in it', async (t) => {
   const app = (comment: string): string =>
     `import { HTMLResponse, Svc } from 'svc';\n// svc-allow SVC208: read by our own team only\nexport const app = new Svc({ config: { debug: true } });\napp.get('/', {}, ({ query }) => new HTMLResponse('<p>' + query.name)); ${comment}\n`;
   const allowed = await check(t, {
@@ -557,7 +557,7 @@ test('an allow comment in the source suppresses findings of sources, middleware 
   assert.deepEqual(brief(other.document), [['SVC608', 'app.ts:4']]);
 });
 
-test('svc check reports a database that is opened at import, at the line that opens it', async (t) => {
+test('if an import opens a database, svc check reports the line that opens it', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}import { db } from './store.ts';\napp.get('/', () => db.scalar('select 1'));\n`,
     'store.ts': `import { openDatabase } from 'svc/db';\n\nexport const db = await openDatabase('postgres://app@127.0.0.1:1/shop');\n`,
@@ -569,7 +569,7 @@ test('svc check reports a database that is opened at import, at the line that op
   );
 });
 
-test('svc check skips a source file that is not JavaScript, and reads the others', async (t) => {
+test('svc check skips a source file that is not JavaScript, and still reads the other files', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}import('./later.js').catch(() => undefined);\n`,
     'later.js': 'this is not JavaScript',
@@ -579,7 +579,7 @@ test('svc check skips a source file that is not JavaScript, and reads the others
 
 // ── known findings, and the extent of a check ──
 
-test('svc check --known writes the present findings to a file, later reports only other findings, and removes fixed ones from the file', async (t) => {
+test('svc check --known writes the present findings to a file, reports only new ones from then on, and removes fixed ones from the file', async (t) => {
   const page = (path: string, name: string): string =>
     `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
   const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;
@@ -610,7 +610,7 @@ test('svc check --known writes the present findings to a file, later reports onl
   assert.match(unwritable.stderr, /the file "app\.ts\/known\.json" of --known cannot be written: ENOTDIR/);
 });
 
-test('svc check prints how many routes, sockets, tools and files it has checked, and for which environment', async (t) => {
+test('svc check prints the number of checked routes, sockets, tools and files, and the environment', async (t) => {
   const files = {
     'app.ts': `${APP}import { a } from './a.ts';\napp.get('/a', a);\napp.websocket('/b', () => undefined);\n`,
     'a.ts': 'export const a = () => 1;\n',
@@ -633,7 +633,7 @@ test('svc check prints how many routes, sockets, tools and files it has checked,
 
 // ── rules, help, colours ──
 
-test('svc check --list lists every rule, and with a module also the rules of that application', async (t) => {
+test('svc check --list prints every rule; if a module is given, it also prints the rules of that application', async (t) => {
   const { status, stdout } = await svc(['check', '--list']);
   assert.equal(status, 0);
   assert.match(stdout, /^SVC001 {2}error {4}load {9}Only declare the application at import/);
@@ -642,7 +642,7 @@ test('svc check --list lists every rule, and with a module also the rules of tha
   assert.match(own.stdout, /^shop\/note {2}info {5}contract {5}know it$/m);
 });
 
-test('svc check --explain prints the reason and the remedy of a rule', async (t) => {
+test('svc check --explain prints why a rule exists and how to fix a finding', async (t) => {
   const { status, stdout } = await svc(['check', '--explain', 'SVC102']);
   assert.equal(status, 0);
   assert.match(
@@ -657,7 +657,7 @@ test('svc check --explain prints the reason and the remedy of a rule', async (t)
   assert.match(own.stdout, /^shop\/b: error, found in the phase contract\n\nWhy: b is bad\.\n/);
 });
 
-test('svc check --list and --explain print rules as JSON with --format json', async (t) => {
+test('svc check --list and --explain print JSON with --format json', async (t) => {
   type Reported = {
     readonly schemaVersion: number;
     readonly rules: readonly Readonly<Record<string, string>>[];
@@ -766,7 +766,7 @@ function onTerminal(cwd: string, args: string, env: Readonly<Record<string, stri
   });
 }
 
-test('svc check prints colours on a terminal, but not with NO_COLOR, --no-color or a dumb terminal', async (t) => {
+test('svc check prints colours on a terminal, unless NO_COLOR or --no-color is set or the terminal is dumb', async (t) => {
   const cwd = project(t, { 'app.ts': `${APP}app.get('/a', () => 1);\napp.get('/a', () => 1);\n` });
   const coloured = await onTerminal(cwd, 'check app.ts').catch(() => undefined);
   if (coloured === undefined) return t.skip('there is no command "script"');
@@ -781,7 +781,7 @@ test('svc check prints colours on a terminal, but not with NO_COLOR, --no-color 
   }
 });
 
-test('svc run refuses to start in production an application with errors of svc check, and starts it in other environments', async (t) => {
+test('in production, svc run does not start an application for which svc check reports errors; in other environments it does', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}app.addCheck({ id: 'a/b', severity: 'error', why: 'w', remedy: 'r', phase: 'security', run: (_view, report) => report('all', 'open') });\napp.onStartup(() => process.exit(9));`,
   });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { settling } from '../../src/cli/command.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 
-test('settling() reports on standard error once, after 5 seconds, what it waits for, and stops at its deadline', async (t) => {
+test('if a promise has not settled after 5 seconds, settling() reports once what it waits for; it gives up at its deadline', async (t) => {
   const clock = new ManualClock();
   const written: unknown[] = [];
   t.mock.method(process.stderr, 'write', (text: unknown) => written.push(text) > 0);
@@ -20,7 +20,7 @@ test('settling() reports on standard error once, after 5 seconds, what it waits 
   assert.deepEqual([written.length, clock.pending], [1, 0]);
 });
 
-test('settling() prints nothing and leaves no timer for a promise that is already settled', async () => {
+test('settling() prints nothing and starts no timer if the promise is already settled', async () => {
   const clock = new ManualClock();
   assert.equal(await settling(Promise.resolve(7), 'src/app.ts', 'a startup hook', undefined, clock), 7);
   assert.equal(clock.pending, 0);

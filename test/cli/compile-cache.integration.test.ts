@@ -71,7 +71,7 @@ for (const args of [['--version'], ['openapi', 'app.ts'], ['mcp', 'app.ts', '--l
   });
 }
 
-test('svc run stores compiled code in the compile cache, but not with NODE_DISABLE_COMPILE_CACHE', async (t) => {
+test('svc run stores compiled code in the compile cache, unless NODE_DISABLE_COMPILE_CACHE is set', async (t) => {
   for (const disabled of [undefined, '1']) {
     const { cwd, env } = inside(t);
     const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], {

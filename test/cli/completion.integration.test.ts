@@ -13,7 +13,7 @@ const complete = (shell: string): ReturnType<typeof run> => run(process.execPath
 const has = (shell: string): boolean => spawnSync(shell, ['-c', 'true']).status === 0;
 
 for (const shell of ['bash', 'zsh', 'fish']) {
-  test(`svc completion ${shell} completes every command that svc --help lists`, async () => {
+  test(`the script of svc completion ${shell} completes every command that svc --help lists`, async () => {
     const { status, stdout, stderr } = await complete(shell);
     const help = await run(process.execPath, [BIN, '--help']);
     const commands = [...help.stdout.matchAll(/^ {2}([a-z]+) {2,}/gm)].map(([, name]) => name!);

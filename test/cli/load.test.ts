@@ -47,7 +47,7 @@ for (const [target, module, exportName] of [
   });
 }
 
-test('locate() finds a file by its exact name, then with the extensions .ts, .mts, .js and .mjs in that order', (t) => {
+test('locate() finds a file by its exact name, or else with the extension .ts, .mts, .js or .mjs, in that order', (t) => {
   const cwd = folder(t, {
     'a.ts': '',
     'a.js': '',
@@ -70,7 +70,7 @@ test('locate() finds a file by its exact name, then with the extensions .ts, .mt
   }
 });
 
-test('locate() treats ".", ".." and names that end with a slash as folders, even beside files of that name', (t) => {
+test('locate() treats ".", ".." and names that end with a slash as folders, even if a file of that name exists', (t) => {
   const cwd = folder(t, { 'shop.ts': '', 'shop/app.ts': '', 'shop/src.ts': '', 'shop/src/app.ts': '' });
   for (const module of ['.', './', '..', '../shop/', 'src/', 'src/..']) {
     const found = fault('E_LOAD', /it is a folder$/);
@@ -78,13 +78,13 @@ test('locate() treats ".", ".." and names that end with a slash as folders, even
   }
 });
 
-test('locate() follows symbolic links to the real file', (t) => {
+test('if a file is a symbolic link, locate() returns the file to which it leads', (t) => {
   const cwd = folder(t, { 'real.ts': '' });
   symlinkSync(join(cwd, 'real.ts'), join(cwd, 'link.ts'));
   assert.equal(fileURLToPath(locate({ module: 'link.ts', exportName: 'app' }, cwd)), join(cwd, 'real.ts'));
 });
 
-test('locate() finds packages, and "imports" of package.json, as seen from the working folder', (t) => {
+test('locate() finds packages and the "imports" of package.json, starting from the working folder', (t) => {
   const cwd = folder(t, {
     'package.json': '{"imports":{"#app":"./src/app.ts"}}',
     'src/app.ts': '',
@@ -119,7 +119,7 @@ for (const module of [
   });
 }
 
-test('packageSeenBy() returns this package for a module that can import it, and undefined otherwise', (t) => {
+test('packageSeenBy() returns this package for a module that can import it, and undefined for other modules', (t) => {
   assert.equal(packageSeenBy(pathToFileURL(join(project(t), 'app.ts'))), ownPackage());
   assert.equal(packageSeenBy(pathToFileURL(join(folder(t), 'app.ts'))), undefined);
 });
@@ -131,7 +131,7 @@ test('packageSeenBy() returns this package for its own modules', () => {
   );
 });
 
-test('packageSeenBy() returns the other copy of the package that a module imports', (t) => {
+test('packageSeenBy() returns a different copy of the package if the module imports that copy', (t) => {
   const cwd = folder(t, { 'node_modules/svc/package.json': '{"name":"svc"}' });
   assert.equal(packageSeenBy(pathToFileURL(join(cwd, 'app.ts'))), join(cwd, 'node_modules/svc/package.json'));
 });
@@ -140,14 +140,14 @@ test('ownPackage() returns the package.json of this repository', () => {
   assert.equal(ownPackage(), realpathSync(join(ROOT, 'package.json')));
 });
 
-test('isApplication() recognises applications of every copy of the package by their brand', () => {
+test('isApplication() returns true for applications made by any copy of the package', () => {
   assert.equal(isApplication(new Svc()), true);
   assert.equal(isApplication({ [Symbol.for('svc.app')]: true }), true);
   for (const value of [undefined, null, 1, 'app', {}, () => 1, Svc])
     assert.equal(isApplication(value), false);
 });
 
-test('isFault() recognises faults of every copy of the package by code and remedy', () => {
+test('isFault() returns true for faults thrown by any copy of the package, by their code and remedy', () => {
   assert.equal(isFault(new SvcError('E_CLI_USAGE', ['x'])), true);
   assert.equal(isFault(Object.assign(new Error('x'), { code: 'E_CLI_USAGE', remedy: 'y' })), true);
   for (const value of [
@@ -177,7 +177,7 @@ test('loadApplication() returns the application that a module exports', async (t
   );
 });
 
-test('loadApplication() resolves ./x.js and ./x to x.ts, and a folder to its index.ts, also in imported modules', async (t) => {
+test('loadApplication() resolves ./x.js and ./x to x.ts, and a folder to its index.ts; imports inside modules resolve in the same way', async (t) => {
   await load(t, {
     'app.ts': `${APP}import './lib/one.js';`,
     'lib/one.ts': "import '../two.mjs';",
@@ -188,7 +188,7 @@ test('loadApplication() resolves ./x.js and ./x to x.ts, and a folder to its ind
   });
 });
 
-test('loadApplication() prefers an existing ./x.js to ./x.ts', async (t) => {
+test('if both ./x.js and ./x.ts exist, loadApplication() loads ./x.js', async (t) => {
   await load(t, {
     'app.ts': `${APP}import './one.js';`,
     'one.js': '',
@@ -265,12 +265,12 @@ for (const [what, files, message] of [
   ],
   ['a thrown string', { 'app.ts': 'throw "no";' }, /it threw a value of type string$/],
 ] as const) {
-  test(`loadApplication() refuses a target: ${what}`, async (t) => {
+  test(`loadApplication() throws E_LOAD for ${what}`, async (t) => {
     await assert.rejects(load(t, files), fault('E_LOAD', message));
   });
 }
 
-test('loadApplication() keeps the error that a module threw as cause, and rethrows E_COMPILE unchanged', async (t) => {
+test('loadApplication() rethrows E_COMPILE unchanged; for any other error of a module, it throws an error with that error as cause', async (t) => {
   await assert.rejects(load(t, { 'app.ts': `${APP}app.get('nope', () => 1);` }), (error: unknown) => {
     assert.ok(error instanceof SvcError && error.cause instanceof SvcError);
     assert.equal(error.cause.code, 'E_PATH_TEMPLATE');

@@ -46,7 +46,7 @@ test('svc --version prints the version of the package', async () => {
   assert.equal((await svc(['-V'])).stdout, `${version}\n`);
 });
 
-test('svc --help lists the commands; svc without arguments prints the same list and ends with status 2', async () => {
+test('svc --help lists the commands; svc without arguments prints that list and ends with status 2', async () => {
   const { status, stdout } = await svc(['--help']);
   assert.equal(status, 0);
   assert.match(stdout, /^Usage: svc <command> \[options\]$/m);
@@ -239,7 +239,7 @@ for (const [what, files, target, message] of [
     /a startup hook never settles/,
   ],
 ] as const) {
-  test(`svc run refuses ${what} with status 3 and the reason`, async (t) => {
+  test(`for ${what}, svc run ends with status 3 and prints the reason`, async (t) => {
     const { status, stdout, stderr } = await runOver(t, files, [target, '--port', '0']);
     assert.equal(status, 3, stderr);
     assert.equal(stdout, '');
@@ -255,7 +255,7 @@ for (const [said, source] of [
   ],
   ["Unexpected token 'export'", 'export const app = 1;\n'],
 ] as const) {
-  test(`svc run suggests "type": "module" when package.json makes the application CommonJS: ${said}`, async (t) => {
+  test(`if package.json makes the application CommonJS, svc run suggests "type": "module"; Node's own message is: ${said}`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"commonjs"}', 'app.ts': source });
     assert.equal(status, 3, stderr);
     assert.match(
@@ -270,14 +270,14 @@ for (const [name, better] of [
   ['app.cts', '.mts'],
   ['app.cjs', '.mjs'],
 ] as const) {
-  test(`svc run suggests another file name for ${name}, whose extension makes an ES module CommonJS`, async (t) => {
+  test(`for ${name}, whose extension makes an ES module CommonJS, svc run suggests another file name`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"module"}', [name]: APP }, [name]);
     assert.equal(status, 3, stderr);
     assert.ok(stderr.includes(`: its name makes it CommonJS; call it ${better}\n`), stderr);
   });
 }
 
-test('svc run prints all mistakes of compilation with file and line, and ends with status 3', async (t) => {
+test('svc run prints every mistake found by compilation with file and line, and ends with status 3', async (t) => {
   const { status, stderr } = await runOver(t, {
     'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n`,
   });
@@ -288,7 +288,7 @@ test('svc run prints all mistakes of compilation with file and line, and ends wi
   );
 });
 
-test('svc run prints the stack of an error that a module throws at import, with SVC_DEBUG=1', async (t) => {
+test('with SVC_DEBUG=1, svc run prints the stack of an error that a module throws at import', async (t) => {
   const { status, stderr } = await runOver(
     t,
     { 'app.ts': 'function deep() { throw new Error("x"); }\ndeep();' },
@@ -299,7 +299,7 @@ test('svc run prints the stack of an error that a module throws at import, with 
   assert.match(stderr, /at deep \(.*app\.ts:1:\d+\)\n +at .*app\.ts:2:1/);
 });
 
-test('svc run ends with status 1 and prints the stack of an error that a startup hook throws', async (t) => {
+test('if a startup hook throws, svc run prints the stack and ends with status 1', async (t) => {
   const { status, stderr } = await runOver(
     t,
     { 'app.ts': `${APP}app.onStartup(() => { throw new Error('no database'); });` },
@@ -320,7 +320,7 @@ test('svc run resolves ./x.js and ./x to ./x.ts, and a folder to its index.ts', 
   assert.equal(await (await fetch(url)).text(), 'abc');
 });
 
-test('svc run accepts a module without its extension, and a named export', async (t) => {
+test('svc run accepts a module name without extension, and the name of an export', async (t) => {
   const { url } = await serve(t, { 'src/main.ts': APP.replaceAll('app', 'shop') }, [
     'src/main:shop',
     '--port',
@@ -329,7 +329,7 @@ test('svc run accepts a module without its extension, and a named export', async
   assert.equal(await (await fetch(url)).text(), 'hello');
 });
 
-test('svc run loads a package whose exports have only an import condition', async (t) => {
+test('svc run loads a package that has only the condition "import" in its "exports"', async (t) => {
   const { url } = await serve(
     t,
     {
@@ -341,7 +341,7 @@ test('svc run loads a package whose exports have only an import condition', asyn
   assert.equal(await (await fetch(url)).text(), 'hello');
 });
 
-test('svc run loads an entry of "imports" in package.json', async (t) => {
+test('svc run loads a module that is named by an entry of "imports" in package.json', async (t) => {
   const { url } = await serve(
     t,
     { 'package.json': '{"type":"module","imports":{"#app":"./src/app.ts"}}', 'src/app.ts': APP },
@@ -350,7 +350,7 @@ test('svc run loads an entry of "imports" in package.json', async (t) => {
   assert.equal(await (await fetch(url)).text(), 'hello');
 });
 
-test('svc run loads enums and decorators through NODE_OPTIONS="--import tsx"', async (t) => {
+test('svc run loads modules with enums and decorators if NODE_OPTIONS is "--import tsx"', async (t) => {
   const tsx = createRequire(join(ROOT, 'package.json')).resolve('tsx');
   const { url } = await serve(
     t,
@@ -378,7 +378,7 @@ test('svc run ends with status 1 when the port is in use', async (t) => {
   );
 });
 
-test('svc names the missing --allow flag when Node runs with --permission (E_PERMISSION)', async (t) => {
+test('if Node runs with --permission and an --allow flag is missing, svc names that flag (E_PERMISSION)', async (t) => {
   const cwd = project(t, { 'app.ts': APP });
   const permitted = (flags: readonly string[], args: readonly string[]): Promise<Ended> =>
     run(process.execPath, ['--permission', '--allow-fs-read=*', ...flags, BIN, ...args], {
@@ -401,7 +401,7 @@ test('svc names the missing --allow flag when Node runs with --permission (E_PER
   );
 });
 
-test('svc run listens at SVC_HOST and SVC_PORT unless options say otherwise', async (t) => {
+test('svc run listens at SVC_HOST and SVC_PORT, unless --host and --port are given', async (t) => {
   const byVariables = await serve(t, { 'app.ts': APP }, ['app.ts'], {
     env: { SVC_HOST: '0.0.0.0', SVC_PORT: '0' },
   });
@@ -412,7 +412,7 @@ test('svc run listens at SVC_HOST and SVC_PORT unless options say otherwise', as
   assert.equal(byOptions.url.hostname, '127.0.0.1');
 });
 
-test('svc run in production refuses an SVC_PORT that is not a number with status 3, and names the variable', async (t) => {
+test('in production, svc run ends with status 3 if SVC_PORT is not a number, and names that variable', async (t) => {
   const { status, stderr } = await runOver(t, { 'app.ts': APP }, ['app.ts'], { env: { SVC_PORT: 'http' } });
   assert.equal(status, 3);
   assert.match(
@@ -421,7 +421,7 @@ test('svc run in production refuses an SVC_PORT that is not a number with status
   );
 });
 
-test('svc run prints the remedy when compilation has only one mistake', async (t) => {
+test('if compilation finds only one mistake, svc run also prints the remedy', async (t) => {
   const { status, stderr } = await runOver(t, {
     'app.ts': `${APP.replace('{ Svc', '{ SessionMiddleware, Svc')}app.use(new SessionMiddleware());\n`,
   });
@@ -432,7 +432,7 @@ test('svc run prints the remedy when compilation has only one mistake', async (t
   );
 });
 
-test('svc run --env-file reads variables before it loads the application; existing variables keep their values', async (t) => {
+test('svc run --env-file reads the variables before it loads the application, and keeps variables that are already set', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}console.log(process.env.FROM_FILE, process.env.SET_BEFORE);`,
     'my.env': 'FROM_FILE=file\nSET_BEFORE=file\nSVC_PORT=0\n',
@@ -446,7 +446,7 @@ test('svc run --env-file reads variables before it loads the application; existi
   assert.notEqual(port, '8000');
 });
 
-test('svc run does not read .env without --env-file', async (t) => {
+test('svc run does not read .env unless --env-file names it', async (t) => {
   const { server } = await serve(t, {
     'app.ts': `${APP}console.log('env:', process.env.FROM_FILE);`,
     '.env': 'FROM_FILE=file\n',
@@ -454,7 +454,7 @@ test('svc run does not read .env without --env-file', async (t) => {
   await server.printed(/^env: undefined$/m);
 });
 
-test('svc run --env-file refuses a missing file', async (t) => {
+test('svc run --env-file ends with an error if the file is missing', async (t) => {
   // Node.js itself reads the option --env-file anywhere on its command line before svc runs, so the message
   // and the status 9 are its own
   const byNode = await runOver(t, { 'app.ts': APP }, ['app.ts', '--env-file', 'nope.env']);
@@ -492,7 +492,7 @@ async function halfRequest(t: TestContext, server: Running, url: URL): Promise<S
 }
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-  test(`svc run finishes a request in flight after ${signal}, refuses new requests, shuts down and ends with status 0`, async (t) => {
+  test(`on ${signal}, svc run refuses new requests, finishes the running request, shuts down and ends with status 0`, async (t) => {
     const { server, url } = await serve(t, { 'app.ts': ECHO });
     const socket = await halfRequest(t, server, url);
     server.child.kill(signal);
@@ -517,7 +517,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   });
 }
 
-test('svc run ends at once on a second signal, with status 128 plus the signal number', async (t) => {
+test('on a second signal, svc run ends at once with status 128 plus the signal number', async (t) => {
   const { server, url } = await serve(t, { 'app.ts': ECHO });
   await halfRequest(t, server, url);
   server.child.kill('SIGTERM');
@@ -539,7 +539,7 @@ function projectWithOwnCopy(t: TestContext, change: (copy: string) => void): str
   return cwd;
 }
 
-test('svc run uses the copy of the package that the application imports', async (t) => {
+test('svc run uses the copy of the package "svc" that the application imports', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     writeFileSync(
       join(copy, 'dist/cli/main.js'),
@@ -554,7 +554,7 @@ test('svc run uses the copy of the package that the application imports', async 
   assert.equal((await server.ended).status, 0);
 });
 
-test("svc run uses an application's copy of the package whose command line is dist/cli.js, as in bundled packages", async (t) => {
+test("svc run uses the application's own copy of the package, also if its command line is dist/cli.js, as in bundled packages", async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
     rmSync(join(copy, 'dist/cli/main.js'));
     writeFileSync(
@@ -566,7 +566,7 @@ test("svc run uses an application's copy of the package whose command line is di
   assert.deepEqual([status, stdout], [0, 'joined: run app.ts\n']);
 });
 
-test('svc run ends with status 3 when the package "svc" that the application imports has no command line', async (t) => {
+test('svc run ends with status 3 if the copy of "svc" that the application imports has no command line', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist/cli/main.js')));
   const { status, stderr } = await svc(['run', 'app.ts'], { cwd });
   assert.equal(status, 3);
@@ -576,7 +576,7 @@ test('svc run ends with status 3 when the package "svc" that the application imp
   );
 });
 
-test('bin/svc.js ends with status 4 and one line when the code of the command line is missing', async (t) => {
+test('bin/svc.js prints one line and ends with status 4 if the code of the command line is missing', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist'), { recursive: true }));
   const { status, stderr } = await run(process.execPath, [
     join(cwd, 'node_modules/svc/bin/svc.js'),
@@ -613,7 +613,7 @@ for (const [version, expected] of [
   });
 }
 
-test('the message of need-node.cjs is one line with the needed version, the found version and its path', () => {
+test('need-node.cjs prints one line with the required version of Node, the found version and the path of Node', () => {
   const line = need.complaint('20.1.0', '/opt/node');
   assert.match(line, /24\.18\.1.*26\.5\.1.*20\.1\.0.*\/opt\/node/);
   assert.doesNotMatch(line, /\n/);
@@ -630,7 +630,7 @@ async function oldNode(): Promise<{ path: string; version: string } | undefined>
   return undefined;
 }
 
-test('bin/svc.js and need-node.cjs refuse an old Node with status 2 and a message that names both versions', async (t) => {
+test('in an old Node, bin/svc.js and need-node.cjs end with status 2, and the message names both versions', async (t) => {
   const old = await oldNode();
   if (old === undefined) return t.skip('there is no Node below 24 on PATH');
   const command = await run(old.path, [BIN, '--version']);
@@ -646,7 +646,7 @@ test('bin/svc.js and need-node.cjs refuse an old Node with status 2 and a messag
   );
 });
 
-test('svc run in production refuses an application with errors of svc check; with --no-check it logs them and starts', async (t) => {
+test('in production, svc run refuses an application with errors of svc check; with --no-check it logs the errors and starts', async (t) => {
   const files = {
     'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc();\napp.post('/', () => 'done');\n",
   };

@@ -85,7 +85,7 @@ const calls = (...names: string[]): object[] =>
     params: { name, arguments: name === 'get_items_by_id' ? { id: 3 } : {}, _meta: META },
   }));
 
-test('svc mcp serves until its input ends, and keeps output of the application out of standard output', async (t) => {
+test('svc mcp answers until its input ends, and writes no output of the application to standard output', async (t) => {
   const { answers, ended } = await session(t, [
     INIT,
     { method: 'notifications/initialized' },
@@ -106,7 +106,7 @@ test('svc mcp serves until its input ends, and keeps output of the application o
     assert.ok(ended.stderr.includes(text), text);
 });
 
-test('svc mcp serves a program that bundles its own copy of the package', async (t) => {
+test('svc mcp works with a program that bundles its own copy of the package', async (t) => {
   const { answers, ended } = await session(
     t,
     [INIT, ...calls('get_items_by_id')],
@@ -120,7 +120,7 @@ test('svc mcp serves a program that bundles its own copy of the package', async 
   assert.ok(ended.stderr.includes('printed by a handler'));
 });
 
-test('svc mcp keeps direct writes to descriptor 1, and the output of child processes, out of standard output', async (t) => {
+test('svc mcp redirects direct writes to descriptor 1 and output of child processes, so that standard output has messages only', async (t) => {
   const program = `import cp, { spawn } from 'node:child_process';
 import fs, { writeSync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -168,7 +168,7 @@ app.get('/around', async () => {
     assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
-test('svc mcp keeps writes of worker threads to descriptor 1 out of standard output', async (t) => {
+test('svc mcp redirects writes of worker threads to descriptor 1, so that standard output has messages only', async (t) => {
   const program = `import { writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { Svc } from 'svc';
@@ -194,7 +194,7 @@ app.get('/around', async () => {
     assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
-test('svc mcp gives child processes no access to the messages on standard input', async (t) => {
+test('child processes of svc mcp cannot read the messages on standard input', async (t) => {
   const program = `import cp, { spawn } from 'node:child_process';
 import { Svc } from 'svc';
 export const app = new Svc({ env: 'development' });
@@ -242,13 +242,13 @@ app.get('/beside', async () => ({ status: await new Promise((resolve) => spawn(p
   assert.deepEqual(answers.get(1)!.structuredContent, { status: 7 });
 });
 
-test('svc mcp shuts the application down on a signal', async (t) => {
+test('on a signal, svc mcp shuts the application down', async (t) => {
   const { ended } = await session(t, [INIT], [], {}, 'SIGTERM');
   assert.deepEqual([ended.status, ended.signal], [0, null], ended.stderr);
   assert.match(ended.stderr, /SHUT DOWN/);
 });
 
-test('svc mcp passes credentials of the environment, and no others, to guarded tools', async (t) => {
+test('svc mcp calls guarded tools with the credentials from the environment, and with no others', async (t) => {
   const statuses = (answers: Session['answers']): unknown[] =>
     answers
       .toSorted((left, right) => Number(left['id']) - Number(right['id']))
@@ -268,7 +268,7 @@ test('svc mcp passes credentials of the environment, and no others, to guarded t
   );
 });
 
-test('svc mcp --list prints the tools with arguments and descriptions, as JSON with --format json', async (t) => {
+test('svc mcp --list prints the tools with arguments and descriptions; with --format json it prints them as JSON', async (t) => {
   const cwd = project(t, {
     'app.ts': `${APP}process.on('exit', () => { console.log('printed at the end'); });\n`,
   });
@@ -297,7 +297,7 @@ test('svc mcp --list prints the tools with arguments and descriptions, as JSON w
   );
 });
 
-test('svc mcp exits with 2 for an invalid option, and with 3 for an application with mistakes', async (t) => {
+test('svc mcp ends with status 2 for an invalid option, and with status 3 for an application with mistakes', async (t) => {
   const cwd = project(t, {
     'app.ts': APP,
     'bad.ts':

@@ -52,7 +52,7 @@ const FILES = {
   'second/0001_a.up.sql': 'create table a (id);',
 };
 
-test('svc migrate up, status and down apply and undo migrations without starting the application', async (t) => {
+test('svc migrate up, status and down work, and do not start the application', async (t) => {
   const cwd = project(t, FILES);
   const status = await svc(['migrate', 'status', 'app.ts'], { cwd });
   assert.deepEqual(
@@ -75,7 +75,7 @@ test('svc migrate up, status and down apply and undo migrations without starting
   for (const { stdout, stderr } of [status, first, done]) assert.doesNotMatch(stdout + stderr, /HOOK/);
 });
 
-test('svc migrate runs in production even for an application that svc run would refuse', async (t) => {
+test('in production, svc migrate also works for an application that svc run would refuse', async (t) => {
   const files = {
     ...FILES,
     'app.ts': `${FILES['app.ts']}\napp.get('/a', () => 1);\napp.get('/a', () => 2);\n`,
@@ -87,7 +87,7 @@ test('svc migrate runs in production even for an application that svc run would 
   assert.equal(status, 0, stderr);
 });
 
-test('svc migrate uses the database of --database, else the one named "database", else the only one', async (t) => {
+test('svc migrate uses the database named by --database, or else the one named "database", or else the only one', async (t) => {
   const cwd = project(t, FILES);
   assert.match(
     (await svc(['migrate', 'up', 'app.ts', '--database', 'other'], { cwd, env: { SECOND: 'other' } })).stdout,
@@ -114,7 +114,7 @@ test('svc migrate uses the database of --database, else the one named "database"
   }
 });
 
-test('svc migrate ends with status 1 for a failed migration, and prints the remedy and the file', async (t) => {
+test('if a migration fails, svc migrate prints the remedy and the file, and ends with status 1', async (t) => {
   const cwd = project(t, { ...FILES, 'migrations/0003_bad.up.sql': 'create table notes (id);' });
   const { status, stdout, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd });
   assert.deepEqual([status, stdout], [1, '']);
@@ -127,7 +127,7 @@ test('svc migrate ends with status 1 for a failed migration, and prints the reme
   assert.match(absent.stderr, /Cannot read the migrations in "absent": the folder does not exist/);
 });
 
-test('svc migrate does not start an application that calls run() at import', async (t) => {
+test('svc migrate does not start the application, even if the module calls run() at import', async (t) => {
   const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], {
     cwd: project(t, FILES),
     env: { STARTS: '1' },
@@ -136,7 +136,7 @@ test('svc migrate does not start an application that calls run() at import', asy
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('svc migrate does not start an application that calls run() at import and bundles its own copy of the package', async (t) => {
+test('svc migrate does not start an application that calls run() at import, even if it bundles its own copy of the package', async (t) => {
   const copy = (path: string): string => JSON.stringify(pathToFileURL(join(ROOT, 'src', path)).href);
   const program = FILES['app.ts']
     .replace("from 'svc'", `from ${copy('index.ts')}`)
@@ -149,7 +149,7 @@ test('svc migrate does not start an application that calls run() at import and b
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
-test('svc migrate seed runs the seed files after the migrations, repeatedly, but not in production', async (t) => {
+test('svc migrate seed applies the migrations and then the seed files, each time that it is called, but not in production', async (t) => {
   const app = `// @ts-nocheck
 import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
@@ -191,7 +191,7 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
 });
 
 for (const scheme of ['postgres', 'mysql']) {
-  test(`svc migrate and svc check --live print once that a ${scheme} server is not reached`, async (t) => {
+  test(`if a ${scheme} server cannot be reached, svc migrate and svc check --live print that once`, async (t) => {
     const cwd = project(t, {
       'app.ts': `import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
@@ -211,7 +211,7 @@ app.register(new DatabasePlugin('${scheme}://a:b@127.0.0.1:1/x', { pool: { acqui
   });
 }
 
-test('svc migrate new creates the next two migration files without loading an application', async (t) => {
+test('svc migrate new creates the files of the next two migrations, and does not load the application', async (t) => {
   const cwd = project(t, {});
   const first = await svc(['migrate', 'new', 'Create users'], { cwd });
   assert.deepEqual(
@@ -278,7 +278,7 @@ for (const [args, message] of [
   });
 }
 
-test('svc migrate repair lists an unfinished migration, and records its outcome with --as', async (t) => {
+test('svc migrate repair lists an unfinished migration; with --as it records the outcome of that migration', async (t) => {
   const cwd = project(t, {
     ...FILES,
     'migrations/0002_owner.up.sql':
@@ -302,7 +302,7 @@ test('svc migrate repair lists an unfinished migration, and records its outcome 
   assert.equal((await svc(['migrate', 'status', 'app.ts'], { cwd })).status, 0);
 });
 
-test('svc check --live reports pending, changed and unfinished migrations, and a database that cannot be opened (SVC402)', async (t) => {
+test('svc check --live reports pending, changed and unfinished migrations, and a database that it cannot open (SVC402)', async (t) => {
   const cwd = project(t, FILES);
   const live = async (env: RunOptions['env'] = {}): Promise<string[]> => {
     const { status, stdout, stderr } = await svc(
@@ -352,7 +352,7 @@ const NOTES = {
   'migrations/0001_notes.down.sql': 'drop table notes;',
 };
 
-test('an application with a DatabasePlugin does not start in production before svc migrate up has applied all migrations', async (t) => {
+test('in production, an application with DatabasePlugin starts only after svc migrate up has applied all migrations', async (t) => {
   const cwd = project(t, NOTES);
   const options = { cwd, env: { SVC_ENV: 'production', SVC_PORT: '0' } };
   const refused = await svc(['run', 'app.ts'], options);
@@ -374,7 +374,7 @@ test('an application with a DatabasePlugin does not start in production before s
   assert.deepEqual(await (await fetch(`${url!}/notes`)).json(), [{ id: 7 }]);
 });
 
-test('an application with a DatabasePlugin applies its migrations at start outside production, and logs each', async (t) => {
+test('outside production, an application with DatabasePlugin applies its migrations at start, and logs each migration', async (t) => {
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], {
     cwd: project(t, NOTES),
     env: { SVC_ENV: 'development', SVC_PORT: '0' },

@@ -173,7 +173,7 @@ function databaseFiles(path: string): string[] {
     .sort();
 }
 
-test('svc new --link creates a project that serves and passes its tests without an installation', async (t) => {
+test('svc new --link creates a project that starts and passes its tests, and nothing has to be installed', async (t) => {
   const path = await made(t, ['--link']);
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
   assert.equal(realpathSync(join(path, 'node_modules/.bin/svc')), realpathSync(BIN));
@@ -183,7 +183,7 @@ test('svc new --link creates a project that serves and passes its tests without 
   await serves(t, path);
 });
 
-test('svc check reports nothing for a new project, not even a warning', async (t) => {
+test('svc check reports nothing for a new project', async (t) => {
   const path = await madeLinked(t);
   for (const args of [[], ['--env', 'production'], ['--fail-level', 'info']]) {
     const { status, stdout, stderr } = await run(
@@ -195,7 +195,7 @@ test('svc check reports nothing for a new project, not even a warning', async (t
   }
 });
 
-test('a new project does not start without its secret, and the error names the variable', async (t) => {
+test('a new project does not start if its secret is missing, and the error names the variable', async (t) => {
   const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], {
     cwd: await madeLinked(t),
   });
@@ -203,7 +203,7 @@ test('a new project does not start without its secret, and the error names the v
   assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), which is not set/);
 });
 
-test('a new project starts in production only after its database is migrated, and then stores notes permanently', async (t) => {
+test('in production, a new project starts only after its database is migrated, and its notes survive a restart', async (t) => {
   const path = await madeLinked(t);
   const secret = randomBytes(32).toString('hex');
   const inProduction: RunOptions = {
@@ -246,7 +246,7 @@ test('a new project starts in production only after its database is migrated, an
   assert.equal(live.status, 0, live.stdout);
 });
 
-test('a new project in production without a provider refuses logins, and logs the reason', async (t) => {
+test('in production, a new project that has no provider refuses logins, and logs the reason', async (t) => {
   const path = await madeLinked(t);
   const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], {
     cwd: path,
@@ -266,7 +266,7 @@ test('a new project in production without a provider refuses logins, and logs th
   await stops(server);
 });
 
-test('svc check reports invalid login settings of a new project before it serves', async (t) => {
+test('svc check reports invalid login settings of a new project before the project starts', async (t) => {
   const path = await madeLinked(t);
   const check = (env: Record<string, string>): Promise<Ended> =>
     run(
@@ -305,7 +305,7 @@ test('svc check reports invalid login settings of a new project before it serves
 });
 
 test(
-  'the command of the container image migrates the database, serves the project, and forwards SIGTERM',
+  'the command of the container image migrates the database, starts the server, and forwards SIGTERM to it',
   { skip: process.platform === 'win32' && 'no sh' },
   async (t) => {
     const path = await madeLinked(t);
@@ -328,7 +328,7 @@ test(
   },
 );
 
-test('a new project stores its notes in PostgreSQL when its database address says so, with the same migrations and code', async (t) => {
+test('a new project stores its notes in PostgreSQL if its database address is of PostgreSQL; migrations and code stay the same', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
   const ends: (() => void | Promise<void>)[] = [];
@@ -369,7 +369,7 @@ test('the tests of a new project pass on PostgreSQL', async (t) => {
   assert.match(tests.stdout, /a program writes, lists, reads and deletes a note/);
 });
 
-test('the backup command in README.md of a new project works while the project serves, and the copy can be served', async (t) => {
+test('the backup command in README.md of a new project works while the server runs, and a server can use the copy', async (t) => {
   const path = await madeLinked(t);
   const { server, visitor } = await serving(t, path);
   await visitor.logIn();
@@ -386,7 +386,7 @@ test('the backup command in README.md of a new project works while the project s
   await stops(restored.server);
 });
 
-test('the migrate commands in README.md of a new project print the documented output, and status lists what npm run dev applied', async (t) => {
+test('the migrate commands in README.md of a new project print the documented output; status lists the migrations applied by npm run dev', async (t) => {
   const path = await madeLinked(t);
   const readme = readFileSync(join(path, 'README.md'), 'utf8');
   const typed = [...readme.matchAll(/`npx --no svc (migrate [^`]+)`/g)].map(([, command]) =>
@@ -406,7 +406,7 @@ test('the migrate commands in README.md of a new project print the documented ou
   );
 });
 
-test('npm test of a new project on an old Node names the Node versions that it needs', () => {
+test('npm test of a new project prints the required versions of Node when it runs in an old Node', () => {
   const [template] = starterFiles({
     root: ROOT,
     name: 'x',
@@ -433,7 +433,7 @@ test('the scripts of a new project use only options that svc help lists', async 
   }
 });
 
-test('npm install --offline accepts the dependency that svc new --link has written', async (t) => {
+test('npm install --offline accepts the dependency that svc new --link writes to package.json', async (t) => {
   const path = await madeLinked(t);
   assert.match(manifestOf(path).dependencies['svc']!, /^file:(?:\.\.\/)+/);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
@@ -445,7 +445,7 @@ test('npm install --offline accepts the dependency that svc new --link has writt
   );
 });
 
-test('a new project passes the TypeScript compiler', async (t) => {
+test('a new project compiles with TypeScript without errors', async (t) => {
   const path = await madeLinked(t);
   symlinkSync(join(ROOT, 'node_modules/@types'), join(path, 'node_modules/@types'), 'dir');
   const { status, stdout } = await run(
@@ -456,7 +456,7 @@ test('a new project passes the TypeScript compiler', async (t) => {
   assert.equal(status, 0, stdout);
 });
 
-test('svc new --vendor creates a project that npm installs offline, and whose own svc new works', async (t) => {
+test('svc new --vendor creates a project that npm can install offline; the copy of svc new in that project works, too', async (t) => {
   const path = await made(t, ['--vendor']);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
   assert.equal(status, 0, stderr);
@@ -479,7 +479,7 @@ test('svc new --vendor creates a project that npm installs offline, and whose ow
   assert.deepEqual(manifestOf(join(second, 'vendor/svc')), manifestOf(join(path, 'vendor/svc')));
 });
 
-test('svc new --vendor copies exactly the published files, without development packages and scripts', async (t) => {
+test('svc new --vendor copies exactly the published files, and leaves out development packages and scripts', async (t) => {
   const path = join(await made(t, ['--vendor']), 'vendor/svc');
   assert.deepEqual(readdirSync(path).sort(), [
     '.github',
@@ -496,7 +496,7 @@ test('svc new --vendor copies exactly the published files, without development p
     assert.equal(key in manifest, true, key);
 });
 
-test('svc new --vendor also copies a package that is stored inside an archive, as by Yarn', async (t) => {
+test('svc new --vendor also works if the package is stored inside an archive, as Yarn does', async (t) => {
   const cwd = folder(t, {
     'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();`,
   });
@@ -516,13 +516,13 @@ test('svc new --vendor also copies a package that is stored inside an archive, a
   );
 });
 
-test('svc new makes the project depend on a copy in vendor/svc, because the public package svc is another one', async (t) => {
+test('if the public package svc is a different program, svc new makes the project depend on a copy in vendor/svc', async (t) => {
   const path = await made(t, []);
   assert.deepEqual(manifestOf(path).dependencies, { svc: 'file:vendor/svc' });
   assert.ok(statSync(join(path, 'vendor/svc/dist/index.js')).isFile());
 });
 
-test('svc new --registry makes the project depend on the running version', async (t) => {
+test('svc new --registry makes the project depend on the version of svc that is running', async (t) => {
   const path = await made(t, ['--registry']);
   const { name, engines, dependencies } = manifestOf(path);
   assert.deepEqual([name, engines, dependencies], ['shop', MANIFEST.engines, { svc: MANIFEST.version }]);
@@ -534,7 +534,7 @@ test('svc new --registry makes the project depend on the running version', async
   );
 });
 
-test('svc new makes .env readable by its owner only, with a different secret in every project', async (t) => {
+test('svc new writes a different secret to .env in every project, and makes .env readable by its owner only', async (t) => {
   const secrets = new Set<string>();
   for (const path of [await made(t, []), await made(t, [])]) {
     if (process.platform !== 'win32') assert.equal(statSync(join(path, '.env')).mode & 0o777, 0o600);
@@ -572,7 +572,7 @@ for (const [mode, install] of [
   });
 }
 
-test('svc new fills an existing empty folder, also the current one, and creates no other files', async (t) => {
+test('svc new fills an empty folder that exists, also the current one, and creates no files outside it', async (t) => {
   const parent = folder(t);
   const path = join(parent, 'shop');
   mkdirSync(path);
@@ -587,7 +587,7 @@ test('svc new fills an existing empty folder, also the current one, and creates 
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
 });
 
-test('svc new creates parent folders, and uses the given package name', async (t) => {
+test('svc new creates missing parent folders, and uses the given package name', async (t) => {
   const cwd = folder(t);
   const { status, stderr } = await svcNew(cwd, ['a/b/c', '--link', '--name', '@acme/shop.api']);
   assert.equal(status, 0, stderr);
@@ -603,7 +603,7 @@ for (const [called, name] of [
   ['Ku\u0308che', 'kuche'],
 ] as const) {
   // with a composed character, as it is typed, and with a combining one, as some file systems store it
-  test(`svc new names the package of the folder ${JSON.stringify(called)} ${name}`, async (t) => {
+  test(`in the folder ${JSON.stringify(called)}, svc new names the package ${name}`, async (t) => {
     const cwd = folder(t);
     const { status, stderr } = await svcNew(cwd, [called, '--link']);
     assert.equal(status, 0, stderr);
@@ -611,7 +611,7 @@ for (const [called, name] of [
   });
 }
 
-test('svc new refuses a folder that is not empty with status 1, and lists its entries (E_NEW_FOLDER)', async (t) => {
+test('svc new refuses a folder that is not empty, lists its entries, and ends with status 1 (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t, {
     'few/b.txt': '',
     'few/.a': '',
@@ -633,7 +633,7 @@ test('svc new refuses a folder that is not empty with status 1, and lists its en
   assert.deepEqual(readdirSync(join(cwd, 'few')).sort(), ['.a', 'b.txt']);
 });
 
-test('svc new refuses a path that is, or leads through, a file (E_NEW_FOLDER)', async (t) => {
+test('svc new refuses a path if it, or one of its parents, is a file (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t, { file: '' });
   for (const path of ['file', 'file/shop']) {
     const { status, stderr } = await svcNew(cwd, [path]);
@@ -643,7 +643,7 @@ test('svc new refuses a path that is, or leads through, a file (E_NEW_FOLDER)', 
 });
 
 test(
-  'svc new that fails after it has created files prints the reason, and removes the files (E_NEW_FOLDER)',
+  'if svc new fails after it has created files, it removes them and prints the reason (E_NEW_FOLDER)',
   { skip: process.platform === 'win32' && 'no ulimit' },
   async (t) => {
     const cwd = folder(t);
@@ -668,7 +668,7 @@ test(
 );
 
 test(
-  'svc new refuses a folder whose file system takes no entries (E_NEW_FOLDER)',
+  'svc new refuses a folder in which the file system cannot create entries (E_NEW_FOLDER)',
   { skip: process.platform !== 'linux' && 'needs /proc' },
   async (t) => {
     const { status, stderr } = await svcNew(folder(t), ['/proc/shop']); // mkdirSync({ recursive: true }) never returns for such a folder
@@ -677,7 +677,7 @@ test(
   },
 );
 
-test('one of several concurrent svc new in one empty folder succeeds, and the others change nothing (E_NEW_FOLDER)', async (t) => {
+test('if several svc new run in one empty folder at the same time, one succeeds and the others change nothing (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t);
   const all = await Promise.all(
     Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop', '--registry'])),
@@ -706,7 +706,7 @@ for (const [what, theirs, expected] of [
   ['a folder', 'src/theirs.ts', ['a', 'b']],
   ['the manifest', 'package.json', ['a', 'b', 'src']],
 ] as const) {
-  test(`svc new moves nothing over ${what} that exists`, (t) => {
+  test(`svc new does not overwrite ${what} that exists`, (t) => {
     const cwd = folder(t, {
       'staging/package.json': 'ours',
       'staging/a': 'ours',
@@ -745,7 +745,7 @@ for (const [what, args, message] of [
   ],
   ['an option that is nearly right', ['a', '--vendr'], /unknown option "--vendr": did you mean "--vendor"\?/],
 ] as const) {
-  test(`svc new refuses ${what} with status 2, and writes nothing`, async (t) => {
+  test(`for ${what}, svc new ends with status 2 and writes nothing`, async (t) => {
     const cwd = folder(t);
     const { status, stdout, stderr } = await svcNew(cwd, args);
     assert.deepEqual([status, stdout], [2, '']);
@@ -754,7 +754,7 @@ for (const [what, args, message] of [
   });
 }
 
-test('svc new --if-absent changes nothing in a folder that already has a project', async (t) => {
+test('svc new --if-absent changes nothing if the folder already has a project', async (t) => {
   const cwd = folder(t);
   const first = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
   assert.equal(first.status, 0, first.stderr);
@@ -774,12 +774,12 @@ test('svc new --if-absent changes nothing in a folder that already has a project
   assert.deepEqual(snapshot(join(cwd, '.starter')), asItWas);
 });
 
-test('svc new --if-absent refuses a folder with other content', async (t) => {
+test('svc new --if-absent refuses a folder that has other files than a project', async (t) => {
   const cwd = folder(t, { '.starter/notes.txt': '' });
   assert.equal((await svcNew(cwd, ['.starter', '--if-absent'])).status, 1);
 });
 
-test('npm start of this repository creates a starter project once, in a git-ignored folder, and serves it; a second start changes nothing', async (t) => {
+test('npm start of this repository creates a git-ignored starter project and serves it; a second npm start changes no file', async (t) => {
   const [says, ...all] = MANIFEST.scripts['start']!.split(' && ');
   assert.match(says!, /^echo Building [\w ,.]+$/, 'what takes seconds is announced first');
   const steps = all.filter((step) => !/^echo [\w ,.+]+$/.test(step));

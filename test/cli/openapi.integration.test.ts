@@ -31,7 +31,7 @@ function openapi(
   }));
 }
 
-test('svc openapi prints only the document of the application, whatever the environment contains', async (t) => {
+test('svc openapi writes only the document to standard output, and no environment variable changes the document', async (t) => {
   const { status, stdout, stderr } = await openapi(t);
   assert.deepEqual([status, stderr], [0, 'printed while it is imported\n']);
   const document = JSON.parse(stdout) as {
@@ -61,7 +61,7 @@ test('svc openapi --output writes the document to a file', async (t) => {
   );
 });
 
-test('svc openapi fails when standard output is a file on a full disk', async (t) => {
+test('svc openapi ends with an error if standard output is a file on a full disk', async (t) => {
   const cwd = project(t, { 'app.ts': APP });
   const shell = (line: string): Promise<Ended> =>
     run('/bin/sh', ['-c', line, 'sh', process.execPath, BIN], {
@@ -91,7 +91,7 @@ test('svc openapi fails when standard output is a file on a full disk', async (t
   );
 });
 
-test('svc openapi warns of routes that an OpenAPI document cannot distinguish', async (t) => {
+test('svc openapi warns if two routes are not distinguishable in an OpenAPI document', async (t) => {
   const { status, stderr } = await openapi(t, [], `${APP}app.get('/items/{name}', () => 2);\n`);
   assert.equal(status, 0);
   assert.match(
@@ -100,7 +100,7 @@ test('svc openapi warns of routes that an OpenAPI document cannot distinguish', 
   );
 });
 
-test('svc openapi refuses an application that does not compile with status 3, and prints the mistakes', async (t) => {
+test('if an application does not compile, svc openapi prints the mistakes and ends with status 3', async (t) => {
   const { status, stdout, stderr } = await openapi(t, [], `${APP}app.get('/items/{x:int}', () => 2);\n`);
   assert.deepEqual([status, stdout], [3, '']);
   assert.match(stderr, /SVC101/);
@@ -109,7 +109,7 @@ test('svc openapi refuses an application that does not compile with status 3, an
   assert.match(absent.stderr, /Error: no/);
 });
 
-test('svc openapi refuses other formats and environments with status 2, and its help lists the options', async (t) => {
+test('svc openapi ends with status 2 for other formats and environments, and its help lists the options', async (t) => {
   assert.equal((await openapi(t, ['--format', 'yaml'])).status, 2);
   assert.equal((await openapi(t, ['--env', 'staging'])).status, 2);
   const { stdout } = await openapi(t, ['--help']);
@@ -117,7 +117,7 @@ test('svc openapi refuses other formats and environments with status 2, and its 
     assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
 });
 
-test('svc openapi --client writes a client to a file, and the document only with --output', async (t) => {
+test('svc openapi --client writes a client to a file; it writes the document only if --output is given', async (t) => {
   const { status, stdout, cwd } = await openapi(t, ['--client', 'web/api.ts']);
   assert.deepEqual([status, stdout], [0, '']);
   assert.match(readFileSync(join(cwd, 'web/api.ts'), 'utf8'), /^ {2}item\(input: \{\n/m);

@@ -23,7 +23,7 @@ function routes(t: TestContext, args: readonly string[] = [], app = APP): Promis
   return run(process.execPath, [BIN, 'routes', 'app.ts', ...args], { cwd: project(t, { 'app.ts': app }) });
 }
 
-test('svc routes prints an aligned table, sorted by path, with the source line of each route', async (t) => {
+test('svc routes prints an aligned table that is sorted by path and shows the source line of each route', async (t) => {
   assert.deepEqual(await routes(t), {
     status: 0,
     signal: null,
@@ -74,13 +74,13 @@ test('svc routes lists the routes of an application even if it does not compile'
   assert.equal(stdout.match(/^GET {5}\/about /gm)!.length, 2);
 });
 
-test('svc routes prints why a module cannot be imported, and ends with status 3', async (t) => {
+test('if a module cannot be imported, svc routes prints why and ends with status 3', async (t) => {
   const { status, stdout, stderr } = await routes(t, [], 'throw new Error("no");');
   assert.deepEqual([status, stdout], [3, '']);
   assert.match(stderr, /SVC001 {2}app\.ts {2}app\.ts:1:7\n {6}Error: no\n/);
 });
 
-test('svc routes refuses an unknown format with status 2, and its help lists the options', async (t) => {
+test('svc routes ends with status 2 for an unknown format, and its help lists the options', async (t) => {
   assert.equal((await routes(t, ['--format', 'yaml'])).status, 2);
   const { stdout } = await routes(t, ['--help']);
   for (const option of ['--format', '--env-file', '--no-color'])

@@ -6,7 +6,7 @@ import { hmacSha256 } from '../../src/crypto/keys.ts';
 const vector = (key: Buffer, text: string): string =>
   Buffer.from(hmacSha256(createSecretKey(key), text), 'base64url').toString('hex');
 
-test('hmacSha256() computes the vectors of RFC 4231 whose data is text', () => {
+test('hmacSha256() returns the values of RFC 4231 for its test cases with text data', () => {
   assert.equal(
     vector(Buffer.alloc(20, 0x0b), 'Hi There'),
     'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7',
@@ -28,7 +28,7 @@ test('hmacSha256() computes the vectors of RFC 4231 whose data is text', () => {
   );
 });
 
-test('hmacSha256() equals createHmac() for texts of all lengths and characters, with alternating keys', () => {
+test('hmacSha256() returns the same value as createHmac() for texts of many lengths and scripts, with alternating keys', () => {
   const keys = [1, 31, 32, 63, 64, 65, 100, 128, 129].map((length) => createSecretKey(randomBytes(length)));
   for (const unit of ['a', 'é', '€', '😀', '\ud800', '\0', 'Aa09-_.']) {
     for (const length of [0, 1, 55, 56, 63, 64, 65, 1_000, 2_047, 2_048, 2_049, 20_000]) {

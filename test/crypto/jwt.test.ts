@@ -65,7 +65,7 @@ test('verifyToken() accepts the valid token from which these tests make invalid 
   });
 });
 
-test('verifyToken() reads the token of RFC 7515 A.1, whose key is binary', () => {
+test('verifyToken() accepts the token of RFC 7515 A.1, whose key is binary', () => {
   const token =
     'eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
   const key = Buffer.from(
@@ -116,11 +116,11 @@ for (const [name, key, data, mac] of [
     '9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2',
   ],
 ] as const) {
-  test(`HMAC-SHA-256 matches RFC 4231, case ${name}`, () =>
+  test(`HMAC-SHA-256 gives the result in RFC 4231 for case ${name}`, () =>
     assert.equal(createHmac('sha256', key).update(data).digest('hex'), mac));
 }
 
-test("createToken() signs with the secret's own UTF-8 bytes, as RFC 4231 computes it", () => {
+test('createToken() signs with the UTF-8 bytes of the secret', () => {
   const secret = 'é'.repeat(20);
   const [header, claims, mac] = createToken('ada', secret, { clock }).split('.');
   assert.equal(
@@ -129,7 +129,7 @@ test("createToken() signs with the secret's own UTF-8 bytes, as RFC 4231 compute
   );
 });
 
-test('createToken() writes alg and typ, sub, iat and exp, and kid for a ring only', () => {
+test('createToken() writes "alg", "typ", "sub", "iat" and "exp"; it writes "kid" only if the secret is a ring of keys', () => {
   const [header, claims] = createToken('ada', SECRET, { expiresInSeconds: 60, clock }).split('.') as [
     string,
     string,
@@ -155,7 +155,7 @@ test('createToken() writes alg and typ, sub, iat and exp, and kid for a ring onl
   clock.advance(-999);
 });
 
-test('createToken() writes issuer, audience, type, id and claims, and verifyToken() returns them', () => {
+test('createToken() writes issuer, audience, type, id and further claims, and verifyToken() returns them', () => {
   const token = createToken('ada', SECRET, {
     issuer: 'https://id.example',
     audience: ['a', 'b'],
@@ -185,7 +185,7 @@ test('createToken() writes issuer, audience, type, id and claims, and verifyToke
   assert.equal(claims.scopes[0], 'read'); // the result has the type of the claims
 });
 
-test('createToken() adds a jti of 128 random bits only with the option id', () => {
+test('createToken() writes a random "jti" of 128 bits only if the option "id" is set', () => {
   const ids = Array.from(
     { length: 50 },
     () => verifyToken(createToken('ada', SECRET, { id: true }), SECRET).jti!,
@@ -196,7 +196,7 @@ test('createToken() adds a jti of 128 random bits only with the option id', () =
   assert.equal(verifyToken(createToken('ada', SECRET), SECRET).jti, undefined);
 });
 
-test('createToken() refuses a subject that is missing, empty, null or not a text', () => {
+test('createToken() refuses a subject that is missing, empty, null or not a string', () => {
   for (const sub of [undefined, '', null, 1, {}, ['ada'], 'half \ud800 of a pair']) {
     assert.throws(() => createToken(sub as string, SECRET), {
       name: 'SvcError',
@@ -215,7 +215,7 @@ test('createToken() refuses a lifetime that is not a positive number of seconds'
   }
 });
 
-test('createToken() refuses claims that it sets itself, and names them', () => {
+test('createToken() refuses claims with names that it writes itself, and the error shows those names', () => {
   for (const name of ['sub', 'iat', 'exp', 'nbf', 'iss', 'aud', 'jti', '__proto__', 'toJSON']) {
     const claims = JSON.parse(`{"${name}":"eve"}`) as Record<string, unknown>;
     assert.throws(
@@ -226,7 +226,7 @@ test('createToken() refuses claims that it sets itself, and names them', () => {
   }
 });
 
-test('createToken() writes claims of any length and script', () => {
+test('createToken() accepts claims of any length and script', () => {
   for (const text of [
     'é'.repeat(1_000),
     '日'.repeat(2_600),
@@ -243,7 +243,7 @@ test('createToken() writes claims of any length and script', () => {
   }
 });
 
-test('createToken() refuses claims that JSON cannot represent, and ignores inherited members of options', () => {
+test('createToken() refuses claims that JSON cannot represent, and ignores options that are inherited members', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
   for (const claims of [
@@ -280,7 +280,7 @@ test('createToken() refuses claims that JSON cannot represent, and ignores inher
   );
 });
 
-test('createToken() and verifyToken() refuse unknown options and invalid values, and name them', () => {
+test('createToken() and verifyToken() refuse unknown options and invalid values, and the error names the option', () => {
   assert.throws(() => createToken('ada', SECRET, { expiresIn: 60 } as object), {
     code: 'E_OPTION_UNKNOWN',
     message: /"expiresIn": did you mean "expiresInSeconds"\?/,
@@ -313,7 +313,7 @@ test('createToken() and verifyToken() refuse unknown options and invalid values,
     assert.throws(() => verify('', bad as object), { code: 'E_OPTION_RANGE' });
 });
 
-test('verifyToken() refuses tokens that do not have three segments, and values that are not text', () => {
+test('verifyToken() refuses tokens that do not have three segments, and values that are not strings', () => {
   const token = forge(HEADER);
   const [header, claims, mac] = token.split('.') as [string, string, string];
   for (const wrong of [
@@ -347,7 +347,7 @@ test('verifyToken() refuses tokens that do not have three segments, and values t
     assert.throws(() => verify(wrong as string), { name: 'InvalidToken', reason: 'form' });
 });
 
-test('verifyToken() refuses "alg":"none" in any case, with a MAC and without', () => {
+test('verifyToken() refuses "alg": "none" in any letter case, with and without a MAC', () => {
   for (const alg of ['none', 'None', 'NONE', 'nOnE']) {
     const token = forge(`{"alg":"${alg}","typ":"JWT"}`);
     refused(token, 'algorithm');
@@ -357,7 +357,7 @@ test('verifyToken() refuses "alg":"none" in any case, with a MAC and without', (
   }
 });
 
-test('verifyToken() refuses HS384 and HS512 with a valid MAC of the same secret', () => {
+test('verifyToken() refuses HS384 and HS512 even if the MAC is valid for the secret', () => {
   for (const [alg, hash] of [
     ['HS384', 'sha384'],
     ['HS512', 'sha512'],
@@ -369,7 +369,7 @@ test('verifyToken() refuses HS384 and HS512 with a valid MAC of the same secret'
   }
 });
 
-test('verifyToken() refuses asymmetric algorithms, signed with their key or with an HMAC keyed by the public key', () => {
+test('verifyToken() refuses asymmetric algorithms, whether the private key signed or the public key was used as HMAC key', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = publicKey.export({ type: 'spki', format: 'pem' }) as string;
   for (const alg of ['RS256', 'ES256', 'PS256', 'EdDSA']) {
@@ -382,7 +382,7 @@ test('verifyToken() refuses asymmetric algorithms, signed with their key or with
   }
 });
 
-test('verifyToken() refuses an algorithm that is missing or not exactly "HS256"', () => {
+test('verifyToken() refuses a header whose "alg" is missing or is not exactly "HS256"', () => {
   for (const header of [
     '{}',
     '{"typ":"JWT"}',
@@ -397,7 +397,7 @@ test('verifyToken() refuses an algorithm that is missing or not exactly "HS256"'
   refused(forge('{}'), 'algorithm');
 });
 
-test('verifyToken() ignores an algorithm and a subject in a polluted prototype', () => {
+test('verifyToken() does not read "alg" or "sub" from a polluted Object.prototype', () => {
   Object.defineProperty(Object.prototype, 'alg', { value: 'HS256', enumerable: true, configurable: true });
   Object.defineProperty(Object.prototype, 'sub', { value: 'eve', enumerable: true, configurable: true });
   try {
@@ -423,7 +423,7 @@ test('createToken() and verifyToken() refuse a secret that is a public key, a ce
   }
 });
 
-test('verifyToken() refuses "crit" in any form', () => {
+test('verifyToken() refuses a header that has the member "crit", whatever its value', () => {
   for (const crit of [
     '["exp"]',
     '["b64"]',
@@ -440,13 +440,13 @@ test('verifyToken() refuses "crit" in any form', () => {
   refused(forge('{"alg":"HS256","crit":["exp"],"exp":1}'), 'header');
 });
 
-test('verifyToken() refuses "b64", with crit and without, and an unencoded payload', () => {
+test('verifyToken() refuses "b64" in the header, with and without "crit", and a payload that is not base64url', () => {
   for (const more of ['"b64":false', '"b64":true', '"b64":false,"crit":["b64"]'])
     refused(forge(`{"alg":"HS256",${more}}`), 'header');
   refused(signed(encode('{"alg":"HS256","b64":false,"crit":["b64"]}'), CLAIMS));
 });
 
-test('verifyToken() refuses keys and addresses of keys in the header, and opens no connection', async () => {
+test('verifyToken() refuses a header with keys or addresses of keys, and opens no connection', async () => {
   const connections: unknown[] = [];
   const server = createServer((_, response) => response.end('{"keys":[]}'));
   server.on('connection', (socket) => connections.push(socket));
@@ -466,7 +466,7 @@ test('verifyToken() refuses keys and addresses of keys in the header, and opens 
   server.closeAllConnections();
 });
 
-test('verifyToken() refuses keys and addresses of keys in the header even with a valid MAC', () => {
+test('verifyToken() refuses a header with keys or addresses of keys even if the MAC is valid', () => {
   for (const member of [
     '"jwk":{"kty":"oct","k":"AAAA"}',
     '"jku":"https://keys.example"',
@@ -476,7 +476,7 @@ test('verifyToken() refuses keys and addresses of keys in the header even with a
     refused(forge(`{"alg":"HS256",${member}}`), 'header');
 });
 
-test('verifyToken() refuses an unknown kid, whatever its form', () => {
+test('verifyToken() refuses every unknown "kid", whatever its type and content', () => {
   for (const kid of [
     '"unknown"',
     '""',
@@ -497,7 +497,7 @@ test('verifyToken() refuses an unknown kid, whatever its form', () => {
   refused(forge(`{"alg":"HS256","kid":"${'k'.repeat(10_000)}"}`), 'header', { maxLength: 100_000 });
 });
 
-test('verifyToken() tries each key of a ring for a token without a kid', () => {
+test('verifyToken() tries each key of a ring if the token has no "kid"', () => {
   for (const secret of [SECRET, OTHER])
     assert.equal(verify(forge(HEADER, CLAIMS, secret), {}, [SECRET, OTHER])['sub'], 'ada');
   refused(forge(HEADER, CLAIMS, 'a third secret that nobody has put into the ring'), 'signature', {}, [
@@ -506,7 +506,7 @@ test('verifyToken() tries each key of a ring for a token without a kid', () => {
   ]);
 });
 
-test('verifyToken() verifies a token with a kid only by the key with that id', () => {
+test('verifyToken() verifies a token with a "kid" only by the key with that id', () => {
   const [first, second] = Keyring.of([SECRET, OTHER]).keys;
   refused(forge(`{"alg":"HS256","kid":"${first!.id}"}`, CLAIMS, OTHER), 'signature', {}, [SECRET, OTHER]);
   assert.equal(
@@ -529,7 +529,7 @@ test('verifyToken() accepts a token of the previous key only while that key is i
   }
 });
 
-test('verifyToken() requires the given type, with or without application/, in any case', () => {
+test('verifyToken() with the option "type" requires that type, in any letter case, with or without "application/"', () => {
   for (const typ of ['at+jwt', 'application/at+jwt', 'AT+JWT', 'Application/At+Jwt']) {
     for (const type of ['at+jwt', 'application/at+jwt', 'at+JWT'])
       assert.equal(verify(forge(`{"alg":"HS256","typ":"${typ}"}`), { type })['sub'], 'ada');
@@ -552,7 +552,7 @@ test('verifyToken() requires the given type, with or without application/, in an
   );
 });
 
-test('verifyToken() without the option type accepts JWT and no type, and refuses other types', () => {
+test('verifyToken() without the option "type" accepts "JWT" or no type, and refuses other types', () => {
   for (const typ of [
     '"dpop+jwt"',
     '"logout+jwt"',
@@ -576,11 +576,11 @@ test('verifyToken() refuses nested, compressed and encrypted tokens', () => {
     refused(forge(`{"alg":"HS256",${member}}`), 'header');
 });
 
-test('verifyToken() ignores unknown header members (RFC 7515 §4)', () => {
+test('verifyToken() ignores unknown members of the header (RFC 7515 §4)', () => {
   assert.equal(verify(forge('{"alg":"HS256","x":{"y":[1]},"iss":"a"}'))['sub'], 'ada');
 });
 
-test('verifyToken() refuses a repeated member, at any depth and in any spelling', () => {
+test('verifyToken() refuses a member name that occurs twice in one object, at any depth and with any escapes', () => {
   for (const header of [
     '{"alg":"HS256","alg":"HS256"}',
     '{"alg":"none","alg":"HS256"}',
@@ -608,7 +608,7 @@ test('verifyToken() refuses a repeated member, at any depth and in any spelling'
     refused(withClaims(more), 'payload');
 });
 
-test('verifyToken() accepts equal names in different objects, and values that look like names', () => {
+test('verifyToken() accepts equal member names in different objects, and values that look like member names', () => {
   for (const more of [
     '"a":{"sub":1,"exp":{"sub":2}}',
     '"a":[{"b":1},{"b":2}]',
@@ -690,7 +690,7 @@ test('verifyToken() reads no claim from a prototype, and refuses the name __prot
   assert.equal((Object.prototype as Record<string, unknown>)['sub'], undefined);
 });
 
-test('verifyToken() refuses every other spelling of base64url, even with a valid MAC', () => {
+test('verifyToken() refuses every spelling of a segment that is not canonical base64url, even with a valid MAC', () => {
   const claims = encode(`{"sub":"ada","exp":${now + 60},"x":"???>>>~~~"}`);
   assert.match(claims, /[-_]/);
   assert.equal(verify(signed(encode(HEADER), claims))['sub'], 'ada');
@@ -728,7 +728,7 @@ test('verifyToken() refuses every other spelling of base64url, even with a valid
     );
 });
 
-test('verifyToken() refuses unused bits that are not zero, in each segment', () => {
+test('verifyToken() refuses a segment whose unused last bits are not zero', () => {
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
   const next = (segment: string): string =>
     segment.slice(0, -1) + alphabet[alphabet.indexOf(segment.at(-1)!) + 1]!;
@@ -743,7 +743,7 @@ test('verifyToken() refuses unused bits that are not zero, in each segment', () 
   refused(next(token), 'signature');
 });
 
-test('verifyToken() refuses a MAC of another length or form', () => {
+test('verifyToken() refuses a MAC of wrong length or format', () => {
   const [text, mac] = [forge(HEADER).slice(0, -44), Buffer.from(forge(HEADER).slice(-43), 'base64url')];
   for (const wrong of [
     mac.subarray(0, 16),
@@ -757,7 +757,7 @@ test('verifyToken() refuses a MAC of another length or form', () => {
   refused(`${text}.${encode(Buffer.from(mac).reverse())}`, 'signature');
 });
 
-test('verifyToken() refuses a token that is too long before it decodes anything', () => {
+test('verifyToken() refuses a token that is too long, and decodes no part of it', () => {
   const long = (length: number): string => {
     const token = forge(
       HEADER,
@@ -778,7 +778,7 @@ test('verifyToken() refuses a token that is too long before it decodes anything'
   assert.ok(cpuMs() - startedMs < 1_000, 'one takes less than a millisecond');
 });
 
-test('verifyToken() refuses nesting beyond 32 levels without overflowing the stack', () => {
+test('verifyToken() refuses JSON that is nested more than 32 levels deep, and the stack does not overflow', () => {
   const deep = (open: string, close: string, levels: number): string =>
     withClaims(`"a":${open.repeat(levels)}1${close.repeat(levels)}`);
   for (const levels of [20_000, 300_000]) {
@@ -800,7 +800,7 @@ test('verifyToken() refuses nesting beyond 32 levels without overflowing the sta
   refused(deep('{"a":', '}', 32), 'payload');
 });
 
-test('verifyToken() refuses a token from the second exp on, or later by the leeway (RFC 7519 §4.1.4)', () => {
+test('verifyToken() refuses a token from its "exp" on; a leeway postpones that time (RFC 7519 §4.1.4)', () => {
   const at = (exp: number | string, leewaySeconds = 0): void => {
     verify(forge(HEADER, `{"sub":"ada","exp":${exp}}`), { leewaySeconds });
   };
@@ -813,7 +813,7 @@ test('verifyToken() refuses a token from the second exp on, or later by the leew
   assert.throws(() => at(0), { reason: 'expired' });
 });
 
-test('verifyToken() refuses a token after the clock has passed its exp', () => {
+test('verifyToken() refuses a token once the clock has passed its "exp"', () => {
   const time = new ManualClock();
   const token = createToken('ada', SECRET, { expiresInSeconds: 60, clock: time });
   time.advance(59_999);
@@ -822,7 +822,7 @@ test('verifyToken() refuses a token after the clock has passed its exp', () => {
   refused(token, 'expired', { clock: time });
 });
 
-test('verifyToken() refuses an exp that is not a time, even with requireExp: false', () => {
+test('verifyToken() refuses an "exp" that is not a time, even with requireExp: false', () => {
   for (const exp of [
     '"9999999999"',
     'null',
@@ -845,14 +845,14 @@ test('verifyToken() refuses an exp that is not a time, even with requireExp: fal
   }
 });
 
-test('verifyToken() refuses a token without exp by default', () => {
+test('verifyToken() refuses a token that has no "exp" by default', () => {
   const token = forge(HEADER, '{"sub":"ada"}');
   refused(token, 'no expiry');
   assert.deepEqual(verify(token, { requireExp: false }), { sub: 'ada' });
   refused(forge(HEADER, `{"sub":"ada","exp":${now}}`), 'expired', { requireExp: false });
 });
 
-test('verifyToken() accepts a token from the second nbf on, or earlier by the leeway (RFC 7519 §4.1.5)', () => {
+test('verifyToken() accepts a token from its "nbf" on; a leeway advances that time (RFC 7519 §4.1.5)', () => {
   const at = (nbf: number, leewaySeconds = 0): void => {
     verify(withClaims(`"nbf":${nbf}`), { leewaySeconds });
   };
@@ -862,7 +862,7 @@ test('verifyToken() accepts a token from the second nbf on, or earlier by the le
   assert.throws(() => at(now + 61, 60), { reason: 'not yet valid' });
 });
 
-test('verifyToken() refuses nbf and iat of another type, and an iat in the future', () => {
+test('verifyToken() refuses "nbf" and "iat" that are not numbers, and an "iat" in the future', () => {
   for (const name of ['nbf', 'iat']) {
     for (const value of ['"1"', 'null', 'true', '[1]', '{}', '1e400', '-1'])
       refused(withClaims(`"${name}":${value}`), 'claim type');
@@ -873,13 +873,13 @@ test('verifyToken() refuses nbf and iat of another type, and an iat in the futur
   refused(withClaims(`"iat":${now + 61}`), 'not yet valid', { leewaySeconds: 60 });
 });
 
-test('verifyToken() refuses a leeway that is not within 0 and 300 seconds', () => {
+test('verifyToken() refuses a leeway below 0 or above 300 seconds', () => {
   for (const leewaySeconds of [301, -1, NaN, Infinity, '60', null])
     assert.throws(() => verify('', { leewaySeconds: leewaySeconds as number }), { code: 'E_OPTION_RANGE' });
   refused('', 'form', { leewaySeconds: 300 });
 });
 
-test('verifyToken() refuses a subject that is missing, empty or not a text', () => {
+test('verifyToken() refuses a subject that is missing, empty or not a string', () => {
   for (const sub of [
     '',
     '"sub":"",',
@@ -894,7 +894,7 @@ test('verifyToken() refuses a subject that is missing, empty or not a text', () 
     refused(forge(HEADER, `{${sub}"exp":${now + 60}}`), 'subject');
 });
 
-test('verifyToken() compares an expected issuer exactly', () => {
+test('verifyToken() with the option "issuer" requires exactly that issuer', () => {
   const issuer = 'https://id.example';
   assert.equal(verify(withClaims(`"iss":"${issuer}"`), { issuer })['iss'], issuer);
   assert.equal(verify(withClaims(`"iss":"${issuer}"`))['iss'], issuer);
@@ -905,11 +905,11 @@ test('verifyToken() compares an expected issuer exactly', () => {
     refused(withClaims(`"iss":${iss}`), 'claim type', { issuer });
 });
 
-test('verifyToken() refuses a jti that is not a text', () => {
+test('verifyToken() refuses a "jti" that is not a string', () => {
   for (const jti of ['5', 'null', '[]']) refused(withClaims(`"jti":${jti}`), 'claim type');
 });
 
-test('verifyToken() requires a matching aud when an audience is expected', () => {
+test('verifyToken() with the option "audience" requires that "aud" contains it', () => {
   for (const aud of ['"api"', '["api"]', '["web","api"]'])
     assert.ok('aud' in verify(withClaims(`"aud":${aud}`), { audience: 'api' }));
   assert.ok('aud' in verify(withClaims('"aud":"web"'), { audience: ['api', 'web'] }));
@@ -920,11 +920,11 @@ test('verifyToken() requires a matching aud when an audience is expected', () =>
   refused(forge(HEADER), 'audience', { audience: 'api' });
 });
 
-test('verifyToken() refuses an aud when no audience is expected', () => {
+test('verifyToken() without the option "audience" refuses a token that has an "aud"', () => {
   for (const aud of ['"api"', '["api"]', '[]', '""']) refused(withClaims(`"aud":${aud}`), 'audience');
 });
 
-test('verifyToken() compares MACs with timingSafeEqual(), wherever they differ', async () => {
+test('verifyToken() compares MACs with timingSafeEqual(), whichever bytes differ', async () => {
   const { readFile } = await import('node:fs/promises');
   assert.match(
     await readFile(new URL('../../src/crypto/jwt.ts', import.meta.url), 'utf8'),
@@ -935,7 +935,7 @@ test('verifyToken() compares MACs with timingSafeEqual(), wherever they differ',
     refused(`${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`, 'signature');
 });
 
-test('verifyToken() reports a wrong MAC as the reason, whatever the claims of the token are', () => {
+test('verifyToken() reports a wrong MAC before it reports any mistake in the claims', () => {
   const mac = encode(randomBytes(32));
   const problems = new Set<string>();
   for (const claims of [
@@ -959,7 +959,7 @@ test('verifyToken() reports a wrong MAC as the reason, whatever the claims of th
   assert.equal(problems.size, 1);
 });
 
-test('InvalidToken is a 401 with the code invalid_token, and its response does not name the reason', async () => {
+test('InvalidToken has status 401 and the code invalid_token, and its response does not contain the reason', async () => {
   const bodies = new Set<string>();
   for (const token of [
     'nonsense',
@@ -1000,7 +1000,7 @@ async function bodyOf(response: { readonly body: unknown }): Promise<string> {
     : Buffer.from(response.body as Uint8Array).toString();
 }
 
-test('InvalidToken does not change the stack length of other errors', () => {
+test('InvalidToken changes Error.stackTraceLimit for no other error', () => {
   const before = Error.stackTraceLimit;
   new InvalidToken('form');
   assert.equal(Error.stackTraceLimit, before);
@@ -1015,7 +1015,7 @@ test('verifyToken() returns a new object for each call', () => {
   assert.deepEqual(verify(token), { sub: 'ada', exp: now + 60, roles: ['user'] });
 });
 
-test('verifyToken() refuses ten thousand random texts with an InvalidToken', () => {
+test('verifyToken() throws InvalidToken for ten thousand random texts', () => {
   const random = seeded(44);
   const alphabet = `${'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'}....{}":\u0000é\ud800`;
   for (let round = 0; round < 10_000; round++) {
@@ -1033,7 +1033,7 @@ test('verifyToken() refuses ten thousand random texts with an InvalidToken', () 
   }
 });
 
-test('verifyToken() refuses twenty thousand mutations of a valid token with an InvalidToken', () => {
+test('verifyToken() throws InvalidToken for twenty thousand mutations of a valid token', () => {
   const random = seeded(4_400);
   const ring = [SECRET, OTHER];
   const tokens = [
@@ -1055,7 +1055,7 @@ test('verifyToken() refuses twenty thousand mutations of a valid token with an I
   }
 });
 
-test('verifyToken() accepts ten thousand random headers and payloads with a valid MAC, or refuses them with an InvalidToken', () => {
+test('verifyToken() returns claims or throws InvalidToken, and nothing else, for ten thousand random headers and payloads with a valid MAC', () => {
   const random = seeded(444);
   const pieces = [
     '{',
@@ -1096,7 +1096,7 @@ test('verifyToken() accepts ten thousand random headers and payloads with a vali
   assert.ok(accepted < 2_000);
 });
 
-test('verifyToken() reads each of many different headers by its own text', () => {
+test('verifyToken() accepts valid tokens with hundreds of different headers, and the header of a valid token makes no other token valid', () => {
   for (let round = 0; round < 600; round++)
     assert.equal(verify(forge(`{"alg":"HS256","n":${round % 300}}`))['sub'], 'ada');
   for (let round = 0; round < 600; round++)
@@ -1112,7 +1112,7 @@ test('verifyToken() reads each of many different headers by its own text', () =>
   refused(forge('{"alg":"HS256","n":1}', CLAIMS, OTHER), 'signature');
 });
 
-test("verifyToken() uses the system's time when it is given no clock", () => {
+test('verifyToken() uses the system clock if no clock is given', () => {
   assert.equal(verifyToken(createToken('ada', SECRET), SECRET).sub, 'ada');
   assert.throws(() => verifyToken(createToken('ada', SECRET, { clock }), SECRET), { reason: 'expired' });
 });

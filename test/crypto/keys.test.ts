@@ -17,7 +17,7 @@ const OTHER = 'oN4jR8-cXe2_kTw5Vy9uAi3mHz7pQb1l';
 const configOf = (environment: Record<string, string>, values: Record<string, unknown> = {}): Config =>
   new Config({ environment, values });
 
-test('every function that takes a secret refuses fewer than 32 bytes, and the message has the minimum and not the secret', () => {
+test('every function that takes a secret refuses fewer than 32 bytes; the message contains the minimum and not the secret', () => {
   const secret = SECRET.slice(0, 31);
   for (const use of [
     () => Keyring.of(secret),
@@ -40,7 +40,7 @@ test('every function that takes a secret refuses fewer than 32 bytes, and the me
   assert.equal(Keyring.of(SECRET).keys.length, 1);
 });
 
-test('Keyring.of() refuses an empty list, too many secrets, and other values', () => {
+test('Keyring.of() refuses an empty list, too many secrets, and values that are not strings', () => {
   for (const wrong of [
     [],
     Array.from({ length: 17 }, (_, index) => `${index} ${SECRET}`),
@@ -58,7 +58,7 @@ test('Keyring.of() refuses an empty list, too many secrets, and other values', (
   assert.equal(Keyring.of(Array.from({ length: 16 }, (_, index) => `${index} ${SECRET}`)).keys.length, 16);
 });
 
-test('weaknessOf() recognises repeated bytes, placeholders and counting characters, and never shows them', () => {
+test('weaknessOf() recognises repeated bytes, placeholders and sequences of characters, and its result does not show the secret', () => {
   for (const [secret, expected] of [
     ['a'.repeat(32), /repeats one character/],
     ['\0'.repeat(64), /placeholder|repeated/],
@@ -88,7 +88,7 @@ test('weaknessOf() recognises repeated bytes, placeholders and counting characte
   }
 });
 
-test('weaknessOf() finds nothing in random secrets, and Keyring.of() accepts a weak secret of sufficient length', () => {
+test('weaknessOf() reports nothing for random secrets, and Keyring.of() accepts a weak secret that is long enough', () => {
   for (let round = 0; round < 300; round++) {
     for (const secret of [
       randomBytes(32).toString('hex'),
@@ -106,7 +106,7 @@ test('weaknessOf() finds nothing in random secrets, and Keyring.of() accepts a w
   assert.equal(Keyring.of('a'.repeat(32)).keys.length, 1); // svc check reports this secret
 });
 
-test('Keyring.of() uses the UTF-8 bytes of a secret, neither truncated nor decoded', () => {
+test('Keyring.of() uses all UTF-8 bytes of a secret, and does not decode them', () => {
   const mac = (secret: string): string =>
     createHmac('sha256', Keyring.of(secret).current.key).update('x').digest('hex');
   for (const secret of [
@@ -127,7 +127,7 @@ test('Keyring.of() uses the UTF-8 bytes of a secret, neither truncated nor decod
   assert.throws(() => Keyring.of('\ud800'.repeat(32)), { code: 'E_SECRET_FORM', message: /surrogate/ });
 });
 
-test('Keyring.of() refuses public keys and certificates in each form', () => {
+test('Keyring.of() refuses public keys and certificates in every format', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey;
   const forms: [string, RegExp][] = [
@@ -185,13 +185,13 @@ test('Keyring.of() signs with the first key, and finds each key by its id', () =
   }, TypeError);
 });
 
-test('Keyring does not accept signatures of a secret that was removed from it', () => {
+test('Keyring refuses signatures by a secret that was removed from it', () => {
   const token = createToken('ada', [OTHER, SECRET]);
   assert.equal(verifyToken(token, [SECRET, OTHER]).sub, 'ada');
   assert.throws(() => verifyToken(token, [SECRET]), { name: 'InvalidToken' });
 });
 
-test('Keyring.of() returns the same ring for equal secrets, ignores duplicates, and caches a limited number', () => {
+test('Keyring.of() returns the same ring for equal secrets, ignores repeated secrets, and caches a limited number of rings', () => {
   assert.equal(Keyring.of(SECRET), Keyring.of(`${SECRET.slice(0, 5)}${SECRET.slice(5)}`));
   assert.equal(Keyring.of([SECRET, OTHER]), Keyring.of([SECRET, OTHER]));
   assert.notEqual(Keyring.of([SECRET, OTHER]), Keyring.of([OTHER, SECRET]));
@@ -203,7 +203,7 @@ test('Keyring.of() returns the same ring for equal secrets, ignores duplicates, 
   assert.equal(Keyring.of(SECRET).current.id, before.current.id);
 });
 
-test('HKDF-SHA-256 matches RFC 5869, test case 1', () => {
+test('HKDF-SHA-256 gives the result in RFC 5869 for test case 1', () => {
   const output = hkdfSync(
     'sha256',
     Buffer.alloc(22, 0x0b),
@@ -217,7 +217,7 @@ test('HKDF-SHA-256 matches RFC 5869, test case 1', () => {
   );
 });
 
-test('Keyring.derive() derives keys by HKDF-SHA-256 from a label, with the same ids', () => {
+test('Keyring.derive() derives a key from each key by HKDF-SHA-256 with the label, and keeps the key ids', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   const [cookie, csrf] = [ring.derive('svc cookie'), ring.derive('svc csrf')];
   assert.deepEqual(
@@ -238,7 +238,7 @@ test('Keyring.derive() derives keys by HKDF-SHA-256 from a label, with the same 
   assert.deepEqual(ring.derive('svc cookie').current.key.export(), cookie.current.key.export());
 });
 
-test("a signature with a derived key is not a valid token, and a key's id reveals nothing about derived keys", () => {
+test('verifyToken() refuses a token signed with a derived key, and the id of a key reveals nothing about derived keys', () => {
   const ring = Keyring.of(SECRET);
   const [header, claims] = createToken('ada', SECRET).split('.') as [string, string];
   const mac = createHmac('sha256', ring.derive('svc cookie').current.key)
@@ -251,7 +251,7 @@ test("a signature with a derived key is not a valid token, and a key's id reveal
   assert.ok(!ring.current.key.export().toString('hex').includes(id));
 });
 
-test('authSecrets() names the variable when there is no secret, and never a value', () => {
+test('authSecrets() names the variable if there is no secret, and its error never shows a value', () => {
   for (const config of [
     configOf({}),
     configOf({ SVC_AUTH_SECRET: '' }),
@@ -270,7 +270,7 @@ test('authSecrets() names the variable when there is no secret, and never a valu
   }
 });
 
-test('authSecrets() reads one secret or several, and then the previous one', () => {
+test('authSecrets() returns one or several secrets, followed by the previous secret', () => {
   assert.equal(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET })), SECRET);
   assert.equal(authSecrets(configOf({}, { authSecret: SECRET })), SECRET);
   assert.equal(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET, SVC_AUTH_SECRET_PREVIOUS: '' })), SECRET);
@@ -288,7 +288,7 @@ test('authSecrets() reads one secret or several, and then the previous one', () 
     assert.throws(() => authSecrets(configOf({}, { authSecret: wrong })), { code: 'E_SECRET_FORM' });
 });
 
-test('src makes secrets and random values only by randomBytes()', () => {
+test('the source code makes secrets and random values only with randomBytes()', () => {
   const found = sources().flatMap(([file, text]) =>
     [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`),
   );
@@ -297,7 +297,7 @@ test('src makes secrets and random values only by randomBytes()', () => {
     assert.doesNotMatch(text, /\bpseudoRandomBytes\b|\bcrypto\.rng\b/, file);
 });
 
-test('src makes no secret from Math.random(), the time or a UUID', () => {
+test('the source code makes no secret from Math.random(), the time or a UUID', () => {
   for (const [file, text] of sources()) {
     if (!SPREAD.has(file))
       assert.doesNotMatch(
@@ -345,7 +345,7 @@ function sources(): [file: string, text: string][] {
   );
 }
 
-test('printing a ring shows neither secrets nor key material', () => {
+test('a printed Keyring shows neither secrets nor key material', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   const bytes = [SECRET, OTHER].flatMap((secret) => [
     secret,
@@ -369,7 +369,7 @@ function structuredCloneable(value: object): object {
   return { ...value };
 }
 
-test('Keyring gives different secrets different key ids', () => {
+test('Keyring computes different key ids for different secrets', () => {
   const random = seeded(7);
   const ids = Array.from(
     { length: 2_000 },

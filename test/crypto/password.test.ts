@@ -42,14 +42,14 @@ test('hashPassword() with algorithm sha512 uses 220,000 iterations', async () =>
   assert.equal(needsRehash(hash, { algorithm: 'sha512' }), false);
 });
 
-test('hashPassword() returns two different hashes of one password, and checkPassword() accepts both', async () => {
+test('hashPassword() returns two different hashes for the same password, and checkPassword() accepts both', async () => {
   const [first, second] = [await hashPassword('p', QUICK), await hashPassword('p', QUICK)];
   assert.notEqual(first, second);
   assert.notEqual(first.split('$')[3], second.split('$')[3]);
   for (const hash of [first, second]) assert.equal(await checkPassword('p', hash, QUICK), true);
 });
 
-test('checkPassword() accepts the vectors of RFC 7914 §11', async () => {
+test('checkPassword() accepts the test vectors in RFC 7914 §11', async () => {
   for (const [password, salt, iterations, output] of [
     [
       'passwd',
@@ -84,11 +84,11 @@ for (const [password, salt, iterations, bytes, output] of [
   ],
   ['pass\0word', 'sa\0lt', 4_096, 16, '56fa6aa75548099dcc37d7f03425e0c3'],
 ] as const) {
-  test(`PBKDF2 matches RFC 6070, ${iterations} iterations of ${JSON.stringify(password)}`, () =>
+  test(`PBKDF2 gives the result in RFC 6070 for ${iterations} iterations of the password ${JSON.stringify(password)}`, () =>
     assert.equal(pbkdf2Sync(password, salt, iterations, bytes, 'sha1').toString('hex'), output));
 }
 
-test('hashPassword() refuses fewer iterations than OWASP recommends, unless unsafeForTests is set', async () => {
+test('hashPassword() refuses fewer iterations than OWASP recommends, unless the option "unsafeForTests" is set', async () => {
   for (const [options, least] of [
     [{ iterations: 599_999 }, 600_000],
     [{ iterations: 1 }, 600_000],
@@ -136,7 +136,7 @@ test('hashPassword() refuses options that are unknown or out of range', async ()
   }
 });
 
-test('checkPassword() accepts a hash with fewer iterations, and calls rehash with a new hash', async () => {
+test('checkPassword() accepts a hash that has too few iterations, and calls rehash() with a new hash', async () => {
   const old = stored('p', { iterations: 100_000 });
   assert.equal(needsRehash(old), true);
   const fresh: string[] = [];
@@ -158,7 +158,7 @@ test('checkPassword() accepts a hash with fewer iterations, and calls rehash wit
   );
 });
 
-test('checkPassword() does not call rehash for a wrong password, and throws the errors of rehash', async () => {
+test('checkPassword() does not call rehash() for a wrong password, and rejects with an error that rehash() throws', async () => {
   const old = stored('p', { iterations: 9 });
   assert.equal(
     await checkPassword('q', old, { ...QUICK, rehash: () => assert.fail('wrong password') }),
@@ -180,7 +180,7 @@ test('checkPassword() does not call rehash for a wrong password, and throws the 
   assert.equal(await checkPassword('p', old, QUICK), true);
 });
 
-test('needsRehash() compares iterations, algorithm, salt and length', () => {
+test('needsRehash() returns true if a hash has too few iterations, another algorithm, a salt or hash of wrong length, or another format', () => {
   assert.equal(needsRehash(stored('p'), QUICK), false);
   assert.equal(needsRehash(stored('p', { iterations: 11 }), QUICK), false); // a stronger hash needs no rehash
   assert.equal(needsRehash(stored('p', { iterations: 9 }), QUICK), true);
@@ -195,7 +195,7 @@ test('needsRehash() compares iterations, algorithm, salt and length', () => {
     assert.equal(needsRehash(other), true);
 });
 
-test('checkPassword() treats a hash with too many iterations or an invalid one as wrong, with the usual amount of work', async () => {
+test('checkPassword() returns false for an invalid hash or one with too many iterations, after the usual amount of work', async () => {
   const right = stored('p');
   for (const parameter of [
     'i=1000000000',
@@ -281,7 +281,7 @@ test('checkPassword() returns false for every invalid hash', async () => {
   assert.equal(await checkPassword('p', right, QUICK), true);
 });
 
-test('checkPassword() returns false for two thousand mutations of a stored hash, and never throws', async () => {
+test('checkPassword() returns false for two thousand mutations of a stored hash, and does not throw', async () => {
   const random = seeded(7);
   const right = stored('p');
   for (let round = 0; round < 2_000; round++) {
@@ -296,7 +296,7 @@ test('checkPassword() returns false for two thousand mutations of a stored hash,
   }
 });
 
-test('checkPassword() distinguishes passwords by case, white space, NUL and every further character', async () => {
+test('checkPassword() treats passwords as different if letter case, white space, NUL or any other character differs', async () => {
   const passwords = [
     'pass',
     'pass ',
@@ -327,7 +327,7 @@ test('checkPassword() distinguishes passwords by case, white space, NUL and ever
   }
 });
 
-test('hashPassword() accepts 64 characters, and refuses more than 4,096 bytes before it hashes', async () => {
+test('hashPassword() accepts 64 characters; it refuses more than 4,096 bytes before it computes a hash', async () => {
   assert.equal(await checkPassword('😀'.repeat(64), await hashPassword('😀'.repeat(64), QUICK), QUICK), true);
   for (const password of [
     'x'.repeat(4_097),
@@ -349,7 +349,7 @@ test('hashPassword() accepts 64 characters, and refuses more than 4,096 bytes be
   }
 });
 
-test('hashPassword() refuses invalid passwords, and checkPassword() returns false for them', async () => {
+test('hashPassword() refuses invalid passwords; checkPassword() returns false for them', async () => {
   for (const password of [
     '',
     undefined,
@@ -367,7 +367,7 @@ test('hashPassword() refuses invalid passwords, and checkPassword() returns fals
   }
 });
 
-test('checkPassword() accepts composed and decomposed spellings alike, and distinguishes compatible characters', async () => {
+test('checkPassword() accepts composed and decomposed spellings of a password, but no characters that are only compatible (NFKC)', async () => {
   const hash = await hashPassword('cr\u00e8me br\u00fbl\u00e9e \uac00', QUICK);
   assert.equal(await checkPassword('cre\u0300me bru\u0302le\u0301e \u1100\u1161', hash, QUICK), true);
   assert.equal(await checkPassword('creme brulee \uac00', hash, QUICK), false);
@@ -382,7 +382,7 @@ test('checkPassword() compares hashes with timingSafeEqual()', async () => {
   );
 });
 
-test('checkPassword() runs the same number of iterations for an unknown user or an invalid hash', async () => {
+test('checkPassword() runs as many iterations for an unknown user or an invalid hash as for a valid hash', async () => {
   const right = stored('p', { iterations: 600_000 });
   for (const hash of [right, undefined, null, '', '!', '$2b$10$x'])
     assert.equal((await watched(() => checkPassword('p', hash))).started, 1);
@@ -445,7 +445,7 @@ test('hashPassword() does not block the event loop while eight passwords are has
   assert.ok(best <= 0.25, `${best.toFixed(2)} of one hash`);
 });
 
-test('hashPassword() runs three hashes at once, and starts the others in order', async () => {
+test('hashPassword() computes at most three hashes at once, and starts waiting ones in order', async () => {
   const order: number[] = [];
   const { started, most } = await watched(() =>
     Promise.all(
@@ -461,7 +461,7 @@ test('hashPassword() runs three hashes at once, and starts the others in order',
   for (const [place, index] of order.entries()) assert.ok(index <= place + 2, order.join(' '));
 });
 
-test('hashPassword() and checkPassword() answer 503 with Retry-After beyond 64 waiting hashes, and recover', async () => {
+test('when 64 hashes wait, hashPassword() and checkPassword() throw a 503 with Retry-After, and work again later', async () => {
   const results = await Promise.allSettled(
     Array.from({ length: 100 }, (_, index) =>
       index % 2 === 0
@@ -481,7 +481,7 @@ test('hashPassword() and checkPassword() answer 503 with Retry-After beyond 64 w
   assert.ok(again.every(({ status }) => status === 'fulfilled'));
 });
 
-test('checkPassword() accepts a right password, and skips rehash, while the queue of hashes is full', async () => {
+test('while the queue is full, checkPassword() still accepts a right password that is already being checked, and skips rehash()', async () => {
   const outdated = stored('p', { iterations: 9 });
   const flood: Promise<unknown>[] = [];
   const another = (): void => {
@@ -515,7 +515,7 @@ test('checkPassword() accepts a right password, and skips rehash, while the queu
   while (flood.length > 0) await Promise.all(flood.splice(0));
 });
 
-test('hashPassword() writes the id of its pepper, and rehash replaces hashes of a previous pepper', async () => {
+test('hashPassword() writes the id of its pepper into the hash, and rehash() replaces hashes that used a previous pepper', async () => {
   const old = { id: '2026', secret: PEPPER };
   const current = { id: '2027', secret: `${PEPPER}, the next` };
   const before: PasswordOptions = { ...QUICK, pepper: old };
@@ -544,7 +544,7 @@ test('hashPassword() writes the id of its pepper, and rehash replaces hashes of 
   assert.equal(needsRehash(fresh, QUICK), true);
 });
 
-test('checkPassword() verifies a hash without pepper, and calls rehash with one that has a pepper', async () => {
+test('checkPassword() accepts a hash that was made without a pepper, and calls rehash() with a hash that uses the pepper', async () => {
   const options: PasswordOptions = { ...QUICK, pepper: { id: 'a', secret: PEPPER } };
   const plain = await hashPassword('p', QUICK);
   assert.equal(await checkPassword('p', plain, options), true);
@@ -558,7 +558,7 @@ test('checkPassword() verifies a hash without pepper, and calls rehash with one 
   );
 });
 
-test('hashPassword() refuses a pepper that is short or a public key, and never shows it', async () => {
+test('hashPassword() refuses a pepper that is too short or a public key, and the error does not show it', async () => {
   for (const [secret, code] of [
     ['too short', 'E_SECRET_WEAK'],
     ['-----BEGIN PUBLIC KEY-----', 'E_SECRET_FORM'],

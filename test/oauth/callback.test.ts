@@ -26,7 +26,7 @@ function failure(site: LoginSite): Record<string, unknown> | undefined {
 
 const logins = async (site: LoginSite): Promise<number> => (await site.oauth.listSessions('user-ada')).length;
 
-test('OAuth callback: the callback refuses a missing, unknown, expired or used state without calling the provider', async () => {
+test('OAuth callback: a missing, unknown, expired or used state is refused, and the provider is not called', async () => {
   await using site = await LoginSite.open();
   const expired = await site.begin();
   await site.clock.advance(600_000);
@@ -49,7 +49,7 @@ test('OAuth callback: the callback refuses a missing, unknown, expired or used s
   assert.equal(site.fake.count(), calls);
 });
 
-test('OAuth callback: a state in another browser is refused, and still works in its own', async () => {
+test('OAuth callback: a state is refused in another browser, and still works in the browser that started the login', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const other = site.browser();
@@ -66,7 +66,7 @@ test('OAuth callback: a state in another browser is refused, and still works in 
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('OAuth callback: one of fifty simultaneous callbacks with one state succeeds, with one call of the token endpoint', async () => {
+test('OAuth callback: if fifty callbacks with the same state arrive at once, one succeeds and the token endpoint is called once', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { callback: false } } });
   const { state } = await site.begin();
   const statuses = (await Promise.all(Array.from({ length: 50 }, () => site.back({ code: 'c', state })))).map(
@@ -80,7 +80,7 @@ test('OAuth callback: one of fifty simultaneous callbacks with one state succeed
   assert.equal(await logins(site), 1);
 });
 
-test("OAuth callback: after a provider failure the state stays used, and the browser's login cookie is removed", async () => {
+test('OAuth callback: after a failure of the provider the state cannot be used again, and the login cookie is removed', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   site.fake.failNext('token', { status: 500 });
@@ -90,7 +90,7 @@ test("OAuth callback: after a provider failure the state stays used, and the bro
   assert.equal(site.fake.count('token'), 1);
 });
 
-test('OAuth callback: a login cancelled at the provider returns access_denied, uses the state up, and is logged at info', async () => {
+test('OAuth callback: a login that is cancelled at the provider returns access_denied, uses up its state, and is logged at level info', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   await refusedAs(await site.back({ error: 'access_denied', state }), 400, 'access_denied');
@@ -102,7 +102,7 @@ test('OAuth callback: a login cancelled at the provider returns access_denied, u
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 1/);
 });
 
-test('OAuth callback: an error of the provider reaches the user only as a code of this package; the log has it escaped and truncated', async () => {
+test('OAuth callback: an error sent by the provider reaches the user only as one of our codes; the log contains it escaped and shortened', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { callback: false } } });
   for (const error of [
     '<script>alert(1)</script>',
@@ -125,7 +125,7 @@ test('OAuth callback: an error of the provider reaches the user only as a code o
   }
 });
 
-test('OAuth callback: errors for prompt=none are sent to the client by their OpenID Connect names, and are not logged as failures (Core §3.1.2.6)', async () => {
+test('OAuth callback: after prompt=none the client gets the error names of OpenID Connect, and the log has no failure (Core §3.1.2.6)', async () => {
   await using site = await LoginSite.open();
   for (const error of [
     'login_required',
@@ -144,7 +144,7 @@ test('OAuth callback: errors for prompt=none are sent to the client by their Ope
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 4/);
 });
 
-test('OAuth callback: a request with both code and error is an error, and one with neither is a 400', async () => {
+test('OAuth callback: a request with both code and error is treated as that error; a request with neither gets a 400', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   await refusedAs(await site.back({ state }), 400, 'invalid_request');
@@ -153,7 +153,7 @@ test('OAuth callback: a request with both code and error is an error, and one wi
   assert.equal(site.fake.count(), 0);
 });
 
-test('OAuth callback: a repeated code, state, iss or error is refused, and the state stays valid', async () => {
+test('OAuth callback: a request with a repeated code, state, iss or error is refused, and its state stays valid', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   for (const query of [
@@ -166,7 +166,7 @@ test('OAuth callback: a repeated code, state, iss or error is refused, and the s
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('OAuth callback: a wrong iss, or a missing one that was announced, is refused before the code is sent', async () => {
+test('OAuth callback: a wrong iss is refused before the code is sent, and so is a missing iss if the provider announced it', async () => {
   await using base = await LoginSite.open();
   const metadata = {
     issuer: base.fake.url,
@@ -202,7 +202,7 @@ test('OAuth callback: a wrong iss, or a missing one that was announced, is refus
   assert.equal(response.status, 200, await response.clone().text());
 });
 
-test('OAuth callback: a state of one provider is refused at the callback of another', async () => {
+test('OAuth callback: a state that was made for one provider is refused at the callback of another provider', async () => {
   await using site = await LoginSite.open({ names: ['one', 'two'] });
   const { state } = await site.begin({}, { path: '/oauth/two/login' });
   for (const path of ['/oauth/callback', '/oauth/one/callback']) {
@@ -215,7 +215,7 @@ test('OAuth callback: a state of one provider is refused at the callback of anot
   assert.equal((await site.oauth.listSessions('user-ada'))[0]?.provider, 'two');
 });
 
-test('OAuth callback: the token endpoint of the provider receives code, redirect URI and verifier of the login, once', async () => {
+test('OAuth callback: the token endpoint of the provider receives the code, redirect URI and verifier of the login once', async () => {
   await using site = await LoginSite.open();
   const { page, state } = await site.begin();
   assert.equal(
@@ -232,7 +232,7 @@ test('OAuth callback: the token endpoint of the provider receives code, redirect
   assert.deepEqual([form.get('client_secret'), headers['authorization']], ['client-secret-9f2c', undefined]);
 });
 
-test('OAuth callback: every invalid response of the provider returns one of our codes, and stores nothing', async () => {
+test('OAuth callback: for every invalid response of the provider the client gets one of our error codes, and nothing is stored', async () => {
   let asked = 0;
   await using site = await LoginSite.open({
     plugin: {
@@ -288,7 +288,7 @@ test('OAuth callback: every invalid response of the provider returns one of our 
   assert.deepEqual([asked, fake.count('other'), await logins(site)], [0, 0, 0]);
 });
 
-test('OAuth callback: a provider that does not respond within ten seconds is 504', async () => {
+test('OAuth callback: if the provider does not respond within ten seconds, the client gets a 504', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   site.fake.failNext('token', { until: new Promise(() => undefined) });
@@ -299,7 +299,7 @@ test('OAuth callback: a provider that does not respond within ten seconds is 504
   assert.equal(await logins(site), 0);
 });
 
-test('OAuth callback: without a user from onUser the login fails with 403 for a refusal and 500 for a mistake; nothing is stored', async () => {
+test('OAuth callback: if onUser() refuses, the login fails with 403; if it returns something invalid, with 500; nothing is stored', async () => {
   const answers: [() => unknown, number, string][] = [
     [() => undefined, 403, 'access_denied'],
     [() => null, 403, 'access_denied'],
@@ -369,7 +369,7 @@ test('OAuth callback: without a user from onUser the login fails with 403 for a 
   );
 });
 
-test('OAuth callback: the subject comes from onUser and never from the provider, and so do scopes and claims', async () => {
+test('OAuth callback: subject, scopes and claims of the tokens come from onUser(), never from the provider', async () => {
   await using site = await LoginSite.open({
     plugin: {
       scopes: ['read'],
@@ -398,7 +398,7 @@ test('OAuth callback: the subject comes from onUser and never from the provider,
   assert.equal(sid, (await site.oauth.listSessions('fake:ada!'))[0]?.id);
 });
 
-test('OAuth callback: onUser gets provider, subject, e-mail, emailVerified, name, picture, and the raw data', async () => {
+test('OAuth callback: onUser() gets the provider, subject, e-mail, emailVerified, name, picture and raw data', async () => {
   const seen: [string, UserInfo][] = [];
   await using site = await LoginSite.open({
     plugin: {
@@ -444,7 +444,7 @@ test('OAuth callback: onUser gets provider, subject, e-mail, emailVerified, name
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`OAuth callback: a login returns the tokens with no-store, and renews the session (${env})`, async () => {
+  test(`OAuth callback: the response with the tokens of a login has "no-store", and the session is renewed (${env})`, async () => {
     const cart = sessionKey<string>('cart');
     const planted = sessionKey<string>('planted');
     await using site = await LoginSite.open({
@@ -496,7 +496,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('OAuth callback: the response of a login contains no token of the provider', async () => {
+test('OAuth callback: the response to a login contains no token of the provider', async () => {
   await using site = await LoginSite.open();
   site.fake.failNext('token', {
     body: { access_token: 'provider-token-1', refresh_token: 'provider-token-2', token_type: 'bearer' },
@@ -504,7 +504,7 @@ test('OAuth callback: the response of a login contains no token of the provider'
   assert.ok(!inspect(await site.login()).includes('provider-token'));
 });
 
-test('OAuth callback: a posted form without the login cookie is posted again by an intermediate page; with the cookie it is accepted', async () => {
+test('OAuth callback: if a posted form arrives without the login cookie, an intermediate page posts it again; with the cookie it is accepted', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     more: (app) => app.use(new SecurityHeadersMiddleware()),
@@ -552,7 +552,7 @@ test('OAuth callback: a posted form without the login cookie is posted again by 
   );
 });
 
-test('OAuth callback: with acceptsPostedName the name in the posted form is used if no other source has one', async () => {
+test('OAuth callback: with acceptsPostedName the name in the posted form is used only if no other source contains a name', async () => {
   const user = JSON.stringify({ name: { firstName: 'Ada', lastName: 'King' }, email: 'eve@example.test' });
   const reported = async (
     provider: Partial<OAuthProviderOptions>,
@@ -595,7 +595,7 @@ test('OAuth callback: with acceptsPostedName the name in the posted form is used
   assert.deepEqual(await reported({ acceptsPostedName: true }, false, false), [null, null, false]);
 });
 
-test('OAuth callback: a posted callback has at most 64 KiB, a state, and no repeated names', async () => {
+test('OAuth callback: a posted callback is refused if it exceeds 64 KiB, has no state, or repeats a name', async () => {
   await using site = await LoginSite.open();
   await refusedAs(
     await site.client.post('/oauth/callback', { form: { code: 'x'.repeat(65_600), state: 'y' } }),
@@ -611,7 +611,7 @@ test('OAuth callback: a posted callback has at most 64 KiB, a state, and no repe
   await refusedAs(await site.client.post('/oauth/callback', { json: { code: 'c' } }), 415, 'invalid_request');
 });
 
-test('OAuth callback: HEAD and prefetches of the callback leave the state unused', async () => {
+test('OAuth callback: HEAD requests and prefetches do not use up the state', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   const query = { code: 'c', state };
@@ -626,7 +626,7 @@ test('OAuth callback: HEAD and prefetches of the callback leave the state unused
   assert.equal((await site.back(query)).status, 200);
 });
 
-test('OAuth callback: a process that dies between state and login leaves no partial login: the user logs in again', async () => {
+test('OAuth callback: if a process dies between state and login, nothing partial is stored and the user can log in again', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const db = site.app.state.db;
@@ -638,7 +638,7 @@ test('OAuth callback: a process that dies between state and login leaves no part
   assert.deepEqual([await count('svc_oauth_used'), await count('svc_oauth_login')], [2, 1]);
 });
 
-test('OAuth callback: a state made with a removed key is refused', async () => {
+test('OAuth callback: a state that was made with a removed key is refused', async () => {
   const clock = new ManualClock();
   const used = new SingleUse(() => new MemoryRecordStore({ clock }));
   const states = (secret: string): LoginStates =>
@@ -669,7 +669,7 @@ test('OAuth callback: a state made with a removed key is refused', async () => {
   );
 });
 
-test('OAuth callback: a login renews the session, so a session id that an attacker has planted is not logged in', async () => {
+test('OAuth callback: a login renews the session, so a session id planted by an attacker is not logged in', async () => {
   await using site = await LoginSite.open({
     hasSession: true,
     more: (app) =>
@@ -689,7 +689,7 @@ test('OAuth callback: a login renews the session, so a session id that an attack
   assert.deepEqual(await (await attacker.get('/look')).json(), { user: null });
 });
 
-test('OAuth callback: revokeAll() during a callback ends that login, too', async () => {
+test('OAuth callback: if revokeAll() runs during a callback, it also ends the login of that callback', async () => {
   const site: LoginSite = await LoginSite.open({
     env: 'production',
     plugin: {

@@ -66,7 +66,7 @@ const post = (
   form: Record<string, string> = {},
 ): Promise<Response> => site.client.post(path, { form, headers });
 
-test('OAuth cookie mode: a login redirects to a local path, with the tokens in HttpOnly cookies', async () => {
+test('OAuth cookie mode: a login sets HttpOnly cookies with the tokens, and redirects to a local path', async () => {
   await using site = await open({ plugin: { afterLogin: '/home?x=1' } });
   const response = await login(site);
   assert.deepEqual(
@@ -94,7 +94,7 @@ test('OAuth cookie mode: a login redirects to a local path, with the tokens in H
   assert.match(cookies.get(REFRESH)!.value, /^svcrt_1/);
 });
 
-test('OAuth cookie mode: outside production, without TLS, the cookies have no prefix', async () => {
+test('OAuth cookie mode: outside production and without TLS, the names of the cookies have no prefix', async () => {
   await using site = await open({ env: 'test' });
   assert.deepEqual(
     [...cookiesOf(await login(site)).keys()].filter((name) => !name.startsWith('svc_oauth')),
@@ -102,7 +102,7 @@ test('OAuth cookie mode: outside production, without TLS, the cookies have no pr
   );
 });
 
-test('OAuth cookie mode: return_to chooses the path after a login, and is ignored in JSON mode', async () => {
+test('OAuth cookie mode: the parameter return_to sets the path to which a login redirects; JSON mode ignores it', async () => {
   await using site = await open();
   const { state } = await site.begin({ return_to: '/cart' });
   assert.equal((await site.back({ code: 'c', state })).headers.get('location'), '/cart');
@@ -111,7 +111,7 @@ test('OAuth cookie mode: return_to chooses the path after a login, and is ignore
   assert.equal((await json.back({ code: 'c', state: begun.state })).status, 200);
 });
 
-test('OAuth cookie mode: claims that make a token larger than a cookie are a mistake, reported before anything is stored', async () => {
+test('OAuth cookie mode: if claims make a token larger than a cookie, the login fails as a mistake before anything is stored', async () => {
   await using site = await open({
     plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(4_000) } }) },
   });
@@ -121,7 +121,7 @@ test('OAuth cookie mode: claims that make a token larger than a cookie are a mis
   assert.ok(site.events.some(({ error }) => JSON.stringify(error)?.includes('E_OAUTH_USER')));
 });
 
-test('OAuth cookie mode: in JSON mode claims that make a token longer than BearerAuth() accepts are logged once', async () => {
+test('OAuth cookie mode: in JSON mode, claims that make a token too long for BearerAuth() are logged once', async () => {
   await using site = await LoginSite.open({
     plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(7_000) } }) },
     more: (app) =>
@@ -143,7 +143,7 @@ test('OAuth cookie mode: in JSON mode claims that make a token longer than Beare
   );
 });
 
-test('OAuth cookie mode: the access cookie authenticates requests without Authorization, and Authorization takes precedence', async () => {
+test('OAuth cookie mode: the access cookie authenticates a request only if it has no Authorization field', async () => {
   await using site = await open();
   assert.equal((await site.client.get('/me')).status, 401);
   await login(site);
@@ -162,7 +162,7 @@ test('OAuth cookie mode: the access cookie authenticates requests without Author
   );
 });
 
-test('OAuth cookie mode: the access cookie is ignored for unsafe methods and WebSockets from another page', async () => {
+test('OAuth cookie mode: the access cookie is ignored in unsafe methods and WebSocket requests that come from another origin', async () => {
   await using site = await open();
   await login(site);
   const status = async (method: string, headers: Record<string, string>): Promise<number> =>
@@ -182,7 +182,7 @@ test('OAuth cookie mode: the access cookie is ignored for unsafe methods and Web
   assert.equal(await status('GET', { origin: 'https://evil.example', upgrade: 'websocket' }), 401);
 });
 
-test('OAuth cookie mode: a page of this origin refreshes with the cookie, and gets new cookies', async () => {
+test('OAuth cookie mode: a page of the same origin can refresh by means of the cookie, and gets new cookies', async () => {
   await using site = await open();
   await login(site);
   const [access, refresh] = [site.client.cookies.get(ACCESS)!, site.client.cookies.get(REFRESH)!];
@@ -203,7 +203,7 @@ test('OAuth cookie mode: a page of this origin refreshes with the cookie, and ge
   assert.equal((await post(site, '/oauth/token', { origin: 'https://app.example' })).status, 200);
 });
 
-test('OAuth cookie mode: a request without proof of this origin cannot refresh, revoke or set a cookie', async () => {
+test('OAuth cookie mode: a request that does not prove the same origin cannot refresh, revoke or set a cookie', async () => {
   await using site = await open();
   await login(site);
   const token = site.client.cookies.get(REFRESH)!;
@@ -236,7 +236,7 @@ test('OAuth cookie mode: a request without proof of this origin cannot refresh, 
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('OAuth cookie mode: a refused or late refresh does not remove the cookies', async () => {
+test('OAuth cookie mode: if a concurrent refresh is refused, the cookies stay', async () => {
   await using site = await open({ plugin: { concurrency: 'strict', limits: { token: false } } });
   await login(site);
   const answers = await Promise.all(
@@ -248,7 +248,7 @@ test('OAuth cookie mode: a refused or late refresh does not remove the cookies',
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('OAuth cookie mode: a refresh whose response was lost can be repeated for ten seconds', async () => {
+test('OAuth cookie mode: if the response to a refresh was lost, the refresh can be repeated for ten seconds', async () => {
   await using site = await open();
   await login(site);
   const lost = { ...OWN, cookie: `${REFRESH}=${site.client.cookies.get(REFRESH)!}` };
@@ -259,7 +259,7 @@ test('OAuth cookie mode: a refresh whose response was lost can be repeated for t
   await refusedAs(await post(site, '/oauth/token', lost), 400, 'invalid_grant');
 });
 
-test('OAuth cookie mode: a logout ends login, cookies and session; a token in the body affects neither cookies nor session', async () => {
+test('OAuth cookie mode: a logout ends the login and the session, and clears the cookies; revoking a token in the body leaves cookies and session unchanged', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const other = site.browser();
@@ -280,7 +280,7 @@ test('OAuth cookie mode: a logout ends login, cookies and session; a token in th
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('OAuth cookie mode: a logout without a refresh token from this origin clears the other cookies; from another origin it is refused', async () => {
+test('OAuth cookie mode: if the refresh cookie is missing, a logout from the same origin clears the other cookies; from another origin it is refused', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const others: Record<string, string>[] = [
@@ -324,7 +324,7 @@ test('OAuth cookie mode: a logout without a refresh token from this origin clear
   );
 });
 
-test('OAuth cookie mode: logout() in a route ends login, cookies and session, and returns whether there was a login', async () => {
+test('OAuth cookie mode: logout() in a route ends the login and the session, clears the cookies, and returns whether there was a login', async () => {
   await using site: LoginSite = await open({
     hasSession: true,
     more: (app) => {
@@ -377,7 +377,7 @@ test('OAuth cookie mode: logout() in a route ends login, cookies and session, an
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('OAuth cookie mode: logout() clears the cookies without SessionMiddleware, and in JSON mode only the session', async () => {
+test('OAuth cookie mode: logout() also works without SessionMiddleware; in JSON mode it clears only the session', async () => {
   await using bare: LoginSite = await open({ more: (app) => leave(app, () => bare) });
   await login(bare);
   const response = await post(bare, '/leave', OWN);
@@ -400,7 +400,7 @@ test('OAuth cookie mode: logout() clears the cookies without SessionMiddleware, 
   assert.equal((await json.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('OAuth cookie mode: logout() fails when the database does not respond, and clears nothing', async () => {
+test('OAuth cookie mode: if the database does not respond, logout() fails and clears nothing', async () => {
   await using site: LoginSite = await open({ more: (app) => leave(app, () => site) });
   await login(site);
   await site.app.state.db.execute('ALTER TABLE svc_oauth_login RENAME TO elsewhere');
@@ -414,7 +414,7 @@ test('OAuth cookie mode: logout() fails when the database does not respond, and 
   assert.equal((await post(site, '/leave', OWN)).headers.get('x-ended'), 'true');
 });
 
-test('OAuth cookie mode: an invalid refresh cookie is refused, and a logout removes it', async () => {
+test('OAuth cookie mode: a refresh with an invalid cookie is refused, and a logout removes that cookie', async () => {
   await using site = await open();
   const headers = { ...OWN, cookie: `${REFRESH}=nonsense` };
   await refusedAs(await post(site, '/oauth/token', headers), 400, 'invalid_grant');
@@ -422,14 +422,14 @@ test('OAuth cookie mode: an invalid refresh cookie is refused, and a logout remo
   assert.deepEqual([response.status, response.headers.getSetCookie().length], [200, 2]);
 });
 
-test('OAuth cookie mode: a form_post login with the cookie ends at a local path', async () => {
+test('OAuth cookie mode: a form_post callback that arrives with the login cookie redirects to a local path', async () => {
   await using site = await open();
   const { state } = await site.begin();
   const response = await site.client.post('/oauth/callback', { form: { code: 'c', state } });
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
 });
 
-test('OAuth cookie mode: CSRFMiddleware skips the routes of the plugin, which check the origin themselves, and checks all others', async () => {
+test("OAuth cookie mode: CSRFMiddleware skips the plugin's routes, which check the origin themselves, and checks all other routes", async () => {
   await using site = await open({
     hasSession: true,
     more: (app) => app.use(new CSRFMiddleware()).post('/other', () => 'done'),
@@ -456,7 +456,7 @@ test('OAuth cookie mode: CSRFMiddleware skips the routes of the plugin, which ch
 
 const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 
-test('OAuth cookie mode: a failed login is a page with a link back for browsers, and JSON for programs', async () => {
+test('OAuth cookie mode: a failed login is answered to browsers by a page with a link back, and to programs by JSON', async () => {
   await using site = await open({ hasSession: true });
   const { state } = await site.begin();
   const cancelled = { error: 'access_denied', state };
@@ -507,7 +507,7 @@ test('OAuth cookie mode: a failed login is a page with a link back for browsers,
   assert.deepEqual([mistaken.status, /<script|evil/.test(await mistaken.text())], [400, false]);
 });
 
-test('OAuth error page: its link starts a login that works, also with several redirect URIs', async () => {
+test('OAuth error page: the link on the page starts a login that works, also if there are several redirect URIs', async () => {
   const uris = [
     'https://app.example/oauth/one/callback',
     'https://app.example/oauth/two/callback',
@@ -536,7 +536,7 @@ test('OAuth error page: its link starts a login that works, also with several re
   assert.equal(await linkOn('/oauth/callback', { error: 'access_denied', state: 'x' }), undefined);
 });
 
-test('OAuth cookie mode: the error page also replaces a refusal that CompressionMiddleware compressed', async () => {
+test('OAuth cookie mode: the error page also replaces a refusal that CompressionMiddleware has compressed', async () => {
   await using site = await open({
     more: (app) => void app.use(new CompressionMiddleware({ thresholdBytes: 0 })),
   });
@@ -558,7 +558,7 @@ test('OAuth cookie mode: the error page also replaces a refusal that Compression
   );
 });
 
-test('OAuth cookie mode: with errorPath every failed login redirects there', async () => {
+test('OAuth cookie mode: if errorPath is set, every failed login in a browser redirects to that path', async () => {
   await using site = await open({
     env: 'test',
     plugin: {
@@ -595,7 +595,7 @@ test('OAuth cookie mode: with errorPath every failed login redirects there', asy
   );
 });
 
-test('OAuth cookie mode: in JSON mode a failed login is JSON, also for a browser', async () => {
+test('OAuth cookie mode: in JSON mode a failed login is answered by JSON, even to a browser', async () => {
   await using site = await LoginSite.open({ plugin: { errorPath: '/sorry' } });
   await refusedAs(
     await site.client.get('/oauth/callback', { query: { code: 'c', state: 'x' }, headers: BROWSER }),
@@ -604,7 +604,7 @@ test('OAuth cookie mode: in JSON mode a failed login is JSON, also for a browser
   );
 });
 
-test('OAuth cookie mode: errorPath must be a local path outside the plugin', async () => {
+test('OAuth cookie mode: errorPath is refused unless it is a local path outside the plugin', async () => {
   await using site = await LoginSite.open();
   for (const errorPath of [
     'https://app.example/sorry',

@@ -9,14 +9,14 @@ import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
 import type { UserInfo } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-test('OAuth callback: a callback without redirect_uri uses the one of its login', async () => {
+test('OAuth callback: a callback without redirect_uri sends the redirect URI of its login to the provider', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin({ redirect_uri: 'https://app.example/oauth/callback' });
   assert.equal((await site.back({ code: 'c', state })).status, 200);
   assert.equal(site.fake.requests[0]!.form.get('redirect_uri'), 'https://app.example/oauth/callback');
 });
 
-test('OAuth login: a state works once, in its own browser; its verifier is not stored, and concurrent logins are limited', async () => {
+test('OAuth login: a state works once and only in its own browser; the verifier is not stored; the number of concurrent logins is limited', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_used'));
@@ -33,7 +33,7 @@ test('OAuth login: a state works once, in its own browser; its verifier is not s
   await refusedAs(await site.client.get('/oauth/login'), 429, 'rate_limited');
 });
 
-test('OAuth refresh: simultaneous refreshes get one successor token, and an undelivered one can be repeated', async () => {
+test('OAuth refresh: simultaneous refreshes get the same new token; if that token was not delivered, the refresh can be repeated', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const answers = await Promise.all(
@@ -47,7 +47,7 @@ test('OAuth refresh: simultaneous refreshes get one successor token, and an unde
   assert.equal((await site.refreshed(token)).refresh_token, [...successors][0]);
 });
 
-test('OAuth refresh: a replayed token ends only its own login; old rows are deleted; expiry is checked first', async () => {
+test('OAuth refresh: a replayed token ends only the login to which it belongs; old rows are deleted; expiry is checked first', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshIdleTtlSeconds: 3_600, refreshAbsoluteTtlSeconds: 7_200 },
@@ -70,7 +70,7 @@ test('OAuth refresh: a replayed token ends only its own login; old rows are dele
   assert.equal(await site.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 0);
 });
 
-test('OAuth: a provider that is slow, endless or redirects blocks no other request, gets no secret, and causes no 500', async () => {
+test('OAuth: a provider that is slow, redirects or never ends its response blocks no other request, gets no secret, and causes no 500', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false, callback: false } } });
   const slow = await site.begin();
   site.fake.failNext('token', { until: new Promise(() => undefined) });
@@ -92,7 +92,7 @@ test('OAuth: a provider that is slow, endless or redirects blocks no other reque
   assert.equal(site.fake.count('other'), 0);
 });
 
-test('The token endpoint accepts forms, reports unsupported grants and non-string tokens, does not cache errors, and reveals nothing by a revocation', async () => {
+test('/oauth/token accepts forms, reports unsupported grants and non-string tokens, and caches no error; a revocation reveals nothing about the token', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await refusedAs(
@@ -116,7 +116,7 @@ test('The token endpoint accepts forms, reports unsupported grants and non-strin
   assert.deepEqual(await shown(known), await shown(unknown));
 });
 
-test("requireScopes() reads the scopes of the plugin's tokens", async () => {
+test("requireScopes() reads the scopes in the plugin's tokens", async () => {
   await using site = await LoginSite.open({
     plugin: { scopes: ['notes:read'] },
     more: (app) =>
@@ -130,7 +130,7 @@ test("requireScopes() reads the scopes of the plugin's tokens", async () => {
   assert.deepEqual([await status('/read'), await status('/write')], [200, 403]);
 });
 
-test('OAuth tables: no key column is TEXT on MySQL and MariaDB, and no time is a float', async () => {
+test('OAuth tables: no key column is TEXT on MySQL and MariaDB, and no time column is a float', async () => {
   for (const engine of ['mysql', 'mariadb'] as const)
     for (const statement of OAUTH_TABLES[engine]) {
       for (const line of statement.split('\n')) assert.ok(!/\bTEXT\b.*PRIMARY KEY/i.test(line), line);
@@ -144,7 +144,7 @@ test('OAuth tables: no key column is TEXT on MySQL and MariaDB, and no time is a
   for (const value of Object.values(row!)) assert.ok(Number.isSafeInteger(value), String(value));
 });
 
-test('OAuth login: an e-mail is verified only if the provider says true, and responses of another issuer are refused', async () => {
+test('OAuth login: an e-mail counts as verified only if the provider says true; responses of another issuer are refused', async () => {
   const seen: UserInfo[] = [];
   await using site = await LoginSite.open({
     plugin: {
@@ -179,7 +179,7 @@ test('OAuth login: an e-mail is verified only if the provider says true, and res
   assert.equal((await openid.back({ code: 'c', state: third.state })).status, 200);
 });
 
-test('OAuth: a login renews the session, /oauth/ is rate limited, and secrets come from the environment', async () => {
+test('OAuth: a login renews the session; requests to /oauth/ are rate limited; secrets come from the environment', async () => {
   const seen = sessionKey<string>('seen');
   await using site = await LoginSite.open({
     hasSession: true,

@@ -40,7 +40,7 @@ function open(
 const post = (client: TestClient, token: string): Promise<Response> =>
   client.post('/oauth/token', { form: { refresh_token: token } });
 
-test('OAuth: issue() starts a login with rotating refresh tokens without a provider, and a replay ends it', async () => {
+test('OAuth: issue() starts a login that has rotating refresh tokens and needs no provider; a replayed token ends that login', async () => {
   await using site = open({}, { scopes: ['read'], claims: { roles: ['admin'] }, method: 'password' });
   const { client, oauth, clock } = site;
   const response = await client.post('/login');
@@ -69,7 +69,7 @@ test('OAuth: issue() starts a login with rotating refresh tokens without a provi
   assert.deepEqual(await oauth.listSessions('ada'), []);
 });
 
-test('OAuthPlugin without a provider has only the routes /oauth/token and /oauth/revoke', async () => {
+test('OAuthPlugin has only the routes /oauth/token and /oauth/revoke if it has no provider', async () => {
   await using site = open();
   for (const path of ['/oauth/login', '/oauth/callback'])
     await refusedAs(await site.client.get(path), 404, 'invalid_request');
@@ -81,7 +81,7 @@ test('OAuthPlugin without a provider has only the routes /oauth/token and /oauth
   );
 });
 
-test('OAuthPlugin without a provider starts in production, and needs no redirect URI', async () => {
+test('OAuthPlugin without a provider starts in production, and needs no list of redirect URIs', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger, env: 'production' });
   app.register(new OAuthPlugin({})).register(new DatabasePlugin('sqlite::memory:'));
   assert.deepEqual(
@@ -90,7 +90,7 @@ test('OAuthPlugin without a provider starts in production, and needs no redirect
   );
 });
 
-test('issue() of OAuthPlugin puts the tokens into cookies of the response in cookie mode', async () => {
+test('in cookie mode, issue() of OAuthPlugin sets the tokens as cookies of the response', async () => {
   await using site = open({ mode: 'cookie', scopes: ['read'] });
   const response = await site.client.post('/login');
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
@@ -100,7 +100,7 @@ test('issue() of OAuthPlugin puts the tokens into cookies of the response in coo
   assert.equal((await site.client.post('/oauth/token', { headers })).status, 200);
 });
 
-test('OAuth: issue() renews the session, as a provider login does', async () => {
+test('OAuth: issue() renews the session, as a login at a provider does', async () => {
   await using site = open();
   await site.client.get('/session');
   const first = await site.client.post('/login');
@@ -110,7 +110,7 @@ test('OAuth: issue() renews the session, as a provider login does', async () => 
   assert.notEqual(cookies[0], cookies[1]);
 });
 
-test('OAuth: issue() refuses invalid subjects, scopes, claims and methods', async () => {
+test('OAuth: issue() refuses an invalid subject, scope, claim or method', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/healthz');
   const req = {} as never;

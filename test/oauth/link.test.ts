@@ -69,7 +69,7 @@ const link = (
 const stateOf = (response: Response): string =>
   new URL(response.headers.get('location')!).searchParams.get('state')!;
 
-test('OAuth link: a logged-in user links another account, and logs in with either', async () => {
+test('OAuth link: a logged-in user links a second account, and can then log in with each of the two accounts', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');
@@ -101,7 +101,7 @@ test('OAuth link: a logged-in user links another account, and logs in with eithe
   );
 });
 
-test("OAuth link: a request with an access token links an account, and gets the provider's address as JSON", async () => {
+test("OAuth link: a program can link an account with its access token, and gets the provider's address as JSON", async () => {
   await using made = await open({ mode: 'json' }, { hasSession: false });
   const { site, users } = made;
   site.fake.user = { sub: 'ada' };
@@ -117,7 +117,7 @@ test("OAuth link: a request with an access token links an account, and gets the 
   assert.equal(users.get('two lovelace'), 'user-ada');
 });
 
-test('OAuth link: linking an account needs a login, POST, and a page of this origin', async () => {
+test('OAuth link: a request that links an account is refused unless it is a POST from a logged-in user and a page of this origin', async () => {
   await using made = await open();
   const { site } = made;
   await refusedAs(await link(site, PROGRAM), 401, 'login_required');
@@ -140,13 +140,13 @@ test('OAuth link: linking an account needs a login, POST, and a page of this ori
   assert.equal(site.fake.count(), 2, 'of the login alone');
 });
 
-test('OAuth link: the link routes exist only with onLink', async () => {
+test('OAuth link: the routes that link accounts exist only if onLink is set', async () => {
   await using site = await LoginSite.open({ names: NAMES });
   await refusedAs(await link(site), 404, 'invalid_request');
   await assert.rejects(LoginSite.open({ plugin: { onUnlink: () => true } }), { code: 'E_OPTION_RANGE' });
 });
 
-test('OAuth link: an account that belongs to another user is not linked', async () => {
+test('OAuth link: an account that already belongs to another user cannot be linked', async () => {
   for (const refuse of [undefined, () => Promise.reject(new HTTPException(409, 'taken'))]) {
     await using made = await open(refuse === undefined ? {} : { onLink: refuse });
     const { site, users } = made;
@@ -163,7 +163,7 @@ test('OAuth link: an account that belongs to another user is not linked', async 
   }
 });
 
-test('OAuth link: a link is refused after a logout, a revocation, or a login as another user', async () => {
+test('OAuth link: linking is refused if the user has logged out, was revoked, or has logged in as another user in the meantime', async () => {
   const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
     (site) => site.client.post('/oauth/revoke', { headers: OWN }),
     (site) => site.oauth.revokeAll('user-ada'),
@@ -186,7 +186,7 @@ test('OAuth link: a link is refused after a logout, a revocation, or a login as 
   }
 });
 
-test('OAuth link: the state of a link works once, in its own browser', async () => {
+test('OAuth link: the state of a link works once, and only in the browser that started it', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, 'ada');
@@ -207,7 +207,7 @@ test('OAuth link: the state of a link works once, in its own browser', async () 
   );
 });
 
-test('OAuth link: unlinking refuses the last login method, and ends other logins by that provider', async () => {
+test('OAuth link: a user cannot unlink the last login method; unlinking an account also ends the logins made with that provider', async () => {
   await using made = await open({ storeProviderTokens: true });
   const { site } = made;
   const unlink = (name: string): Promise<Response> =>
@@ -235,7 +235,7 @@ test('OAuth link: unlinking refuses the last login method, and ends other logins
   assert.equal(site.audited('account_unlinked').length, 1);
 });
 
-test('OAuth link: in cookie mode a browser that unlinks an account goes to return_to, and gets a page when it is refused', async () => {
+test('OAuth link: in cookie mode, unlinking redirects a browser to return_to, or shows a page if it is refused', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');

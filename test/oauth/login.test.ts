@@ -21,7 +21,7 @@ const OPENID = (site: { readonly url: string }) => ({
   },
 });
 
-test('OAuth login: a login redirects to the authorization endpoint with all parameters of the code flow with PKCE S256', async () => {
+test('OAuth login: a login redirects to the authorization endpoint with all parameters of the code flow and PKCE S256', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read:user', 'user:email'] } });
   const { response, page } = await site.begin();
   assert.equal(response.status, 302);
@@ -38,14 +38,14 @@ test('OAuth login: a login redirects to the authorization endpoint with all para
   assert.match(state!, /^[\w-]+\.\w+\.[\w-]{43}\.[\w-]{22}$/);
 });
 
-test('OAuth login: a login with the scope openid has a nonce', async () => {
+test('OAuth login: the authorization URL has a nonce if the scopes contain openid', async () => {
   await using first = await LoginSite.open();
   assert.equal((await first.begin()).page.searchParams.get('nonce'), null);
   await using site = await LoginSite.open({ names: ['one'], provider: OPENID(first.fake) });
   assert.match((await site.begin()).page.searchParams.get('nonce')!, /^[\w-]{43}$/);
 });
 
-test('OAuth login: the authorization URL contains neither client secret, nor verifier, nor anything of the server', async () => {
+test('OAuth login: the authorization URL contains no client secret, no verifier and no internal data of the server', async () => {
   await using site = await LoginSite.open();
   const { page, state } = await site.begin();
   assert.deepEqual([...page.searchParams.keys()].toSorted(), [
@@ -63,7 +63,7 @@ test('OAuth login: the authorization URL contains neither client secret, nor ver
   for (const secret of ['client-secret-9f2c', SECRET, verifier]) assert.ok(!page.href.includes(secret));
 });
 
-test('OAuth login: parameters in the URL of the authorization endpoint are preserved, and no parameter is repeated', async () => {
+test('OAuth login: parameters in the configured authorization URL are kept, and no parameter occurs twice', async () => {
   await using other = await LoginSite.open();
   await using site = await LoginSite.open({
     provider: { authorizeUrl: `${other.fake.url}/authorize?tenant=a%20b&state=fixed&prompt=login` },
@@ -75,7 +75,7 @@ test('OAuth login: parameters in the URL of the authorization endpoint are prese
   for (const name of page.searchParams.keys()) assert.equal(page.searchParams.getAll(name).length, 1, name);
 });
 
-test('OAuth login: each login has its own state, nonce and challenge, and a state has 256 random bits', async () => {
+test('OAuth login: each login has a different state, nonce and challenge, and a state has 256 random bits', async () => {
   await using site = await LoginSite.open();
   const [one, two] = [await site.begin(), await site.begin()];
   for (const name of ['state', 'code_challenge'])
@@ -104,7 +104,7 @@ test('OAuth login: each login has its own state, nonce and challenge, and a stat
   assert.equal(seen.size, 30_000);
 });
 
-test('OAuth login: the redirect to the provider has no-store and no-referrer', async () => {
+test('OAuth login: the redirect to the provider has "no-store" and "no-referrer"', async () => {
   await using site = await LoginSite.open();
   const { headers } = (await site.begin()).response;
   assert.deepEqual(
@@ -113,7 +113,7 @@ test('OAuth login: the redirect to the provider has no-store and no-referrer', a
   );
 });
 
-test('OAuth login: the login cookie is host-only and HttpOnly, and lives as long as its state', async () => {
+test('OAuth login: the login cookie is host-only and HttpOnly, and expires together with its state', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [[name, { value, attributes }]] = [...cookiesOf((await site.begin()).response)] as [
     [string, { value: string; attributes: string[] }],
@@ -132,7 +132,7 @@ test('OAuth login: the login cookie is host-only and HttpOnly, and lives as long
   await refusedAs(await short.back({ code: 'c', state }), 400, 'invalid_state');
 });
 
-test('OAuth login: nine logins in one browser leave eight cookies; the oldest is removed, and the eight can all finish', async () => {
+test('OAuth login: after nine logins started in one browser, the oldest login cookie is removed, and the other eight logins can be finished', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const begun = [];
   for (let count = 0; count < 9; count++) {
@@ -146,7 +146,7 @@ test('OAuth login: nine logins in one browser leave eight cookies; the oldest is
   assert.deepEqual(site.client.cookies.names(), []);
 });
 
-test('OAuth login: foreign cookies with the prefix of login cookies are removed first, and a planted one does not prevent a login', async () => {
+test('OAuth login: login cookies that the server did not set are removed first, and cannot prevent a login', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++)
     site.client.cookies.set(`svc_oauth_0000000${count.toString(36)}`, 'x');
@@ -155,7 +155,7 @@ test('OAuth login: foreign cookies with the prefix of login cookies are removed 
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('OAuth login: an address may start twenty logins a minute', async () => {
+test('OAuth login: one IP address may start twenty logins per minute', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++) await site.begin();
   const refused = await site.client.get('/oauth/login');
@@ -163,7 +163,7 @@ test('OAuth login: an address may start twenty logins a minute', async () => {
   await refusedAs(refused, 429, 'rate_limited');
 });
 
-test('OAuth login: addresses of one IPv6 site share ten times the limit of an address', async () => {
+test('OAuth login: all addresses of one IPv6 site together may start ten times as many logins as one address', async () => {
   await using site = await LoginSite.open({ app: { config: { trustProxy: 'loopback' } } });
   const begin = async (ip: string): Promise<number> =>
     (await site.browser().get('/oauth/login', { headers: { 'x-forwarded-for': ip } })).status;
@@ -174,14 +174,14 @@ test('OAuth login: addresses of one IPv6 site share ten times the limit of an ad
   assert.deepEqual([await begin('2001:db8:2::1'), await begin('192.0.2.1')], [302, 302]);
 });
 
-test('OAuth login: an undeclared proxy in front of the logins is reported without a RateLimitMiddleware', async () => {
+test('OAuth login: if requests come through an undeclared proxy, this is logged even without RateLimitMiddleware', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.1' } });
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.2' } });
   assert.equal(site.events.filter(({ event }) => event === 'proxy_not_trusted').length, 1);
 });
 
-test('OAuth login: starting a login stores no row and logs nothing at info, so a flood evicts no other login', async () => {
+test('OAuth login: starting a login stores no row and logs nothing at level info, so a flood of logins cannot displace a login', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { login: false } } });
   const { state } = await site.begin();
   const tables = async (): Promise<unknown> =>
@@ -198,7 +198,7 @@ test('OAuth login: starting a login stores no row and logs nothing at info, so a
   assert.deepEqual(await tables(), [1, 0, 1, 0], 'written at the callback');
 });
 
-test('OAuth login: login cookies leave room for the rest of the request head, however long return_to is', async () => {
+test('OAuth login: the total size of login cookies is limited, however long return_to is', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
   for (let count = 0; count < 12; count++) {
     await site.clock.advance(1_000);
@@ -213,7 +213,7 @@ test('OAuth login: login cookies leave room for the rest of the request head, ho
   );
 });
 
-test('OAuth login: the login cookie is sealed and bound to its state; the verifier is stored nowhere', async () => {
+test('OAuth login: the login cookie is sealed and only valid with its state; the verifier is not stored', async () => {
   const keys = Keyring.of(SECRET);
   const states = new LoginStates({
     used: NOTHING_USED,
@@ -265,7 +265,7 @@ test('OAuth login: the login cookie is sealed and bound to its state; the verifi
   });
 });
 
-test('OAuth login: HEAD, POST and prefetches start no login', async () => {
+test('OAuth login: HEAD requests, POST requests and prefetches start no login', async () => {
   await using site = await LoginSite.open();
   const looks: Record<string, string>[] = [
     { 'sec-purpose': 'prefetch' },
@@ -288,7 +288,7 @@ test('OAuth login: HEAD, POST and prefetches start no login', async () => {
   assert.deepEqual(site.audited('login_started'), []);
 });
 
-test('OAuth login: login_hint, prompt and a subset of scopes are passed on; everything else is ignored', async () => {
+test('OAuth login: login_hint, prompt and a subset of the scopes are sent to the provider; all other parameters are ignored', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read', 'mail'] } });
   const { page } = await site.begin({
     login_hint: 'ada@example.test',
@@ -328,13 +328,13 @@ test('OAuth login: login_hint, prompt and a subset of scopes are passed on; ever
   );
 });
 
-test('OAuth login: the scope openid is always requested, whatever scopes the client asks for', async () => {
+test('OAuth login: the scope openid is always requested, whichever scopes the client asks for', async () => {
   await using first = await LoginSite.open();
   await using site = await LoginSite.open({ names: ['one'], provider: OPENID(first.fake) });
   assert.equal((await site.begin({ scope: 'email' })).page.searchParams.get('scope'), 'openid email');
 });
 
-test('OAuth login: each of several providers has its own paths; an unknown name is 404, and is not repeated in the response', async () => {
+test('OAuth login: each of several providers has separate paths; an unknown provider name is a 404, and the response does not repeat it', async () => {
   await using site = await LoginSite.open({ names: ['one', 'two'] });
   assert.equal(
     (await site.begin({}, { path: '/oauth/two/login' })).page.searchParams.get('redirect_uri'),
@@ -359,7 +359,7 @@ test('OAuth login: each of several providers has its own paths; an unknown name 
   await refusedAs(await single.client.get('/oauth/fake/login'), 404, 'invalid_request');
 });
 
-test('OAuth login: a login at an undiscoverable provider is 502, and the application starts nevertheless', async () => {
+test('OAuth login: if discovery of the provider fails, a login is a 502, but the application starts', async () => {
   await using site = await LoginSite.open();
   const { fake } = site;
   fake.failNext('discovery', { status: 500 }); // the login waits for the call that began with the application

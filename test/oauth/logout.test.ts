@@ -87,7 +87,7 @@ function logoutToken(
 const send = (site: LoginSite, token: string, name = 'own'): Promise<Response> =>
   site.browser().post(`/oauth/${name}/backchannel-logout`, { form: { logout_token: token } });
 
-test('OAuth logout: a logout ends the login, clears the browser, and redirects to the provider with the id_token as hint', async () => {
+test('OAuth logout: a logout ends the login, clears the cookies, and redirects to the provider with the id_token as hint', async () => {
   await using made = await open({ hasSession: true });
   const { site } = made;
   await login(site, {});
@@ -105,7 +105,7 @@ test('OAuth logout: a logout ends the login, clears the browser, and redirects t
   assert.equal(await sessions(site), 0);
 });
 
-test('OAuth logout: a link on a page of this origin logs out; one on another site, or with an unlisted return address, does nothing', async () => {
+test('OAuth logout: a link on a page of this origin logs out; a link on another site, or with an unlisted return address, is refused', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});
@@ -137,7 +137,7 @@ test('OAuth logout: a link on a page of this origin logs out; one on another sit
   assert.deepEqual([again.status, again.headers.get('location')], [303, DONE], 'nobody is logged in');
 });
 
-test("OAuth logout: in JSON mode a program gets the provider's logout address for its refresh token", async () => {
+test("OAuth logout: in JSON mode a program sends its refresh token and gets the address of the provider's logout page", async () => {
   await using made = await open({ plugin: { mode: 'json', storeProviderTokens: false } });
   const { site } = made;
   const { state } = await site.begin();
@@ -158,7 +158,7 @@ test("OAuth logout: in JSON mode a program gets the provider's logout address fo
   assert.deepEqual(await unknown.json(), { logout_url: null });
 });
 
-test('OAuth logout: the user is logged out although the provider is unreachable or has no logout page', async () => {
+test('OAuth logout: the user is logged out here even if the provider has no logout page', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie', postLogoutRedirectUris: [] } });
   const { state } = await site.begin();
   await site.back({ code: 'c', state });
@@ -173,7 +173,7 @@ test('OAuth logout: the user is logged out although the provider is unreachable 
     });
 });
 
-test('OAuth logout: with an empty list, outside production, the provider redirects to afterLogin of this server', async () => {
+test('OAuth logout: if postLogoutRedirectUris is empty, the provider returns the browser to afterLogin of this server, but only in development', async () => {
   const targets: (string | null)[] = [];
   for (const [env, baseUrl] of [
     ['development', 'http://127.0.0.1:8000'],
@@ -199,7 +199,7 @@ test('OAuth logout: with an empty list, outside production, the provider redirec
   assert.deepEqual(targets, ['http://127.0.0.1:8000/home', null, null]);
 });
 
-test('OAuth logout: a logout token ends the logins of its session, or of its user', async () => {
+test('OAuth logout: a logout token with a session id ends the logins of that session; one with a subject ends all logins of that user', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, { sid: 's-1' });
@@ -226,7 +226,7 @@ test('OAuth logout: a logout token ends the logins of its session, or of its use
   );
 });
 
-test('OAuth logout: an invalid logout token is 400, and ends nothing (Back-Channel Logout 1.0 §2.6)', async () => {
+test('OAuth logout: an invalid logout token gets a 400 and ends no login (Back-Channel Logout 1.0 §2.6)', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, { sid: 's-1' });
@@ -275,7 +275,7 @@ test('OAuth logout: an invalid logout token is 400, and ends nothing (Back-Chann
   await refusedAs(await send(site, logoutToken(site), 'none'), 404, 'invalid_request');
 });
 
-test('OAuth back-channel logout: an id_token is refused as logout token, and without the option there is no route', async () => {
+test('OAuth back-channel logout: an id_token is refused as logout token; if backchannelLogout is false, the route does not exist', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});

@@ -15,7 +15,7 @@ function code(expected: string) {
   return (error: unknown): boolean => error instanceof SvcError && error.code === expected;
 }
 
-test('OAuthPlugin requires one provider or several with different names (E_OAUTH_PROVIDERS)', () => {
+test('OAuthPlugin needs at least one provider, and all providers need different names (E_OAUTH_PROVIDERS)', () => {
   for (const options of [
     { onUser },
     { onUser, provider, providers: [provider] },
@@ -27,14 +27,14 @@ test('OAuthPlugin requires one provider or several with different names (E_OAUTH
   }
 });
 
-test('OAuthPlugin methods throw before an application has registered it (E_OAUTH_UNREGISTERED)', async () => {
+test('the methods of OAuthPlugin throw until an application has registered it (E_OAUTH_UNREGISTERED)', async () => {
   await assert.rejects(
     async () => new OAuthPlugin({ onUser, provider }).revokeAll('ada'),
     code('E_OAUTH_UNREGISTERED'),
   );
 });
 
-test('OAuthPlugin with another secret than the application prevents the start (E_OAUTH_SECRET)', () => {
+test('if OAuthPlugin and the application have different secrets, the application does not start (E_OAUTH_SECRET)', () => {
   const app = new Svc({ authSecret: SECRET, env: 'test' }).register(
     new OAuthPlugin({ onUser, provider, authSecret: SECRET.toLowerCase() }),
   );
@@ -47,7 +47,7 @@ test('OAuthPlugin with another secret than the application prevents the start (E
   );
 });
 
-test('An invalid result of onUser() is 500, and the log names it (E_OAUTH_USER)', async () => {
+test('if onUser() returns an invalid result, the callback of the login throws an error with the code E_OAUTH_USER', async () => {
   await using fake = await FakeProvider.start();
   const own = new OAuthProvider({
     name: 'fake',
@@ -76,7 +76,7 @@ test('An invalid result of onUser() is 500, and the log names it (E_OAUTH_USER)'
   }
 });
 
-test('OAuth routes: encoded paths and OPTIONS below /oauth/ get the same responses as plain paths', async () => {
+test('OAuth routes: wrong methods and percent-encoded paths below /oauth/ get OAuth errors as JSON with "no-store"', async () => {
   const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider, onUser }));
   await using client = new TestClient(app);
   for (const [method, path] of [
@@ -99,7 +99,7 @@ test('OAuth routes: encoded paths and OPTIONS below /oauth/ get the same respons
   }
 });
 
-test("BearerAuth with the plugin's own secret also checks whether a token was revoked", async () => {
+test("BearerAuth() that is given the plugin's own secret also refuses revoked tokens", async () => {
   await using fake = await FakeProvider.start();
   const own = new OAuthProvider({
     name: 'fake',

@@ -43,7 +43,7 @@ async function loggedIn(t: TestContext, url: string, choice: Record<string, stri
   return ((await reported) as [unknown])[0];
 }
 
-test('OAuth: two native clients on ports of their own log in with PKCE, and refresh (RFC 8252 §7.3, RFC 7636 §4.5)', async (t) => {
+test('OAuth: two native clients, each on a separate port, log in with PKCE and refresh (RFC 8252 §7.3, RFC 7636 §4.5)', async (t) => {
   const { url, oauth } = await served(t);
   for (const user of ['ada', 'alan'])
     assert.deepEqual(await loggedIn(t, url, { user }), {
@@ -55,7 +55,7 @@ test('OAuth: two native clients on ports of their own log in with PKCE, and refr
   assert.equal((await oauth.listSessions('ada')).length, 1);
 });
 
-test('OAuth: a native client gets the error of the provider at its own address (RFC 6749 §4.1.2.1)', async (t) => {
+test('OAuth: a native client receives an error of the provider at its own redirect address (RFC 6749 §4.1.2.1)', async (t) => {
   const { url } = await served(t);
   assert.deepEqual(await loggedIn(t, url, { deny: '1' }), { error: 'access_denied' });
 });

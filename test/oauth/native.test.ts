@@ -49,7 +49,7 @@ const exchange = (site: LoginSite, form: Record<string, string>): Promise<Respon
     },
   });
 
-test('OAuth native client: a native client gets a code at its own address, and tokens for it with its verifier', async () => {
+test('OAuth native client: a native client gets a code at its own address, and exchanges the code and its verifier for tokens', async () => {
   assert.equal(createHash('sha256').update(VERIFIER).digest('base64url'), CHALLENGE);
   await using site = await open({}, { env: 'production' });
   const url = await returned(site);
@@ -75,7 +75,7 @@ test('OAuth native client: a native client gets a code at its own address, and t
   );
 });
 
-test('OAuth native client: client_redirect_uri does not change the rule for redirect_uri', async () => {
+test('OAuth native client: a login with client_redirect_uri follows the usual rule for redirect_uri', async () => {
   await using site = await open({}, { env: 'production' });
   const { page } = await site.begin(asked());
   assert.equal(page.searchParams.get('redirect_uri'), 'https://app.example/oauth/callback');
@@ -87,7 +87,7 @@ test('OAuth native client: client_redirect_uri does not change the rule for redi
   );
 });
 
-test('OAuth native client: client_redirect_uri must equal an entry byte for byte, except for the port of the loopback interface', async () => {
+test('OAuth native client: client_redirect_uri must equal a list entry byte for byte; only the port of a loopback address may differ', async () => {
   await using site = await open({ limits: { login: false } });
   for (const uri of [
     ...REDIRECTS,
@@ -128,7 +128,7 @@ test('OAuth native client: client_redirect_uri must equal an entry byte for byte
   );
 });
 
-test('OAuth native client: invalid entries of nativeRedirects, and cookie mode, are refused at construction; valid ones are a finding', async () => {
+test('OAuth native client: the constructor refuses invalid entries of nativeRedirects, and the option in cookie mode; svc check reports valid entries', async () => {
   for (const bad of [
     'http://app.example/done',
     'http://localhost/done',
@@ -164,7 +164,7 @@ test('OAuth native client: invalid entries of nativeRedirects, and cookie mode, 
   assert.deepEqual([found(site), found(fake)], [1, 0]);
 });
 
-test('OAuth native client: a native login needs an S256 challenge: plain, short and missing ones are refused (RFC 7636 §4.3)', async () => {
+test('OAuth native client: a native login is refused unless it has a valid S256 challenge (RFC 7636 §4.3)', async () => {
   await using site = await open();
   for (const change of [
     { code_challenge: '' },
@@ -178,7 +178,7 @@ test('OAuth native client: a native login needs an S256 challenge: plain, short 
     await refusedAs(await site.client.get('/oauth/login', { query: asked(change) }), 400, 'invalid_request');
 });
 
-test('OAuth native client: a code is valid for a minute with its verifier and address, and a wrong verifier does not use it up', async () => {
+test('OAuth native client: a code is valid for one minute with its verifier and address; a wrong verifier does not use up the code', async () => {
   await using site = await open({ limits: { callback: false } });
   const code = (await returned(site)).searchParams.get('code')!;
   for (const change of [
@@ -198,7 +198,7 @@ test('OAuth native client: a code is valid for a minute with its verifier and ad
   await refusedAs(await exchange(site, { code: late }), 400, 'invalid_grant');
 });
 
-test('OAuth native client: the second use of a code ends the login of the first use (RFC 6749 §4.1.2)', async () => {
+test('OAuth native client: when a code is used a second time, the login of the first use ends (RFC 6749 §4.1.2)', async () => {
   await using site = await open({}, { env: 'production' });
   const code = (await returned(site)).searchParams.get('code')!;
   const tokens = (await (await exchange(site, { code })).json()) as Tokens;
@@ -213,7 +213,7 @@ test('OAuth native client: the second use of a code ends the login of the first 
   assert.equal(site.audited('token_reuse_detected').length, 1);
 });
 
-test('OAuth native client: one of several simultaneous exchanges of a code succeeds', async () => {
+test('OAuth native client: if a code is exchanged several times at once, one exchange succeeds', async () => {
   await using site = await open({}, { env: 'production' });
   const code = (await returned(site)).searchParams.get('code')!;
   const statuses = (await Promise.all(Array.from({ length: 8 }, () => exchange(site, { code })))).map(
@@ -222,7 +222,7 @@ test('OAuth native client: one of several simultaneous exchanges of a code succe
   assert.deepEqual(statuses.filter((status) => status === 200).length, 1);
 });
 
-test("OAuth native client: a provider failure redirects to the client's address; a foreign state does not", async () => {
+test("OAuth native client: after a failure of the provider the browser is redirected to the client's address; for a state of another browser it is not", async () => {
   await using site = await open({ issuer: 'https://app.example' });
   const cancelled = await returned(site, {}, { error: 'access_denied' });
   assert.deepEqual(Object.fromEntries(cancelled.searchParams), {
@@ -240,7 +240,7 @@ test("OAuth native client: a provider failure redirects to the client's address;
   );
 });
 
-test("OAuth native client: revokeAll() between login and exchange ends the code; the browser's session is unchanged", async () => {
+test("OAuth native client: revokeAll() between login and exchange invalidates the code; the login does not change the browser's session", async () => {
   await using site = await open({}, { hasSession: true });
   const code = (await returned(site)).searchParams.get('code')!;
   assert.equal(site.client.cookies.names().includes('svc_session'), false);
@@ -249,7 +249,7 @@ test("OAuth native client: revokeAll() between login and exchange ends the code;
   await refusedAs(await exchange(site, { code }), 400, 'access_denied');
 });
 
-test('OAuth native client: a single-page application exchanges a code at its own https address', async () => {
+test('OAuth native client: a single-page application gets its code at its own https address and exchanges it', async () => {
   await using site = await open();
   const uri = REDIRECTS[3]!;
   const url = await returned(site, { client_redirect_uri: uri });

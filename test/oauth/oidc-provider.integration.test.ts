@@ -138,7 +138,7 @@ async function opened(t: TestContext): Promise<Site | undefined> {
   };
 }
 
-test('oidc-provider accepts private_key_jwt and parameters of one login (RFC 7523 §2.2)', async (t) => {
+test('oidc-provider accepts logins that use private_key_jwt and additional parameters from onLogin (RFC 7523 §2.2)', async (t) => {
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();
@@ -147,7 +147,7 @@ test('oidc-provider accepts private_key_jwt and parameters of one login (RFC 752
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('providerToken() refreshes at oidc-provider, which rotates refresh tokens', async (t) => {
+test('providerToken() can refresh repeatedly at oidc-provider, which rotates refresh tokens', async (t) => {
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();
@@ -169,7 +169,7 @@ test('providerToken() refreshes at oidc-provider, which rotates refresh tokens',
   }
 });
 
-test('A logout leads to oidc-provider and back, and its logout token ends the other login of that session', async (t) => {
+test("A logout redirects to oidc-provider and back; the logout token from oidc-provider ends the user's other login of that session", async (t) => {
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();

@@ -11,7 +11,7 @@ import { LoginSite } from './support/site.ts';
 const problem = postgresProblem();
 if (problem !== undefined)
   test(
-    'OAuthPlugin logs in, refreshes and revokes with tokens stored in PostgreSQL',
+    'OAuthPlugin can log in, refresh and revoke with tokens stored in PostgreSQL',
     { skip: problem },
     () => undefined,
   );

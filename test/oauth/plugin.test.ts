@@ -25,7 +25,7 @@ import type { Tokens } from './support/site.ts';
 const github = githubProvider('id', 'secret');
 const onUser = (): string => 'ada';
 
-test('OAuthPlugin refuses invalid options in its constructor', () => {
+test('the constructor of OAuthPlugin refuses invalid options', () => {
   const make = (options: object) => () => new OAuthPlugin(options as OAuthPluginOptions);
   for (const options of [
     { onUser },
@@ -70,7 +70,7 @@ test('OAuthPlugin refuses invalid options in its constructor', () => {
   assert.throws(make({ provider: github, onUser, limits: { logins: 5 } }), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('methods of OAuthPlugin throw before the plugin is registered', async () => {
+test('the methods of OAuthPlugin throw if the plugin is not registered', async () => {
   const plugin = new OAuthPlugin({ provider: github, onUser });
   for (const act of [
     () => plugin.revokeAll('x'),
@@ -81,7 +81,7 @@ test('methods of OAuthPlugin throw before the plugin is registered', async () =>
     await assert.rejects(act, { code: 'E_OAUTH_UNREGISTERED' });
 });
 
-test('an application does not start when OAuthPlugin has no secret, or another one than the application', () => {
+test('an application does not start if OAuthPlugin has no secret, or a different secret than the application', () => {
   const messages = (app: Svc): string =>
     app
       .check()
@@ -113,7 +113,7 @@ test('an application does not start when OAuthPlugin has no secret, or another o
   assert.match(messages(weak), /32/);
 });
 
-test('OAuthPlugin: svc check reports settings that production must not have', async () => {
+test('OAuthPlugin: svc check reports settings that are not allowed in production', async () => {
   const rules = (options: Partial<OAuthPluginOptions>, database?: DatabasePlugin): string[] => {
     const app = new Svc({
       logger: createLogger({ level: 'silent' }),
@@ -189,7 +189,7 @@ test('OAuthPlugin: svc check reports settings that production must not have', as
   );
 });
 
-test('OAuthPlugin: without a database logins are in memory outside production, with a warning; a database registered later is used', async () => {
+test('OAuthPlugin: without a database, logins are in memory outside production, and a warning is logged; a database registered later is used', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   await site.login();
   assert.equal(site.audited('logins_in_memory').length, 1);
@@ -199,7 +199,7 @@ test('OAuthPlugin: without a database logins are in memory outside production, w
   assert.equal(await stored.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 1);
 });
 
-test('two applications with OAuthPlugin in one process share no state', async () => {
+test('two applications in one process, each with OAuthPlugin, share no state', async () => {
   await using one = await LoginSite.open();
   await using two = await LoginSite.open();
   const { refresh_token: token } = await one.login();
@@ -208,7 +208,7 @@ test('two applications with OAuthPlugin in one process share no state', async ()
   await one.refreshed(token);
 });
 
-test('OAuthPlugin: an application that was shut down starts again, with its logins', async () => {
+test('OAuthPlugin: an application that was shut down can start again, and its logins still exist', async () => {
   await using fake = await FakeProvider.start();
   const app = new Svc({
     authSecret: SECRET,
@@ -227,7 +227,7 @@ test('OAuthPlugin: an application that was shut down starts again, with its logi
 });
 
 for (const handles of [false, true]) {
-  test(`OAuthPlugin: every refusal under /oauth/ is OAuth JSON, ${handles ? 'with' : 'without'} exception handlers of the application`, async () => {
+  test(`OAuthPlugin: every refusal under /oauth/ is OAuth JSON, ${handles ? 'with' : 'without'} exception handlers in the application`, async () => {
     await using site = await LoginSite.open({
       plugin: {
         onUser: () => {
@@ -291,7 +291,7 @@ for (const handles of [false, true]) {
   });
 }
 
-test('OAuthPlugin limits logins, callbacks, tokens and forgeries by default: 429 with Retry-After, and one event a minute', async () => {
+test('OAuthPlugin limits logins, callbacks, token requests and forged tokens: beyond a limit it answers 429 with Retry-After, and logs one event per minute', async () => {
   await using site = await LoginSite.open({
     plugin: { limits: { login: 2, callback: 2, token: 2, forged: 2 } },
   });
@@ -322,7 +322,7 @@ test('OAuthPlugin limits logins, callbacks, tokens and forgeries by default: 429
   await refusedAs(await site.revoke({ token: later.refresh_token }), 429, 'rate_limited');
 });
 
-test('OAuthPlugin limits callbacks to 20 and token requests of an address to 600 a minute by default; false disables a limit', async () => {
+test('OAuthPlugin by default allows one address 20 callbacks and 600 token requests per minute; false disables a limit', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false } } });
   for (let count = 0; count < 25; count++) await site.begin();
   for (let count = 0; count < 20; count++)
@@ -333,7 +333,7 @@ test('OAuthPlugin limits callbacks to 20 and token requests of an address to 600
   assert.equal((await site.client.post('/oauth/token', { form: { refresh_token: 'x' } })).status, 429);
 });
 
-test('OAuthPlugin: no log line, error or printed plugin contains a token, code, state, verifier, cookie or secret', async () => {
+test('OAuthPlugin: no log line, no error and no printed plugin contains a token, code, state, verifier, cookie or secret', async () => {
   for (const mode of ['json', 'cookie'] as const) {
     await using site = await LoginSite.open({ env: 'production', hasSession: true, plugin: { mode } });
     const secrets = new Set<string>([SECRET, 'client-secret-9f2c']);
@@ -373,7 +373,7 @@ test('OAuthPlugin: no log line, error or printed plugin contains a token, code, 
   }
 });
 
-test('OAuthPlugin: the audit trail has an event for each step of a login, with time, request, address, provider and login', async () => {
+test('OAuthPlugin: the audit log has an event for each step of a login, with time, request, address, provider and login id', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: 3 } } });
   const tokens = await site.login();
   const next = await site.refreshed(tokens.refresh_token);
@@ -439,7 +439,7 @@ test('OAuthPlugin: the audit trail has an event for each step of a login, with t
   );
 });
 
-test('OAuthPlugin: the metrics count logins by provider and outcome, and refreshes; user input never becomes a label', async () => {
+test('OAuthPlugin: the metrics count logins by provider and outcome, and refreshes by outcome; no label contains user input', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await site.refreshed(token);
@@ -463,7 +463,7 @@ test('OAuthPlugin: the metrics count logins by provider and outcome, and refresh
   assert.ok(!metrics.includes('strange'));
 });
 
-test('OAuthPlugin: Clean-up deletes ended logins periodically, keeps revoked ones until their end, and stops with the application', async () => {
+test('OAuthPlugin: clean-up runs periodically, deletes ended logins, keeps revoked logins until their absolute end, and stops with the application', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshAbsoluteTtlSeconds: 5_000, refreshIdleTtlSeconds: 5_000 },
@@ -498,7 +498,7 @@ test('OAuthPlugin: Clean-up deletes ended logins periodically, keeps revoked one
   assert.ok(site.clock.pending >= 1, 'a failure does not end it');
 });
 
-test('OAuthPlugin: clean-up deletes in batches until no ended login is left', async (t) => {
+test('OAuthPlugin: clean-up deletes in batches until no ended login exists', async (t) => {
   let left = 2_500;
   t.mock.method(MemoryTokenStore.prototype, 'cleanUp', async (_now: number, batch: number) => {
     const count = Math.min(batch, left);
@@ -510,7 +510,7 @@ test('OAuthPlugin: clean-up deletes in batches until no ended login is left', as
   assert.equal(await site.oauth.cleanUp(), 2_500);
 });
 
-test('OAuthPlugin: parameters named __proto__ are ordinary, and repeated ones are refused', async () => {
+test('OAuthPlugin: a parameter named __proto__ is treated like any other, and repeated parameters are refused', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login?__proto__=x&constructor=y');
   await refusedAs(
@@ -533,7 +533,7 @@ test('OAuthPlugin: parameters named __proto__ are ordinary, and repeated ones ar
   assert.equal(({} as Record<string, unknown>)['refresh_token'], undefined);
 });
 
-test('OAuthPlugin: a refresh in flight when the server closes gets its response, and the login stays alive', async () => {
+test('OAuthPlugin: if the server closes during a refresh, the refresh gets its response and the login stays alive', async () => {
   await using site = await LoginSite.open({ listen: true });
   await site.client.get('/healthz');
   const begun = await site.client.get('/oauth/login', { query: {} });

@@ -29,7 +29,7 @@ async function open(
 const token = (site: LoginSite, minValiditySeconds?: number): ReturnType<typeof site.oauth.providerToken> =>
   site.oauth.providerToken('user-ada', 'fake', { minValiditySeconds });
 
-test("provider tokens: onUser gets the provider's tokens, their scopes and expiry, and the request", async () => {
+test("provider tokens: onUser() gets the provider's tokens with their scopes and expiry, and the request", async () => {
   const seen: OnUserContext[] = [];
   const answer = { ...ANSWER, scope: 'read,write', id_token: 'a.b.c' };
   await using site = await open(
@@ -69,7 +69,7 @@ test("provider tokens: onUser gets the provider's tokens, their scopes and expir
   assert.equal(seen[0]!.req.path, '/oauth/callback');
 });
 
-test('provider tokens: providerToken() returns the token of the last login, and refreshes it before it expires', async () => {
+test('provider tokens: providerToken() returns the token of the latest login, and refreshes it shortly before it expires', async () => {
   await using site = await open({ env: 'production' });
   await site.client.get('/healthz');
   assert.deepEqual(await token(site), { kind: 'absent' });
@@ -113,7 +113,7 @@ test('provider tokens: providerToken() returns the token of the last login, and 
   assert.equal(site.fake.requests.at(-1)!.form.get('refresh_token'), 'rt-3', 'a rotated one replaces it');
 });
 
-test('provider tokens: providerToken() in several processes at once refreshes once', async (t) => {
+test('provider tokens: if several processes call providerToken() at once, the token is refreshed once', async (t) => {
   const url = `sqlite:${join(folder(t), 'data.db')}`;
   const database = (): Promise<SiteDatabase> =>
     Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
@@ -132,7 +132,7 @@ test('provider tokens: providerToken() in several processes at once refreshes on
   assert.equal(new Set(answers.map((answer) => JSON.stringify(answer))).size, 1);
 });
 
-test('provider tokens: providerToken() distinguishes a revoked grant, an expired token and an unreachable provider', async () => {
+test('provider tokens: the result of providerToken() distinguishes a revoked grant, an expired token and an unreachable provider', async () => {
   for (const [scripted] of [
     [{ status: 400, body: { error: 'invalid_grant' } }],
     [{ status: 200, body: { error: 'bad_refresh_token' } }],
@@ -162,7 +162,7 @@ test('provider tokens: providerToken() distinguishes a revoked grant, an expired
   assert.deepEqual(await token(site), { kind: 'absent' });
 });
 
-test('provider tokens: a login without a refresh token keeps the previous one', async () => {
+test('provider tokens: if a login returns no refresh token, the previous refresh token is kept', async () => {
   await using site = await open();
   await site.login();
   site.fake.failNext('token', { body: { access_token: 'at-2', token_type: 'bearer', expires_in: 100 } });
@@ -172,7 +172,7 @@ test('provider tokens: a login without a refresh token keeps the previous one', 
   assert.equal(site.fake.requests.at(-1)!.form.get('refresh_token'), 'rt-1');
 });
 
-test('provider tokens: stored tokens are encrypted, and a record cannot be used for another subject', async () => {
+test('provider tokens: stored tokens are encrypted, and cannot be decrypted in the record of another subject', async () => {
   await using site = await open({ env: 'production' });
   await site.login();
   const { db } = site.app.state;
@@ -190,7 +190,7 @@ test('provider tokens: stored tokens are encrypted, and a record cannot be used 
   assert.deepEqual(await token(site), { kind: 'absent' }, 'a changed record');
 });
 
-test('provider tokens: a login fails with 503 while tokens cannot be stored, and providerToken() needs the option', async () => {
+test('provider tokens: if tokens cannot be stored, a login fails with 503; providerToken() throws unless storeProviderTokens is set', async () => {
   await using site = await open({ env: 'production' });
   const { state } = await site.begin();
   await site.app.state.db.execute('ALTER TABLE svc_oauth_provider_token RENAME TO away');

@@ -232,7 +232,7 @@ for (const [clientAuth, algorithm] of [
   ['client_secret_post', 'ES384'],
   ['none', 'ES512'],
 ] as const) {
-  test(`A user logs in at oidc-provider with code, PKCE, nonce and iss: ${clientAuth}, ${algorithm}`, async (t) => {
+  test(`with ${clientAuth} and ${algorithm}, a user logs in at oidc-provider with code, PKCE, nonce and iss`, async (t) => {
     await using application = await Application.open(t, { clientAuth, algorithm });
     if (application === undefined) return;
     const { visitor } = application;
@@ -305,7 +305,7 @@ function refused({ response, text }: Visited, status: number, code: string): voi
   assert.deepEqual([response.status, (JSON.parse(text) as { error: string }).error], [status, code]);
 }
 
-test('A response of oidc-provider for one login is refused in another: by PKCE, iss and state', async (t) => {
+test('A response of oidc-provider to one login is refused in another login by PKCE, iss and state', async (t) => {
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_basic',
     algorithm: 'RS256',
@@ -341,7 +341,7 @@ test('A response of oidc-provider for one login is refused in another: by PKCE, 
   assert.equal(application.users.length, 1);
 });
 
-test('A login cancelled at oidc-provider, or with prompt=none and no session, gets the matching error', async (t) => {
+test('A login fails with access_denied if cancelled at oidc-provider, and with login_required if prompt=none finds no session', async (t) => {
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_post',
     algorithm: 'RS256',
@@ -354,7 +354,7 @@ test('A login cancelled at oidc-provider, or with prompt=none and no session, ge
   assert.equal(application.audited().at(-1), 'login_failed login_required');
 });
 
-test('An id_token of oidc-provider in an unlisted algorithm, and a wrong client secret, end the login', async (t) => {
+test('A login at oidc-provider fails if the id_token has an unlisted algorithm, or if the client secret is wrong', async (t) => {
   await using wrongAlgorithm = await Application.open(
     t,
     { clientAuth: 'client_secret_basic', algorithm: 'ES256' },
@@ -385,7 +385,7 @@ function readsAs(library: OAuth4WebApi, error: string, status: number = 400): (t
   };
 }
 
-test("oauth4webapi refreshes, is refused, and revokes at the plugin's endpoints", async (t) => {
+test("oauth4webapi can refresh and revoke at the plugin's endpoints, and can read their errors", async (t) => {
   const library = await imported<OAuth4WebApi>(t, 'oauth4webapi/build/index.js');
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_basic',

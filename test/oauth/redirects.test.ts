@@ -8,7 +8,7 @@ import { LoginSite, refusedAs } from './support/site.ts';
 const ENTRY = 'https://app.example/oauth/callback?tenant=a';
 const CALLBACK = 'https://app.example/oauth/callback';
 
-test('OAuth redirect_uri: return_to accepts only a path of this site, in cookie mode', async () => {
+test('OAuth redirect_uri: return_to is accepted in cookie mode only, and only if it is a path of this site', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
   for (const bad of [
     '//evil.example',
@@ -35,7 +35,7 @@ test('OAuth redirect_uri: return_to accepts only a path of this site, in cookie 
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/path?x#y']);
 });
 
-test('OAuth redirect_uri: a redirect_uri that is not byte for byte an entry is refused without a redirect', async () => {
+test('OAuth redirect_uri: unless a redirect_uri equals a list entry byte for byte, it is refused and the browser is not redirected', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { allowedRedirectUris: [ENTRY, CALLBACK], limits: { login: false } },
@@ -70,7 +70,7 @@ test('OAuth redirect_uri: a redirect_uri that is not byte for byte an entry is r
     assert.equal((await site.begin({ redirect_uri: uri })).page.searchParams.get('redirect_uri'), uri);
 });
 
-test('OAuth redirect_uri: repeated, list-like or empty values are refused; without the parameter the only entry is used', async () => {
+test('OAuth redirect_uri: a repeated, list-like or empty parameter is refused; if the parameter is absent, the only list entry is used', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   for (const query of [
     `redirect_uri=${CALLBACK}&redirect_uri=${CALLBACK}`,
@@ -94,7 +94,7 @@ test('OAuth redirect_uri: repeated, list-like or empty values are refused; witho
   await refusedAs(await several.client.get('/oauth/login'), 400, 'invalid_redirect_uri');
 });
 
-test("OAuth redirect_uri: a login at one of several providers uses the entry with its own callback path, and refuses another provider's", async () => {
+test('OAuth redirect_uri: with several providers, a login uses the entry with the callback path of its provider, and refuses the other entries', async () => {
   const [github, google, page] = [
     'https://app.example/oauth/callback',
     'https://app.example/base/oauth/google/callback',
@@ -125,7 +125,7 @@ test("OAuth redirect_uri: a login at one of several providers uses the entry wit
     );
 });
 
-test('OAuth redirect_uri: an entry without "//" after its scheme is refused at construction', async () => {
+test('OAuth redirect_uri: the constructor refuses an entry that has no "//" after its scheme', async () => {
   for (const uri of ['https:app.example/cb', 'HTTPS:/app.example/cb', 'http:app.example'])
     await assert.rejects(LoginSite.open({ plugin: { allowedRedirectUris: [uri] } }), {
       code: 'E_OPTION_RANGE',
@@ -135,7 +135,7 @@ test('OAuth redirect_uri: an entry without "//" after its scheme is refused at c
   });
 });
 
-test("OAuth redirect_uri: without a list only this server's callback on the loopback interface is allowed, and none in production", async () => {
+test('OAuth redirect_uri: if no list is given, only the callback on the loopback interface is allowed; in production no URI is allowed', async () => {
   const options = { callbackPaths: ['/oauth/callback', '/oauth/x/callback'] };
   const list = new RedirectAllowlist([], { env: 'development', ...options });
   assert.equal(list.choose(undefined, '127.0.0.1:8000'), 'http://127.0.0.1:8000/oauth/callback');
@@ -159,7 +159,7 @@ test("OAuth redirect_uri: without a list only this server's callback on the loop
   );
 });
 
-test('OAuth redirect_uri: an entry without TLS keeps a production application from starting, unless allowLoopbackRedirects covers it', async () => {
+test('OAuth redirect_uri: if an entry has no TLS, the application does not start in production, unless allowLoopbackRedirects permits that entry', async () => {
   const findings = async (
     uris: readonly string[],
     allowLoopbackRedirects = false,
@@ -189,7 +189,7 @@ test('OAuth redirect_uri: an entry without TLS keeps a production application fr
   assert.equal((await findings(['http://app.example/cb'], false, 'development')).length, 1);
 });
 
-test('OAuth redirect_uri: an entry with a wildcard, a fragment, a user name or password, or no scheme is refused', () => {
+test('OAuth redirect_uri: an entry is refused if it has a wildcard, a fragment, a user name, a password, or no scheme', () => {
   const of = (entry: unknown): string =>
     issuesOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
   assert.match(of('https://*.app.example/cb'), /wildcard/);
@@ -206,7 +206,7 @@ test('OAuth redirect_uri: an entry with a wildcard, a fragment, a user name or p
   assert.equal(of('https://app.example/cb?tenant=a'), '');
 });
 
-test('OAuth redirect_uri: a failed login does not redirect to it, in either mode', async () => {
+test('OAuth redirect_uri: a failed login never redirects to the redirect_uri in the callback request, neither in JSON mode nor in cookie mode', async () => {
   for (const mode of ['json', 'cookie'] as const) {
     await using site = await LoginSite.open({ plugin: { mode } });
     const { state } = await site.begin();

@@ -76,7 +76,7 @@ const exchange = (url: string, code: string): Promise<Response> =>
 const errorOf = async (response: Response): Promise<string> =>
   ((await response.json()) as { error: string }).error;
 
-test('OAuth with Redis: a login that begins at one process ends at another, and a state counts once for both', async (t) => {
+test('OAuth with Redis: a login that starts at one process can be finished at another process, and its state works once in total', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   const [one, two] = site.urls;
@@ -92,7 +92,7 @@ test('OAuth with Redis: a login that begins at one process ends at another, and 
   }
 });
 
-test('OAuth with Redis: a code of a native client counts once for both processes', async (t) => {
+test('OAuth with Redis: a code of a native client works once in total for both processes', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   for (let round = 0; round < 10; round++) {
@@ -106,7 +106,7 @@ test('OAuth with Redis: a code of a native client counts once for both processes
   }
 });
 
-test('OAuth with Redis: the limit of logins is one for both processes', async (t) => {
+test('OAuth with Redis: both processes count logins towards the same limit', async (t) => {
   if (!needsRedis(t)) return;
   const { urls } = await pair(t, 6);
   const statuses = await Promise.all(
@@ -120,7 +120,7 @@ test('OAuth with Redis: the limit of logins is one for both processes', async (t
   assert.ok(statuses.every((status) => status === 302 || status === 429));
 });
 
-test('OAuth with Redis: without Redis no state is accepted: 503, and the login goes on when Redis is back', async (t) => {
+test('OAuth with Redis: while Redis is down, a callback gets a 503; when Redis is back, the login can be finished', async (t) => {
   if (!needsRedis(t)) return;
   const site = await pair(t, 1_000);
   const login = await answered(site);

@@ -9,7 +9,7 @@ import { folder } from '../support/run.ts';
 import { LoginSite, refusedAs } from './support/site.ts';
 import type { SiteDatabase } from './support/site.ts';
 
-test('OAuth: limits in the database count for all processes together', async (t) => {
+test('OAuth: if limits are stored in the database, all processes count towards the same limits', async (t) => {
   const url = `sqlite:${join(folder(t), 'data.db')}`;
   const database = (): Promise<SiteDatabase> =>
     Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
@@ -22,7 +22,7 @@ test('OAuth: limits in the database count for all processes together', async (t)
   await one.begin();
 });
 
-test('OAuth limits in the application\'s store are shared; store "database" needs a DatabasePlugin', async () => {
+test('OAuth applications can share limits in one store; the store "database" is refused if there is no DatabasePlugin', async () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   const plugin = { limits: { login: 2, store } };
   await using one = await LoginSite.open({ plugin });
@@ -42,7 +42,7 @@ test('OAuth limits in the application\'s store are shared; store "database" need
   });
 });
 
-test('OAuth: a state used in one process is used in all processes that share its records', async () => {
+test('OAuth: a state that was used in one process is refused in all processes that share its records', async () => {
   const records = new MemoryRecordStore({ clock: new ManualClock() });
   await using one = await LoginSite.open({ plugin: { records } });
   await using two = await LoginSite.open({ plugin: { records } });

@@ -23,7 +23,7 @@ import type { Tokens } from './support/site.ts';
 const THE_ONE = 'The refresh token is no longer valid: log in again';
 
 for (const env of ['production', 'test'] as const) {
-  test(`/oauth/token: a refresh token is exchanged for a new pair, as JSON with no-store (${env})`, async () => {
+  test(`/oauth/token: a refresh token is exchanged for a new pair of tokens, as JSON with "no-store" (${env})`, async () => {
     await using site = await LoginSite.open({ env, plugin: { scopes: ['read', 'write'] } });
     const first = await site.login();
     await site.clock.advance(1_000);
@@ -50,7 +50,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('/oauth/token: grant_type may be left out, and the body may be JSON', async () => {
+test('/oauth/token: the parameter grant_type is optional, and the body may be JSON', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   const response = await site.client.post('/oauth/token', { json: { refresh_token: token } });
@@ -71,7 +71,7 @@ test('/oauth/token: grant_type may be left out, and the body may be JSON', async
   );
 });
 
-test('/oauth/token: IdempotencyMiddleware requires no key for a refresh, and stores no response with tokens', async () => {
+test('/oauth/token: IdempotencyMiddleware requires no key for a refresh, and stores no response that contains tokens', async () => {
   const store = new MemoryRecordStore();
   await using site = await LoginSite.open({
     more: (app) => void app.use(new IdempotencyMiddleware({ required: true, store })),
@@ -89,7 +89,7 @@ test('/oauth/token: IdempotencyMiddleware requires no key for a refresh, and sto
   assert.equal(store.size, 0);
 });
 
-test('/oauth/token: unknown, malformed, forged, expired, revoked and replayed tokens get the same response', async () => {
+test('/oauth/token: unknown, malformed, forged, expired, revoked and replayed tokens all get the same response', async () => {
   await using site = await LoginSite.open({ plugin: { refreshIdleTtlSeconds: 3_600 } });
   const replayed = await site.login();
   await site.refreshed(replayed.refresh_token);
@@ -128,7 +128,7 @@ test('/oauth/token: unknown, malformed, forged, expired, revoked and replayed to
   for (const body of bodies) assert.deepEqual(body, { error: 'invalid_grant', error_description: THE_ONE });
 });
 
-test('/oauth/token: a missing, empty, repeated or non-string refresh token is 400; another grant_type is unsupported_grant_type', async () => {
+test('/oauth/token: a missing, empty, repeated or non-string refresh token gets a 400; a different grant_type gets unsupported_grant_type', async () => {
   await using site = await LoginSite.open();
   const post = (form: Record<string, string | readonly string[]>): Promise<Response> =>
     site.client.post('/oauth/token', { form });
@@ -180,7 +180,7 @@ test('/oauth/token: a missing, empty, repeated or non-string refresh token is 40
     await refusedAs(await post({ grant_type: grant, refresh_token: 'x' }), 400, 'unsupported_grant_type');
 });
 
-test('/oauth/token: only POST refreshes and revokes; a token in the query is ignored', async () => {
+test('/oauth/token: refreshing and revoking are possible by POST only, and a token in the query is ignored', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {
@@ -203,7 +203,7 @@ test('/oauth/token: only POST refreshes and revokes; a token in the query is ign
   await site.refreshed(token);
 });
 
-test('/oauth/token: a body of another type, or of more than 16 KiB, is refused', async () => {
+test('/oauth/token: a body that is of another type or larger than 16 KiB is refused', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {
@@ -228,7 +228,7 @@ test('/oauth/token: a body of another type, or of more than 16 KiB, is refused',
   await site.refreshed(token);
 });
 
-test('/oauth/token: a replayed token ends its login with one event, and no other login of the user', async () => {
+test('/oauth/token: a replayed token causes one event and ends its login; other logins of the user stay alive', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [stolen, other] = [await site.login(), await site.login(site.browser())];
   const newest = await site.refreshed(stolen.refresh_token);
@@ -240,7 +240,7 @@ test('/oauth/token: a replayed token ends its login with one event, and no other
   assert.match(await site.metrics(), /svc_oauth_reuse_total 1/);
 });
 
-test('/oauth/token: simultaneous refreshes all get the same new token', async () => {
+test('/oauth/token: simultaneous refreshes with one token all get the same new token', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { token: false } } });
   let { refresh_token: token } = await site.login();
   for (const count of [2, 5, 20]) {
@@ -258,7 +258,7 @@ test('/oauth/token: simultaneous refreshes all get the same new token', async ()
   await site.refreshed(token);
 });
 
-test('/oauth/token: with concurrency "strict" one of several refreshes gets a token, the others are refused, and the login stays alive', async () => {
+test('/oauth/token: with concurrency "strict" one of several simultaneous refreshes gets a token, the others are refused, and the login stays alive', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { concurrency: 'strict', limits: { token: false } },
@@ -272,7 +272,7 @@ test('/oauth/token: with concurrency "strict" one of several refreshes gets a to
   await site.refreshed(((await winners[0]!.json()) as Tokens).refresh_token);
 });
 
-test('/oauth/token: within the grace period a lost response is repeated; after it the login ends', async () => {
+test('/oauth/token: a refresh whose response was lost can be repeated within the grace period; after that period it ends the login', async () => {
   await using site = await LoginSite.open({ plugin: { refreshGraceSeconds: 10 } });
   const { refresh_token: lost } = await site.login();
   const answer = await site.refreshed(lost);
@@ -285,7 +285,7 @@ test('/oauth/token: within the grace period a lost response is repeated; after i
   await refusedAs(await site.refresh(answer.refresh_token), 400, 'invalid_grant');
 });
 
-test('/oauth/token: the scope parameter narrows one access token, never widens it, and does not affect the next', async () => {
+test('/oauth/token: the parameter scope narrows one access token; it never adds a scope, and does not affect later tokens', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read', 'write'] } });
   const first = await site.login();
   await refusedAs(await site.refresh(first.refresh_token, { scope: 'read admin' }), 400, 'invalid_scope');
@@ -299,7 +299,7 @@ test('/oauth/token: the scope parameter narrows one access token, never widens i
   assert.equal((await site.refreshed(narrow.refresh_token)).scope, 'read write');
 });
 
-test('/oauth/token: a database failure is 503 with Retry-After, and loses nothing', async () => {
+test('/oauth/token: if the database fails, the client gets a 503 with Retry-After, and can repeat the refresh', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const db = site.app.state.db;
@@ -329,7 +329,7 @@ test('/oauth/token: a database failure is 503 with Retry-After, and loses nothin
   assert.equal(site.audited('token_store_failed').length, 4, 'one event for each');
 });
 
-test('/oauth/token: access tokens have their own id, the scopes of the login, and times of the clock', async () => {
+test('/oauth/token: each access token has a unique id, the scopes of the login, and times from the clock of the application', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'], accessTtlSeconds: 60 } });
   let sinceMs = site.clock.nowMs();
   let tokens = await site.login();
@@ -348,7 +348,7 @@ test('/oauth/token: access tokens have their own id, the scopes of the login, an
   assert.equal(ids.size, 20);
 });
 
-test('/oauth/token: onRefresh is called for each refresh: false ends the login; scopes and claims apply to this token', async () => {
+test('/oauth/token: onRefresh() is called for each refresh; false ends the login, and returned scopes and claims apply to this token', async () => {
   let verdict: unknown;
   const seen: unknown[] = [];
   await using site = await LoginSite.open({
@@ -405,7 +405,7 @@ test('/oauth/token: onRefresh is called for each refresh: false ends the login; 
   );
 });
 
-test('/oauth/token: a hook that throws an HTTPException refuses the refresh without its message, and the login stays alive', async () => {
+test('/oauth/token: if a hook throws an HTTPException, the refresh is refused, the response does not contain that message, and the login stays alive', async () => {
   let status = 503;
   await using site = await LoginSite.open({
     plugin: {
@@ -424,7 +424,7 @@ test('/oauth/token: a hook that throws an HTTPException refuses the refresh with
   await site.refreshed(token);
 });
 
-test('/oauth/token: the scope is checked last, so that a stale token is reported as reuse and a revoked one as invalid_grant', async () => {
+test('/oauth/token: the scope is checked last: a stale or revoked token gets invalid_grant even if the scope is invalid, too', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'] } });
   const { refresh_token: oldest } = await site.login();
   const second = await site.refreshed(oldest);
@@ -447,7 +447,7 @@ test('/oauth/token: the scope is checked last, so that a stale token is reported
   );
 });
 
-test('/oauth/token: a refresh that waits gets no tokens when its login is revoked meanwhile', async () => {
+test('/oauth/token: if a login is revoked while a refresh waits, that refresh gets no tokens', async () => {
   let during: (() => Promise<unknown>) | undefined;
   await using site = await LoginSite.open({
     plugin: {
@@ -463,7 +463,7 @@ test('/oauth/token: a refresh that waits gets no tokens when its login is revoke
   await refusedAs(await site.refresh(token), 400, 'invalid_grant');
 });
 
-test('/oauth/token: a revocation returns 200 with an empty body, and ends only that login', async () => {
+test('/oauth/token: a revocation returns 200 with an empty body, and ends only the login of that token', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [one, other] = [await site.login(), await site.login(site.browser())];
   const response = await site.revoke({ token: one.refresh_token });
@@ -476,7 +476,7 @@ test('/oauth/token: a revocation returns 200 with an empty body, and ends only t
   assert.equal(site.audited('token_revoked').length, 1);
 });
 
-test('/oauth/token: revoking an invalid token returns the same 200', async () => {
+test('/oauth/token: the revocation of an invalid token also returns 200 with an empty body', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token, access_token: access } = await site.login();
   await site.revoke({ token });
@@ -487,7 +487,7 @@ test('/oauth/token: revoking an invalid token returns the same 200', async () =>
   assert.equal(site.audited('token_revoked').length, 1);
 });
 
-test('/oauth/token: revoking a rotated token ends its login', async () => {
+test('/oauth/token: revoking a refresh token that was already rotated ends its login', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: stale } = await site.login();
   const { refresh_token: current } = await site.refreshed(stale);
@@ -495,7 +495,7 @@ test('/oauth/token: revoking a rotated token ends its login', async () => {
   await refusedAs(await site.refresh(current), 400, 'invalid_grant');
 });
 
-test('/oauth/token: a revocation without a token is 400; token_type_hint is optional and not trusted; refresh_token is another name for token', async () => {
+test('/oauth/token: a revocation without a token gets a 400; token_type_hint is ignored; the token may also be sent as refresh_token', async () => {
   await using site = await LoginSite.open();
   for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }])
     await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
@@ -516,7 +516,7 @@ test('/oauth/token: a revocation without a token is 400; token_type_hint is opti
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('/oauth/token: revokeAll() ends every login of exactly that subject, and returns their number', async () => {
+test('/oauth/token: revokeAll() ends every login of exactly that subject, and returns the number of logins that it ended', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { onUser: (_provider, { raw }) => String(raw['sub']) },
@@ -541,7 +541,7 @@ test('/oauth/token: revokeAll() ends every login of exactly that subject, and re
   );
 });
 
-test('/oauth/token: twenty clients that keep rotating cannot escape revokeAll()', async () => {
+test('/oauth/token: revokeAll() also ends the logins of twenty clients that are refreshing at that time', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { limits: { login: false, callback: false, token: false } },
@@ -567,7 +567,7 @@ test('/oauth/token: twenty clients that keep rotating cannot escape revokeAll()'
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`/oauth/token: with enforceValidAfter access tokens from before revokeAll() are refused at once, later ones are accepted (${env})`, async () => {
+  test(`/oauth/token: with enforceValidAfter, access tokens from before revokeAll() are refused at once, and later ones are accepted (${env})`, async () => {
     await using site = await LoginSite.open({
       env,
       plugin: { enforceValidAfter: true, scopes: ['read'] },
@@ -594,7 +594,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('/oauth/token: without enforceValidAfter access tokens stay valid until they expire', async () => {
+test('/oauth/token: without enforceValidAfter, access tokens stay valid after revokeAll() until they expire', async () => {
   await using site = await LoginSite.open({
     plugin: { scopes: ['read'] },
     more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub),
@@ -604,7 +604,7 @@ test('/oauth/token: without enforceValidAfter access tokens stay valid until the
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('ValidAfterGate keeps a revocation when an older look-up finishes later, and reads each subject once in five seconds', async () => {
+test('ValidAfterGate keeps a revocation although an older look-up finishes later, and looks up each subject at most once in five seconds', async () => {
   let release: (() => void) | undefined;
   const asked: string[] = [];
   const store = new (class extends MemoryTokenStore {
@@ -638,7 +638,7 @@ test('ValidAfterGate keeps a revocation when an older look-up finishes later, an
   assert.equal(asked.length, 3);
 });
 
-test('ValidAfterGate compares tokens with a revocation by microseconds, and refuses tokens with iat only from the same second', async () => {
+test('ValidAfterGate compares times in microseconds; it refuses a token with only iat if that is in the second of the revocation', async () => {
   const clock = new ManualClock();
   const store = new MemoryTokenStore();
   const now = clock.nowMicros();
@@ -672,7 +672,7 @@ test('ValidAfterGate compares tokens with a revocation by microseconds, and refu
   );
 });
 
-test('/oauth/token: listSessions() shows the live logins of a subject, never a hash', async () => {
+test('/oauth/token: listSessions() returns the live logins of a subject, and no hash of a token', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const first = await site.login();
   await site.clock.advance(60_000);
@@ -718,7 +718,7 @@ test('/oauth/token: listSessions() shows the live logins of a subject, never a h
   assert.equal((await silent.oauth.listSessions('user-ada'))[0]?.ip, null);
 });
 
-test('/oauth/token: revokeSession() ends a login of its subject only', async () => {
+test('/oauth/token: revokeSession() ends a login only if it belongs to the given subject', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const { id } = (await site.oauth.listSessions('user-ada'))[0]!;
@@ -739,7 +739,7 @@ test('/oauth/token: revokeSession() ends a login of its subject only', async () 
   );
 });
 
-test('/oauth/token: another token signed with the same secret is not an access token (RFC 8725 §3.11, RFC 9068 §4)', async () => {
+test('/oauth/token: a token of another type is refused as access token, even if signed with the same secret (RFC 8725 §3.11, RFC 9068 §4)', async () => {
   await using site = await LoginSite.open({
     more: (app) => {
       app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -762,7 +762,7 @@ test('/oauth/token: another token signed with the same secret is not an access t
     );
 });
 
-test('/oauth/token: a refresh is answered even if the clock of the application stands still', async () => {
+test('/oauth/token: refreshes are answered even if the clock of the application does not advance', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   const { refresh_token: first } = await site.login();
   const racing = await Promise.all(

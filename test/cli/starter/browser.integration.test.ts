@@ -47,7 +47,7 @@ for (const [host, who, name] of [
   ['127.0.0.1', 'ada', 'Ada Lovelace'],
   ['localhost', 'alan', 'Alan Turing'],
 ] as const) {
-  test(`a person logs in to a new project at ${host}, writes a note, makes a token and logs out everywhere, with the mouse`, async (t) => {
+  test(`with the mouse, a person logs in to a new project at ${host}, writes a note, makes a token and logs out everywhere`, async (t) => {
     if (!needsChromium(t)) return;
     const home = url.replace('127.0.0.1', host);
     const page = await visitor(home);
@@ -85,7 +85,7 @@ for (const [host, who, name] of [
   });
 }
 
-test('a person links a second account, logs in with either, unlinks it and logs out at the provider, with the mouse', async (t) => {
+test('with the mouse, a person links a second account, logs in with each account, unlinks it and logs out at the provider', async (t) => {
   if (!needsChromium(t)) return;
   const ada = await visitor(url);
   await ada.click('a[href="/oauth/login"]', `${url}/_dev/dev/authorize?`);
@@ -122,7 +122,7 @@ test('a person links a second account, logs in with either, unlinks it and logs 
   assert.deepEqual([...ada.complaints, ...other.complaints], [], 'no policy was in the way');
 });
 
-test('a programmer reads the API of a new project at /docs, and writes a note there with an access token', async (t) => {
+test('a programmer reads the API of a new project at /docs, and writes a note there by means of an access token', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
   await page.click('a.button', `${url}/_dev/dev`);
@@ -158,7 +158,7 @@ test('a programmer reads the API of a new project at /docs, and writes a note th
   assert.deepEqual(page.complaints, [], 'no policy was in the way');
 });
 
-test('an open page of a new project shows notes from other browsers, keeps its draft, and ends when the person logs out elsewhere', async (t) => {
+test('an open page of a new project shows notes from other browsers and keeps its draft; it ends when the person logs out elsewhere', async (t) => {
   if (!needsChromium(t)) return;
   const here = await visitor(url);
   await here.click('a.button', `${url}/_dev/dev`);
@@ -188,7 +188,7 @@ test('an open page of a new project shows notes from other browsers, keeps its d
   await until('document.querySelector("a.button")?.textContent === "Log in with dev"');
 });
 
-test('logging out in one browser logs out the other browsers of that person, but no other person', async (t) => {
+test('a logout in one browser also logs out the other browsers of that person, and no browser of another person', async (t) => {
   if (!needsChromium(t)) return;
   const [here, there, other] = [await visitor(url), await visitor(url), await visitor(url)];
   for (const [page, who] of [
@@ -208,7 +208,7 @@ test('logging out in one browser logs out the other browsers of that person, but
   assert.match(await there.text(), /Logged in as Alan Turing/);
 });
 
-test('a person who cancels at the provider sees a message, and can log in at the next attempt', async (t) => {
+test('a person who cancels the login at the provider sees a message, and can log in at the next attempt', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
   await page.click('a.button', `${url}/_dev/dev`);
@@ -220,7 +220,7 @@ test('a person who cancels at the provider sees a message, and can log in at the
   assert.match(await page.text(), /Logged in as Ada Lovelace/);
 });
 
-test('axe-core finds no problem on the pages of a new project, light and dark, wide and narrow', async (t) => {
+test('axe-core reports no problem on the pages of a new project, in light and dark colours, on wide and narrow screens', async (t) => {
   if (!needsChromium(t)) return;
   const source = axeSource(t);
   if (source === undefined) return;

@@ -28,7 +28,7 @@ function textOf(path: string, deps: Partial<StarterDeps> = {}): string {
 }
 
 for (const source of SOURCES) {
-  test(`text files of the starter with source ${source} end with one line break, and have no tabs, trailing spaces or unfilled placeholders`, () => {
+  test(`text files of the starter with the package source "${source}" end with one line break, and have no tabs, trailing spaces or unfilled placeholders`, () => {
     for (const { path, text } of starterFiles({ ...DEPS, source })) {
       assert.match(text, /\S\n$/, `${path} ends with one line break`);
       assert.doesNotMatch(text, /[ \t]$|\r|\t/m, path);
@@ -37,7 +37,7 @@ for (const source of SOURCES) {
   });
 }
 
-test('the starter writes secrets to .env only, and makes it readable by its owner only', () => {
+test('the starter writes its secrets only to .env, and makes that file readable by its owner only', () => {
   const files = starterFiles(DEPS);
   for (const secret of [SECRET, PASSWORD])
     assert.deepEqual(
@@ -51,11 +51,11 @@ test('the starter writes secrets to .env only, and makes it readable by its owne
   for (const path of ['.gitignore', '.dockerignore']) assert.match(textOf(path), /^\.env$/m);
 });
 
-test('the starter writes package.json last, so its presence means that the project is complete', () => {
+test('the starter writes package.json last, so that its presence shows that the project is complete', () => {
   assert.equal(starterFiles(DEPS).at(-1)?.path, 'package.json');
 });
 
-test('README.md of the starter names the type packages in the versions of this repository, and the project installs none', () => {
+test('README.md of the starter names the type packages in the versions of this repository; the project does not install them', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     devDependencies: Record<string, string>;
   };
@@ -111,7 +111,7 @@ test('compose.yaml of the starter sets all variables of the application, and con
     assert.ok(text.includes(line), line);
 });
 
-test('the CI workflow of the starter runs each script after npm ci, and uploads the findings', () => {
+test('the CI workflow of the starter runs npm ci before the npm scripts, and uploads the findings of svc check', () => {
   for (const source of SOURCES) {
     const text = textOf('.github/workflows/ci.yml', { source });
     assert.match(
@@ -138,7 +138,7 @@ test('every file and script that README.md of the starter names exists', () => {
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
 
-test('the starter has at most 10 source files for a newcomer to read, with at most 600 lines besides the tests', () => {
+test('the starter has at most 10 source files; not counting its tests, they have at most 600 lines', () => {
   const files = starterFiles(DEPS).filter(({ path }) => /^(?:src|public|migrations|test)\//.test(path));
   const lines = files
     .filter(({ path }) => !path.startsWith('test/'))
@@ -147,7 +147,7 @@ test('the starter has at most 10 source files for a newcomer to read, with at mo
   assert.ok(lines.length <= 600, `${lines.length} lines`);
 });
 
-test('template files whose names npm would omit or read are stored without their leading dot', () => {
+test('template files are stored without their leading dot if npm would omit or read them', () => {
   const paths = starterFiles(DEPS).map(({ path }) => path);
   for (const path of ['.env', '.gitignore', '.dockerignore', '.github/workflows/ci.yml'])
     assert.ok(paths.includes(path), path);
@@ -158,7 +158,7 @@ test('template files whose names npm would omit or read are stored without their
   );
 });
 
-test('the container image of the starter runs as a user other than root, has a health check, migrates, and receives SIGTERM', () => {
+test('the container image of the starter runs as a user other than root, has a health check, applies migrations, and receives SIGTERM', () => {
   const lines = textOf('Dockerfile').split('\n');
   assert.ok(lines.lastIndexOf('USER node') > lines.findLastIndex((line) => line.startsWith('RUN ')));
   assert.equal(
@@ -179,7 +179,7 @@ test('the container image of the starter runs as a user other than root, has a h
   assert.match(lines[0]!, /-t shop /); // tags have no scope
 });
 
-test('the container image of the starter keeps its data in a volume of its user; image and git exclude the data', () => {
+test('the container image of the starter keeps data in a volume that its user owns; neither the image nor git contains the data', () => {
   const lines = textOf('Dockerfile').split('\n');
   const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
     (line) => lines.indexOf(line),
@@ -214,6 +214,6 @@ for (const name of [
   'ü',
   'x'.repeat(215),
 ]) {
-  test(`isPackageName() refuses the name ${JSON.stringify(name.slice(0, 20))}`, () =>
+  test(`isPackageName() returns false for the name ${JSON.stringify(name.slice(0, 20))}`, () =>
     assert.equal(isPackageName(name), false));
 }

@@ -108,7 +108,7 @@ function claimsIn(token: unknown): Record<string, unknown> {
 
 for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
   test(
-    `ProviderClient logs in at DevProvider over HTTP with ${idTokenAlgorithm}: discovery, code, PKCE, nonce, iss, user info`,
+    `with ${idTokenAlgorithm}, ProviderClient logs in at DevProvider over HTTP: discovery, code, PKCE, nonce, iss and user info work`,
     LIMITED,
     async (t) => {
       const clock = new ManualClock();
@@ -165,7 +165,7 @@ for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
 }
 
 test(
-  'DevProvider refuses production and unknown options, and has no url before start()',
+  'DevProvider refuses production and unknown options; its property "url" throws before start()',
   LIMITED,
   async (t) => {
     const refused =
@@ -207,7 +207,7 @@ test(
   },
 );
 
-test('DevProvider publishes metadata with URLs below its issuer', async () => {
+test('DevProvider publishes metadata in which every URL is below its issuer', async () => {
   const dev = provider();
   const metadata = body(await get(dev, '/.well-known/openid-configuration'));
   assert.equal(metadata['issuer'], dev.url);
@@ -232,7 +232,7 @@ test('DevProvider publishes metadata with URLs below its issuer', async () => {
   assert.ok(keys.every((key) => !('d' in key)));
 });
 
-test('DevProvider answers 404 for other paths and 405 with Allow for other methods', async () => {
+test('DevProvider answers 404 for unknown paths, and 405 with Allow for wrong methods', async () => {
   const dev = provider();
   assert.equal((await get(dev, '/')).status, 404);
   assert.equal((await get(dev, '/__proto__')).status, 404);
@@ -251,7 +251,7 @@ test('DevProvider answers 404 for other paths and 405 with Allow for other metho
   );
 });
 
-test('DevProvider shows users on a page without scripts, with escaped names, usable by keyboard and screen reader', async () => {
+test('DevProvider shows the users on a page with escaped names and no scripts, which works with keyboard and screen reader', async () => {
   const dev = provider({
     users: [{ sub: '"><script>', name: '<b>Ada</b> & co', email: "o'x@example.test" }, { sub: 'plain' }],
   });
@@ -289,7 +289,7 @@ test('DevProvider shows users on a page without scripts, with escaped names, usa
     assert.ok(html.includes(needed), needed);
 });
 
-test('DevProvider redirects with code, state and iss for the chosen user, and with access_denied for a cancel', async () => {
+test('DevProvider redirects with code, state and iss when a user is chosen, and with access_denied when the login is cancelled', async () => {
   const dev = provider();
   const { code, ...others } = back(await post(dev, '/authorize', { ...QUERY, user: 'alan' }));
   assert.match(code!, /^[\w-]{43}$/);
@@ -311,7 +311,7 @@ test('DevProvider redirects with code, state and iss for the chosen user, and wi
   await assert.rejects(dev.pick(`${dev.url}/authorize?client_id=x`, 'ada'), /answers 400/);
 });
 
-test('DevProvider appends to a redirect URI that has a query', async () => {
+test('DevProvider keeps the query of a redirect URI and appends its parameters to it', async () => {
   const dev = provider({ redirectUris: [`${CALLBACK}?via=dev`] });
   const { headers } = await post(dev, '/authorize', {
     ...QUERY,
@@ -322,7 +322,7 @@ test('DevProvider appends to a redirect URI that has a query', async () => {
   assert.match(headers['location']!, /callback\?via=dev&code=[\w-]+&iss=/);
 });
 
-test('DevProvider does not redirect to an unregistered address, or for an unknown client', async () => {
+test('DevProvider shows an error and does not redirect if the redirect URI is not registered or the client is unknown', async () => {
   const dev = provider();
   for (const wrong of [
     { client_id: 'other' },
@@ -345,7 +345,7 @@ test('DevProvider does not redirect to an unregistered address, or for an unknow
   );
 });
 
-test('DevProvider redirects with an error for every other mistake (RFC 6749 §4.1.2.1)', async () => {
+test('DevProvider redirects with an error for every mistake that does not concern client or redirect URI (RFC 6749 §4.1.2.1)', async () => {
   const dev = provider();
   const cases: readonly (readonly [wrong: Readonly<Record<string, string | undefined>>, error: string])[] = [
     [{ response_type: undefined }, 'invalid_request'],
@@ -369,7 +369,7 @@ test('DevProvider redirects with an error for every other mistake (RFC 6749 §4.
   assert.equal((await get(dev, '/authorize', { ...QUERY, prompt: 'login' })).status, 200);
 });
 
-test('DevProvider exchanges a code once, for the right verifier, with an id_token of the login', async () => {
+test('DevProvider accepts a code once and only with the right verifier, and returns an id_token with the claims of the user', async () => {
   const clock = new ManualClock();
   const dev = provider({
     clock,
@@ -423,7 +423,7 @@ test('DevProvider exchanges a code once, for the right verifier, with an id_toke
   assert.equal((await me(accessToken)).status, 401, 'a code that comes again takes its token with it');
 });
 
-test('DevProvider expires codes after a minute and tokens after an hour, and keeps at most a thousand of each', async () => {
+test('DevProvider expires codes after a minute and tokens after an hour, and stores at most a thousand codes and a thousand tokens', async () => {
   const clock = new ManualClock();
   const dev = provider({ clock });
   const [late, token] = [
@@ -444,7 +444,7 @@ test('DevProvider expires codes after a minute and tokens after an hour, and kee
   assert.equal((await post(dev, '/token', exchange(second))).status, 200);
 });
 
-test('DevProvider invalidates a code that is presented with a wrong verifier or redirect URI', async () => {
+test('DevProvider invalidates a code when a client presents it with a wrong verifier or redirect URI', async () => {
   const dev = provider();
   for (const wrong of [
     { code_verifier: 'w'.repeat(43) },
@@ -462,7 +462,7 @@ test('DevProvider invalidates a code that is presented with a wrong verifier or 
   assert.equal(body(await post(dev, '/token', without))['error'], 'invalid_grant');
 });
 
-test('DevProvider authenticates its client by Basic or by the form, not both', async () => {
+test('DevProvider accepts client credentials in the Authorization field or in the form, but not in both', async () => {
   const dev = provider({ clientSecret: 's%:\u00e4' });
   const basic = (id: string, secret: string): Record<string, string> => ({
     authorization: `Basic ${Buffer.from([id, secret].map((part) => encodeURIComponent(part)).join(':')).toString('base64')}`,
@@ -515,7 +515,7 @@ test('DevProvider authenticates its client by Basic or by the form, not both', a
   }
 });
 
-test('DevProvider refuses malformed token requests with the errors of RFC 6749 §5.2', async () => {
+test('DevProvider refuses malformed token requests with the error codes of RFC 6749 §5.2', async () => {
   const dev = provider();
   const { code, ...noCode } = exchange('x');
   const { grant_type, ...noGrant } = exchange('x');
@@ -534,7 +534,7 @@ test('DevProvider refuses malformed token requests with the errors of RFC 6749 �
   assert.deepEqual([code, grant_type], ['x', 'authorization_code']);
 });
 
-test('DevProvider issues an id_token only with openid, claims only with their scope, and a nonce only on request', async () => {
+test('DevProvider issues an id_token only for the scope openid; it contains claims only of granted scopes, and a nonce only if requested', async () => {
   const dev = provider({ users: [{ sub: 'ada' }, { sub: 'alan', email: 'alan@x.test' }] });
   const token = body(
     await post(dev, '/token', exchange(await codeOf(dev, { scope: 'email', user: 'alan' }))),
@@ -566,7 +566,7 @@ test('DevProvider issues an id_token only with openid, claims only with their sc
   );
 });
 
-test('DevProvider refuses user-info requests without a valid token with 401 (RFC 6750 §3)', async () => {
+test('DevProvider answers 401 to a user-info request that has no valid token (RFC 6750 §3)', async () => {
   const dev = provider();
   assert.deepEqual(
     [
@@ -578,7 +578,7 @@ test('DevProvider refuses user-info requests without a valid token with 401 (RFC
 });
 
 test(
-  'DevProvider listens only on 127.0.0.1, refuses large bodies, answers HEAD, and survives aborted requests',
+  'DevProvider listens only on 127.0.0.1, refuses large bodies, answers HEAD requests, and survives aborted requests',
   LIMITED,
   async (t) => {
     const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK] });
@@ -647,7 +647,7 @@ async function presses(client: TestClient, user: string): Promise<Response> {
 
 for (const path of [undefined, '/who/are/you']) {
   test(
-    `DevProvider mounted ${path ?? 'by default'} logs users in without a socket, at every address of the application`,
+    `if DevProvider is mounted ${path ?? 'by default'}, users can log in without a second port, at every address of the application`,
     LIMITED,
     async (t) => {
       const { app } = mounted(['/oauth/callback'], path);
@@ -684,7 +684,7 @@ for (const path of [undefined, '/who/are/you']) {
   );
 }
 
-test('A mounted DevProvider resolves registered paths against the origin of the request, and registered URLs not at all', async () => {
+test('a mounted DevProvider accepts a registered path at the origin of the request only, and a registered URL only as it is', async () => {
   const { app, dev } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   const ask = async (redirect_uri: string): Promise<number> =>
@@ -715,7 +715,7 @@ test('A mounted DevProvider resolves registered paths against the origin of the 
     assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
 });
 
-test('A mounted DevProvider is an error of svc check in production, refuses large bodies, and issues a code once', async () => {
+test('a mounted DevProvider issues a code once and refuses large bodies; in production svc check reports it as an error', async () => {
   const { app } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   assert.equal((await client.post('/_dev/provider/token', { body: 'x'.repeat(65_537) })).status, 413);
@@ -731,7 +731,7 @@ test('A mounted DevProvider is an error of svc check in production, refuses larg
   assert.ok(findings.includes('oauth/provider'), findings.join());
 });
 
-test('OAuthPlugin with enforceValidAfter accepts a login right after revokeAll(), and its refreshed tokens', async () => {
+test('with enforceValidAfter, a login right after revokeAll() works, and so do the tokens from refreshes of that login', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ env: 'test', authSecret: SECRET, logger });
   const dev = new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'] });

@@ -70,7 +70,7 @@ async function idTokenOf(dev: DevProvider): Promise<string> {
   return (JSON.parse(body) as { id_token: string }).id_token;
 }
 
-test('DevProvider asks before a logout, and sends the browser back with state (RP-Initiated Logout 1.0 §2, §3)', async () => {
+test('DevProvider asks for confirmation before a logout, then redirects to the application with state (RP-Initiated Logout 1.0 §2, §3)', async () => {
   const dev = devProvider();
   const asked = { client_id: dev.clientId, post_logout_redirect_uri: HOME, state: 'a b' };
   const page = await logout(dev, asked);
@@ -84,14 +84,14 @@ test('DevProvider asks before a logout, and sends the browser back with state (R
   assert.equal((await logout(dev, { ...asked, confirmed: '1' })).status, 200, 'a link confirms nothing');
 });
 
-test('DevProvider does not ask when the logout has an id_token of its own as hint', async () => {
+test('DevProvider does not ask for confirmation if the logout request has an id_token_hint that this provider issued', async () => {
   const dev = devProvider();
   const hint = await idTokenOf(dev);
   const { status, headers } = await logout(dev, { id_token_hint: hint, post_logout_redirect_uri: HOME });
   assert.deepEqual([status, headers['location']], [303, HOME]);
 });
 
-test('DevProvider refuses a logout with a foreign hint, client or address, and shows why', async () => {
+test('DevProvider refuses a logout whose hint, client or return address is not valid for this provider, and shows the reason', async () => {
   const dev = devProvider();
   const foreign = await idTokenOf(devProvider());
   const [header, , signature] = foreign.split('.');
@@ -113,7 +113,7 @@ test('DevProvider refuses a logout with a foreign hint, client or address, and s
     }
 });
 
-test('two mounted DevProviders have their own names and paths, and a logout leads to the one of the login and back', async () => {
+test('two mounted DevProviders have different names and paths; a logout goes to the provider of the login, and returns to the application', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger, env: 'development' });
   const providers = ['one', 'two'].map((name) =>
     new DevProvider({

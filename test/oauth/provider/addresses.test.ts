@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isPrivateAddress, isWithinSite, issueOfUrl } from '../../../src/oauth/provider/addresses.ts';
 
-test('isPrivateAddress() returns true for addresses of this machine and of sites, also for IPv4 inside IPv6', () => {
+test('isPrivateAddress() returns true for loopback, link-local and private addresses, also for IPv4 addresses inside IPv6', () => {
   const privates = [
     '127.0.0.1',
     '127.255.255.254',
@@ -66,7 +66,7 @@ test('isPrivateAddress() returns true for addresses of this machine and of sites
   assert.deepEqual(publics.filter(isPrivateAddress), []);
 });
 
-test('issueOfUrl() accepts https, and http to the loopback interface when that is allowed', () => {
+test('issueOfUrl() accepts https URLs, and http URLs of the loopback interface if the option allows them', () => {
   for (const url of ['https://provider.test/authorize?x=1', 'https://[2606:4700::1111]:8443/'])
     assert.equal(issueOfUrl(url, false), undefined);
   for (const url of ['http://127.0.0.1:9000/', 'http://localhost/', 'http://[::1]:80/', 'http://0x7f.1/']) {
@@ -94,7 +94,7 @@ test('issueOfUrl() accepts https, and http to the loopback interface when that i
   for (const [url, problem] of wrong) assert.match(issueOfUrl(url as string, true)!, problem);
 });
 
-test('isWithinSite() accepts a host and its subdomains', () => {
+test('isWithinSite() returns true for a host and its subdomains', () => {
   assert.deepEqual(
     [
       ['a.test', 'a.test'],

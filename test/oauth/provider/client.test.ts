@@ -89,7 +89,7 @@ async function refused(
 
 // ── the authorization URL ──
 
-test('authorizationUrl() has every parameter once, and a nonce with openid', async () => {
+test('authorizationUrl() contains every parameter once, and a nonce if the scopes contain openid', async () => {
   await using fake = await FakeProvider.start();
   const url = new URL(await openId(fake).client.authorizationUrl(ASKED));
   assert.equal(url.origin + url.pathname, `${fake.url}/authorize`);
@@ -108,7 +108,7 @@ test('authorizationUrl() has every parameter once, and a nonce with openid', asy
   assert.match(url.href, /scope=openid%20email%20profile/);
 });
 
-test('authorizationUrl() has no nonce and no scope if the provider has no openid and no scopes', () => {
+test('authorizationUrl() contains no nonce if the provider does not use openid, and no scope if no scopes are configured', () => {
   const url = new URL(
     plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({
       ...ASKED,
@@ -130,7 +130,7 @@ test('authorizationUrl() has no nonce and no scope if the provider has no openid
   );
 });
 
-test('authorizationUrl() keeps openid when the scopes are narrowed, and throws without a nonce', async () => {
+test('authorizationUrl() keeps the scope openid when a login asks for fewer scopes, and throws if there is no nonce', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   assert.equal(
@@ -140,7 +140,7 @@ test('authorizationUrl() keeps openid when the scopes are narrowed, and throws w
   await assert.rejects(async () => client.authorizationUrl({ ...ASKED, nonce: undefined }), TypeError);
 });
 
-test('authorizationUrl() contains neither the client secret nor a verifier, and ignores unlisted parameters', () => {
+test('authorizationUrl() contains neither the client secret nor a verifier, and ignores parameters that are not listed', () => {
   const extra = {
     login_hint: 'ada@example.test',
     prompt: 'login',
@@ -168,7 +168,7 @@ test('authorizationUrl() contains neither the client secret nor a verifier, and 
   assert.equal(new URL(text).searchParams.get('state'), 'state-1');
 });
 
-test("authorizationUrl() keeps the endpoint's own query, and sets no parameter twice", () => {
+test('authorizationUrl() keeps the query of the configured endpoint, and contains no parameter twice', () => {
   const { client } = plain({ url: 'https://own.test' } as FakeProvider, {
     authorizeUrl:
       'https://own.test/authorize?tenant=a%20b&prompt=consent&response_type=token&flag&state=x&audience=q',
@@ -191,7 +191,7 @@ test("authorizationUrl() keeps the endpoint's own query, and sets no parameter t
   );
 });
 
-test('authorizationUrl() contains the state, nonce and challenge of its login', async () => {
+test('authorizationUrl() contains the state, nonce and challenge that it is given', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   const seen = new Set<string>();
@@ -213,7 +213,7 @@ test('authorizationUrl() contains the state, nonce and challenge of its login', 
 
 // ── iss ──
 
-test('checkIssuer() refuses another iss without a call to the provider, and a missing one if the provider announced it', async () => {
+test('checkIssuer() refuses a wrong iss without calling the provider, and refuses a missing iss if the provider announced it', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { authorization_response_iss_parameter_supported: true };
   const { client } = openId(fake);
@@ -225,7 +225,7 @@ test('checkIssuer() refuses another iss without a call to the provider, and a mi
   assert.equal(fake.count('token'), 0);
 });
 
-test('checkIssuer() accepts a response without iss if it was not announced, and any without a configured issuer', async () => {
+test('checkIssuer() accepts a missing iss if the provider did not announce it, and any iss if no issuer is configured', async () => {
   await using fake = await FakeProvider.start();
   await openId(fake).client.checkIssuer(undefined);
   await plain(fake).client.checkIssuer(undefined);
@@ -236,7 +236,7 @@ test('checkIssuer() accepts a response without iss if it was not announced, and 
   await assert.rejects(github.checkIssuer('https://github.com'), failure('iss_differs', 'issuer_mismatch'));
 });
 
-test('checkIssuer() accepts the iss of every allowed tenant of a template', async () => {
+test('checkIssuer() accepts the iss of every allowed tenant if the issuer is a template', async () => {
   const id = '9188040d-6c67-4c5b-b112-36a304b66dad';
   const provider = (tenants?: readonly string[]): ProviderClient =>
     client(
@@ -266,7 +266,7 @@ test('checkIssuer() accepts the iss of every allowed tenant of a template', asyn
 
 // ── the code exchange ──
 
-test('identify() posts the code, redirect_uri and verifier as a form, with the client in the body once', async () => {
+test('identify() posts the code, redirect_uri and verifier as a form that contains the client credentials once', async () => {
   await using fake = await FakeProvider.start();
   await openId(fake).client.identify(RETURNED);
   const token = fake.requests.find(({ endpoint }) => endpoint === 'token')!;
@@ -289,7 +289,7 @@ test('identify() posts the code, redirect_uri and verifier as a form, with the c
   assert.equal(token.form.size, 6);
 });
 
-test('identify() authenticates by Basic with id and secret form-encoded, and then nowhere else', async () => {
+test('with clientAuth "basic", identify() sends the form-encoded id and secret in the Authorization field only', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { sub: 'ada' };
   await plain(fake, { clientAuth: 'basic', clientId: 'cli:ent', clientSecret: 's%+&\u00e4' }).client.identify(
@@ -303,7 +303,7 @@ test('identify() authenticates by Basic with id and secret form-encoded, and the
   assert.deepEqual([...form.keys()], ['grant_type', 'code', 'redirect_uri', 'code_verifier']);
 });
 
-test('identify() authenticates as the metadata say, unless an option overrides it, and sends no secret for a public client', async () => {
+test('identify() uses the client authentication in the metadata unless clientAuth is set, and sends no secret for a public client', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { token_endpoint_auth_methods_supported: ['client_secret_basic'] };
   await openId(fake).client.identify(RETURNED);
@@ -324,7 +324,7 @@ test('identify() authenticates as the metadata say, unless an option overrides i
   );
 });
 
-test('identify() returns the user and the tokens, and neither the log nor the client shows a secret', async () => {
+test('identify() returns the user and the tokens; neither the log nor the printed client contains a secret', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('token', {
@@ -367,7 +367,7 @@ test('identify() returns the user and the tokens, and neither the log nor the cl
   );
 });
 
-test('identify() treats status 200 with an error as a failure', async () => {
+test('identify() fails if the token endpoint answers 200 with an error', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   fake.failNext('token', {
@@ -386,7 +386,7 @@ test('identify() treats status 200 with an error as a failure', async () => {
   assert.equal(fake.count('userinfo'), 0);
 });
 
-test('identify() refuses a response without a usable access_token, or with an unknown token_type', async () => {
+test('identify() refuses a token response that has no usable access_token or has an unknown token_type', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   for (const access_token of [
@@ -421,7 +421,7 @@ test('identify() refuses a response without a usable access_token, or with an un
   assert.equal((await plain(fake, { tokenTypes: ['n_a'] }).client.identify(RETURNED)).info.subject, 'ada');
 });
 
-test('identify() treats a null member of the token response as absent', async () => {
+test('identify() treats a null member of a token response as absent', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   fake.failNext('token', {
@@ -439,7 +439,7 @@ test('identify() treats a null member of the token response as absent', async ()
   assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
 });
 
-test('identify() refuses a token response that is not JSON, and a form unless the provider has tokenAnswer "form"', async () => {
+test('identify() refuses a token response that is not JSON; a form is accepted only if the option "tokenAnswer" is "form"', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const form = {
@@ -478,7 +478,7 @@ test('identify() refuses a token response that is not JSON, and a form unless th
   await refused(old, 'token_error_bad');
 });
 
-test('identify() refuses too large and encoded responses of each endpoint', async () => {
+test('identify() refuses responses that are too large or have a content encoding, for each endpoint', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   for (const endpoint of ['discovery', 'token', 'jwks', 'userinfo'] as const) {
@@ -489,7 +489,7 @@ test('identify() refuses too large and encoded responses of each endpoint', asyn
   await refused(client, 'userinfo_encoded');
 });
 
-test('identify() fails with provider_timeout when an endpoint does not respond, and closes the connection', async () => {
+test('if an endpoint does not respond, identify() fails with provider_timeout and closes the connection', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = plain(fake);
   for (const endpoint of ['token', 'userinfo'] as const) {
@@ -507,7 +507,7 @@ test('identify() fails with provider_timeout when an endpoint does not respond, 
   assert.equal(clock.pending, 0);
 });
 
-test('identify() follows no redirect of the token or user-info endpoint, so neither secret nor token leaves the host', async () => {
+test('identify() does not follow redirects of the token and user-info endpoints, so secrets and tokens are sent to no other host', async () => {
   await using fake = await FakeProvider.start();
   await using thief = await FakeProvider.start();
   const { client } = plain(fake);
@@ -522,7 +522,7 @@ test('identify() follows no redirect of the token or user-info endpoint, so neit
 
 // ── the user ──
 
-test('identify() refuses user info with an error, without an object, or without a string subject', async () => {
+test('identify() refuses user info that contains an error, is not an object, or has no string as subject', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   for (const [scripted, reason] of [
@@ -545,7 +545,7 @@ test('identify() refuses user info with an error, without an object, or without 
   }
 });
 
-test("identify() converts GitHub's numeric id to text, and refuses other types", async () => {
+test('identify() converts the numeric id of GitHub to text, and refuses ids of other types', async () => {
   await using fake = await FakeProvider.start();
   const github = githubOf(fake);
   fake.failNext('userinfo', { body: { id: 583231, login: 'octocat' } });
@@ -556,7 +556,7 @@ test("identify() converts GitHub's numeric id to text, and refuses other types",
   }
 });
 
-test("identify() refuses user info of another subject than the id_token's", async () => {
+test('identify() refuses user info whose subject differs from that of the id_token', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   for (const sub of ['eve', 'Ada', undefined, 5, ['ada']]) {
@@ -565,7 +565,7 @@ test("identify() refuses user info of another subject than the id_token's", asyn
   }
 });
 
-test('identify() requires and verifies the id_token of a provider with openid', async () => {
+test('identify() requires and verifies an id_token if the provider uses openid', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   fake.failNext('token', { body: { access_token: 'at', token_type: 'bearer' } });
@@ -582,7 +582,7 @@ test('identify() requires and verifies the id_token of a provider with openid', 
   assert.equal((await client.identify({ ...RETURNED, maxAgeSeconds: 60 })).info.subject, 'ada');
 });
 
-test('identify() enforces the max_age of authorizeParams', async () => {
+test('identify() refuses a login that is older than the max_age in authorizeParams', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake, { authorizeParams: { max_age: '60' } });
   await refused(client, 'id_token_auth_time');
@@ -593,7 +593,7 @@ test('identify() enforces the max_age of authorizeParams', async () => {
   assert.equal((await client.identify(RETURNED)).info.subject, 'ada');
 });
 
-test('identify() takes the user from the id_token if there is no user-info endpoint', async () => {
+test('identify() reads the user from the id_token if the provider has no user-info endpoint', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { userinfo_endpoint: undefined };
   fake.claims = { email: 'ada@example.test', email_verified: true };
@@ -602,7 +602,7 @@ test('identify() takes the user from the id_token if there is no user-info endpo
   assert.equal(fake.count('userinfo'), 0);
 });
 
-test('identify() fetches keys once for many logins, and again for a new key id', async () => {
+test('identify() fetches keys once for many logins, and again for an unknown key id', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = openId(fake);
   await Promise.all(Array.from({ length: 10 }, () => client.identify(RETURNED)));
@@ -626,7 +626,7 @@ test('identify() fetches keys once for many logins, and again for a new key id',
   assert.equal(fake.count('jwks'), 3);
 });
 
-test('identify() accepts a replaced key under the same id when the cached keys are a minute old', async () => {
+test('identify() fetches the keys again after a wrong signature if they are one minute old, and so accepts a replaced key with the same id', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = openId(fake);
   const before = jwk(generateKeyPairSync('rsa', { modulusLength: 2_048 }).publicKey, { kid: 'rsa' });
@@ -651,7 +651,7 @@ test('identify() accepts a replaced key under the same id when the cached keys a
   assert.equal(fake.count('jwks'), 2);
 });
 
-test('identify() returns subject, e-mail or null, emailVerified, name, picture and raw', async () => {
+test('identify() returns the subject, e-mail (or null), emailVerified, name, picture and raw data', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const got = async (user: unknown): Promise<unknown> => {
@@ -684,7 +684,7 @@ test('identify() returns subject, e-mail or null, emailVerified, name, picture a
   });
 });
 
-test("identify() uses the application's mapUser(), and fails when it throws or returns no user", async () => {
+test('identify() uses mapUser() of the application, and fails if it throws or returns no user', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { login: 'ada', mail: 'a@x.test' };
   const mapped = plain(fake, {
@@ -732,7 +732,7 @@ async function githubUser(
   return (await githubOf(fake).identify({ ...RETURNED, nonce: undefined })).info;
 }
 
-test("identify() uses GitHub's primary verified address, and does not mark the public one as verified", async () => {
+test('identify() uses the primary verified address from GitHub, and does not treat the public address as verified', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { id: 1, login: 'octocat', email: 'public@x.test', avatar_url: 'https://x.test/a.png' };
   const list = (...entries: readonly unknown[]): Parameters<FakeProvider['failNext']>[1] => ({
@@ -766,7 +766,7 @@ test("identify() uses GitHub's primary verified address, and does not mark the p
   );
 });
 
-test("identify() fails when GitHub's e-mail endpoint fails", async () => {
+test('identify() fails if the e-mail endpoint of GitHub fails', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { id: 1, login: 'octocat' };
   await assert.rejects(githubUser(fake, { status: 500, body: [] }), failure('emails_status_500'));
@@ -775,7 +775,7 @@ test("identify() fails when GitHub's e-mail endpoint fails", async () => {
 
 // ── start, stop, limits ──
 
-test('start() discovers in the background; an unreachable provider is a warning, and the next login tries again', async () => {
+test('start() runs discovery in the background; if the provider is unreachable, a warning is logged and the next login tries again', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('discovery', { status: 503, body: {} });
@@ -792,7 +792,7 @@ test('start() discovers in the background; an unreachable provider is a warning,
   await assert.rejects(client.start(AbortSignal.abort(new Error('stopping'))), /stopping/);
 });
 
-test('identify() and authorizationUrl() fail with the failure of discovery', async () => {
+test('if discovery fails, identify() and authorizationUrl() fail with its reason', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   fake.failNext('discovery', { body: { issuer: 'https://evil.test' } });
@@ -801,7 +801,7 @@ test('identify() and authorizationUrl() fail with the failure of discovery', asy
   await refused(client, 'discovery_status_404');
 });
 
-test('identify() fails with temporarily_unavailable when 16 calls run and 64 wait', async () => {
+test('when 16 calls run and 64 wait, identify() fails with temporarily_unavailable', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const go = Promise.withResolvers<void>();
@@ -812,7 +812,7 @@ test('identify() fails with temporarily_unavailable when 16 calls run and 64 wai
   await Promise.allSettled(logins);
 });
 
-test('identify() rejects with the reason of its signal, and with temporarily_unavailable after close()', async () => {
+test('identify() rejects with the reason of its signal when that aborts, and with temporarily_unavailable after close()', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const leaving = new AbortController();
@@ -835,7 +835,7 @@ test('identify() rejects with the reason of its signal, and with temporarily_una
   await fake.left();
 });
 
-test('identify() and authorizationUrl() call only the configured hosts, whatever the parameters contain', async () => {
+test('identify() and authorizationUrl() use only the configured hosts, whatever the parameters contain', async () => {
   await using fake = await FakeProvider.start();
   await using thief = await FakeProvider.start();
   const evil = `${thief.url}/#@?&\r\nhost: evil.test`;
@@ -861,7 +861,7 @@ test('identify() and authorizationUrl() call only the configured hosts, whatever
   assert.equal(thief.count(), 0);
 });
 
-test('A provider with pinned metadata and keys is called only for logins, not at start-up', async () => {
+test('if metadata and keys are configured, the provider is not called at start-up, but only for logins', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake, {
     metadata: {
@@ -882,7 +882,7 @@ test('A provider with pinned metadata and keys is called only for logins, not at
   );
 });
 
-test('ProviderClient records the duration of each call by provider and call, in one histogram', async () => {
+test('ProviderClient records the duration of each call in one histogram, labelled by provider and call', async () => {
   await using fake = await FakeProvider.start();
   const { logger } = collectedLog();
   const metrics = createMetrics({ log: logger });

@@ -58,7 +58,7 @@ const reason =
     return true;
   };
 
-test('readMetadata() reads the end-session endpoint, checked like the other addresses', () => {
+test('readMetadata() reads the end-session endpoint, and checks it like the other addresses', () => {
   const read = (url: unknown): unknown => readMetadata({ ...METADATA, end_session_endpoint: url }, RULES);
   const metadata = read('https://own.test/end');
   assert.equal(
@@ -69,7 +69,7 @@ test('readMetadata() reads the end-session endpoint, checked like the other addr
     assert.equal(typeof read(bad), 'string');
 });
 
-test('readMetadata() reads the endpoints, the client authentication, and whether responses have iss', () => {
+test('readMetadata() reads the endpoints, the client authentication, and whether responses contain iss', () => {
   assert.deepEqual(readMetadata(METADATA, RULES), {
     authorizeUrl: 'https://own.test/authorize',
     tokenUrl: 'https://own.test/token',
@@ -112,7 +112,7 @@ test('readMetadata() reads the endpoints, the client authentication, and whether
   );
 });
 
-test("readMetadata() compares the issuer byte for byte, requires https, and with requireSameSite the issuer's site", () => {
+test("readMetadata() requires exactly the configured issuer and https URLs; with requireSameSite, URLs must belong to the issuer's site", () => {
   for (const issuer of [
     'https://own.test/',
     'https://OWN.test',
@@ -151,7 +151,7 @@ test("readMetadata() compares the issuer byte for byte, requires https, and with
   }
 });
 
-test('Discovery refuses a document of another issuer, and one that is not https', async () => {
+test('Discovery refuses a document that names another issuer, has a URL without https, or lacks an endpoint', async () => {
   await assert.rejects(
     Promise.resolve(discovery({ ...METADATA, issuer: 'https://evil.test' }, false).found.endpoints()),
     reason(/^discovery_issuer/),
@@ -182,7 +182,7 @@ test('Discovery refuses a document of another issuer, and one that is not https'
   );
 });
 
-test('Discovery refuses private addresses for endpoints that a public provider names, but not for those of a private provider or of the options', async () => {
+test('Discovery refuses private addresses in the document of a public provider; it accepts them from private providers and from options', async () => {
   const open = await discovery(METADATA, false).found.endpoints();
   assert.deepEqual(
     [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),
@@ -198,7 +198,7 @@ test('Discovery refuses private addresses for endpoints that a public provider n
   assert.equal(mixed.userinfo?.isGuarded, true);
 });
 
-test('A public provider cannot point jwks_uri to a private address, in any notation', async () => {
+test('Discovery refuses a private address as jwks_uri of a public provider, however that address is written', async () => {
   await using fake = await FakeProvider.start({ isTls: true });
   for (const host of [
     '169.254.169.254',
@@ -225,7 +225,7 @@ test('A public provider cannot point jwks_uri to a private address, in any notat
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('Discovery fetches once for all waiting logins, caches the result, and fetches again after a failure', async () => {
+test('Discovery makes one fetch for all waiting logins, caches the result, and fetches again after a failure', async () => {
   const answers: PromiseWithResolvers<OutboundAnswer>[] = [];
   const call = (): Promise<OutboundAnswer> => {
     const answer = Promise.withResolvers<OutboundAnswer>();
@@ -249,7 +249,7 @@ test('Discovery fetches once for all waiting logins, caches the result, and fetc
   assert.equal(answers.length, 2);
 });
 
-test('Discovery fetches again after an hour, in the background, and uses the old document until that succeeds', async () => {
+test('after one hour, Discovery fetches again in the background, and uses the old document until a fetch succeeds', async () => {
   const clock = new ManualClock();
   const answers: { token: string | undefined }[] = [{ token: 'one' }, { token: undefined }, { token: 'two' }];
   let calls = 0;
@@ -278,7 +278,7 @@ test('Discovery fetches again after an hour, in the background, and uses the old
   assert.deepEqual([await tokenUrl(), calls], ['https://id.example/two', 3]);
 });
 
-test('Discovery treats null members as absent, in the document and in options', async () => {
+test('Discovery treats null members as absent, both in the fetched document and in the option "metadata"', async () => {
   const document = {
     ...METADATA,
     userinfo_endpoint: null,
@@ -299,7 +299,7 @@ test('Discovery treats null members as absent, in the document and in options', 
   });
 });
 
-test('Discovery fetches the configured URL, only if an endpoint is missing', async () => {
+test('Discovery fetches the configured discovery URL, but only if an endpoint is not configured', async () => {
   const { found, calls } = discovery(METADATA, true, {
     discoveryUrl: 'https://own.test/meta',
     clientAuth: 'basic',
@@ -328,7 +328,7 @@ test('Discovery fetches the configured URL, only if an endpoint is missing', asy
   }
 });
 
-test('Discovery with pinned metadata fetches nothing, and takes the issuer from them', async () => {
+test('if metadata are configured, Discovery fetches nothing, and uses the issuer in those metadata', async () => {
   const { found, calls } = discovery(undefined, true, {
     issuer: undefined,
     metadata: { ...METADATA, token_endpoint_auth_methods_supported: ['client_secret_post'] },

@@ -25,7 +25,7 @@ function source(
   };
 }
 
-test('readKeySet() reads RSA, P-256, P-384, P-521 and Ed25519 keys with their algorithms', () => {
+test('readKeySet() returns RSA, P-256, P-384, P-521 and Ed25519 keys with their algorithms', () => {
   const { keys } = readKeySet([
     { ...rsa, kid: 'r', issuer: 'https://i.test' },
     ec,
@@ -47,7 +47,7 @@ test('readKeySet() reads RSA, P-256, P-384, P-521 and Ed25519 keys with their al
   );
 });
 
-test('readKeySet() skips entries that are not for verification, too weak, of another kind, or not keys', () => {
+test('readKeySet() skips entries that are not for verification, are too weak, have an unsupported type, or are no keys', () => {
   const weak = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey.export({ format: 'jwk' });
   const unusable: readonly (readonly [why: string, entry: unknown])[] = [
     ['use enc', { ...rsa, use: 'enc' }],
@@ -79,7 +79,7 @@ test('readKeySet() skips entries that are not for verification, too weak, of ano
   for (const [why, entry] of unusable) assert.deepEqual(readKeySet([entry]).keys, [], why);
 });
 
-test('readKeySet() uses only public members, and at most 64 entries', () => {
+test('readKeySet() reads only the public members of a key, and at most 64 keys', () => {
   const [key] = readKeySet([jwk(RSA.privateKey)]).keys;
   assert.equal(key?.key.type, 'public');
   assert.equal(readKeySet(Array.from({ length: 100 }, () => ec)).keys.length, 64);
@@ -93,7 +93,7 @@ test('readKeySet() treats a null member as absent', () => {
   );
 });
 
-test('chooseKeys() returns the key with the id; without an id all that fit; none for a repeated id', () => {
+test('chooseKeys() returns the key with the given id; without an id, all suitable keys; for a repeated id, "ambiguous"', () => {
   const set = readKeySet([
     { ...rsa, kid: 'a' },
     { ...rsa, kid: 'b' },
@@ -125,7 +125,7 @@ test('KeySource caches keys for ten minutes', async () => {
   assert.equal(fake.count('jwks'), 2);
 });
 
-test('KeySource uses cached keys for a day after a failed fetch, and fetches once a minute', async () => {
+test('if a fetch fails, KeySource uses its cached keys for up to a day, and tries again once a minute', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake);
   const known = await keys.current(target);
@@ -156,7 +156,7 @@ test('KeySource shares one fetch among all waiting logins', async () => {
   assert.equal(fake.count(), 1);
 });
 
-test('KeySource fetches at most once a minute for unknown key ids, however many there are', async () => {
+test('KeySource fetches at most once a minute for unknown key ids, however many such ids arrive', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake);
   await keys.current(target);
@@ -169,7 +169,7 @@ test('KeySource fetches at most once a minute for unknown key ids, however many 
   }
 });
 
-test('KeySource fetches again after a wrong signature if its keys are a minute old, then once a minute', async () => {
+test('after a wrong signature, KeySource fetches again if its keys are at least a minute old, and at most once a minute', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake);
   await keys.current(target);
@@ -186,7 +186,7 @@ test('KeySource fetches again after a wrong signature if its keys are a minute o
   assert.equal(fake.count(), 3);
 });
 
-test('KeySource fails without a response, a key set or a URL, caches no failure, and tries again', async () => {
+test('KeySource fails if the fetch fails, returns no key set, or has no URL; it caches no failure and tries again', async () => {
   await using fake = await FakeProvider.start();
   const { keys, target } = source(fake);
   const reason =
@@ -211,7 +211,7 @@ test('KeySource fails without a response, a key set or a URL, caches no failure,
   await assert.rejects(Promise.resolve(source(fake).keys.current(undefined)), reason('jwks_unknown'));
 });
 
-test('KeySource with pinned keys never fetches', async () => {
+test('KeySource with configured keys never fetches', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake, fake.keys);
   assert.equal((await keys.current(target)).keys.length, 1);

@@ -75,7 +75,7 @@ async function rawServer(
   };
 }
 
-test('Outbound.call() sends the request, asks for JSON without encodings, and returns status, media type and body', async () => {
+test('Outbound.call() sends the request, asks for JSON without content encoding, and returns status, media type and body', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   fake.failNext('token', {
@@ -105,7 +105,7 @@ test('Outbound.call() sends the request, asks for JSON without encodings, and re
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
 
-test('Outbound.call() accepts a response of 1 MiB, and refuses one more byte, with or without Content-Length', async () => {
+test('Outbound.call() accepts a response of 1 MiB and refuses a longer one, with and without Content-Length', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   fake.failNext('other', { body: Buffer.alloc(MAX_ANSWER_BYTES) });
@@ -117,7 +117,7 @@ test('Outbound.call() accepts a response of 1 MiB, and refuses one more byte, wi
   await fake.left();
 });
 
-test('Outbound.call() stops an endless chunked response at the size limit', async () => {
+test('Outbound.call() stops reading an endless chunked response at the size limit', async () => {
   await using fake = await FakeProvider.start();
   let sent = 0;
   fake.failNext('other', {
@@ -139,7 +139,7 @@ test('Outbound.call() stops an endless chunked response at the size limit', asyn
   assert.ok(sent < 16 * MAX_ANSWER_BYTES, `${sent} bytes were sent`);
 });
 
-test('Outbound.call() refuses an encoded response before reading it (gzip bomb)', async () => {
+test('Outbound.call() refuses a response with a content encoding before it reads the body (gzip bomb)', async () => {
   await using fake = await FakeProvider.start();
   fake.failNext('other', {
     headers: { 'content-encoding': 'gzip' },
@@ -152,7 +152,7 @@ test('Outbound.call() refuses an encoded response before reading it (gzip bomb)'
   await fake.left();
 });
 
-test('Outbound.call() times out after 10 s of connecting', async () => {
+test('Outbound.call() times out if connecting takes 10 s', async () => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>();
   const calls = outbound({ clock, resolve: () => asked.resolve() });
@@ -164,7 +164,7 @@ test('Outbound.call() times out after 10 s of connecting', async () => {
   );
 });
 
-test('Outbound.call() times out after 10 s of TLS, and destroys the socket', async () => {
+test('Outbound.call() times out if the TLS handshake takes 10 s, and destroys the socket', async () => {
   const clock = new ManualClock();
   await using server = await rawServer(() => undefined);
   const hello = server.accepted.then((socket) => once(socket, 'data'));
@@ -177,7 +177,7 @@ test('Outbound.call() times out after 10 s of TLS, and destroys the socket', asy
   await server.closed;
 });
 
-test('Outbound.call() times out after 10 s without a first byte, also with interim responses, and destroys the socket', async () => {
+test('Outbound.call() times out if no final response begins within 10 s, despite interim responses, and destroys the socket', async () => {
   const clock = new ManualClock();
   await using server = await rawServer(() => undefined);
   const asked = server.accepted.then(async (socket) => {
@@ -193,7 +193,7 @@ test('Outbound.call() times out after 10 s without a first byte, also with inter
   await server.closed;
 });
 
-test('Outbound.call() times out after 10 s of body, however slowly it arrives, and destroys the socket', async () => {
+test('Outbound.call() times out if the body is not complete within 10 s, and destroys the socket', async () => {
   const clock = new ManualClock();
   await using server = await rawServer(() => undefined);
   const call = outbound({ clock }).call({ method: 'GET', url: `http://127.0.0.1:${server.port}/` });
@@ -224,7 +224,7 @@ test('Outbound.call() follows no redirect', async () => {
   assert.equal(thief.count(), 0);
 });
 
-test('Outbound.call() fails with the stage and the system error when the peer is absent or hangs up', async () => {
+test('if the peer is absent or hangs up, Outbound.call() fails with the stage and the system error', async () => {
   const closed = await rawServer(() => undefined);
   await closed[Symbol.asyncDispose]();
   await assert.rejects(
@@ -277,7 +277,7 @@ test('Outbound.call() fails with the stage and the system error when the peer is
   );
 });
 
-test('Outbound.call() fails for a response with too large headers', async () => {
+test('Outbound.call() fails if the headers of a response are too large', async () => {
   await using fake = await FakeProvider.start();
   fake.failNext('other', { headers: { 'x-long': 'x'.repeat(20_000) } });
   await assert.rejects(
@@ -287,7 +287,7 @@ test('Outbound.call() fails for a response with too large headers', async () => 
   await fake.left();
 });
 
-test('Outbound.call() rejects with the reason of its signal before, during and after the queue, and destroys the socket', async () => {
+test('Outbound.call() rejects with the reason of its signal if that aborts before or during the request, and destroys the socket', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   await assert.rejects(
@@ -308,7 +308,7 @@ test('Outbound.call() rejects with the reason of its signal before, during and a
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
 
-test('Outbound.call() resolves a name once, and connects to the checked address', async () => {
+test('Outbound.call() resolves a name once, and connects to the address that it has checked', async () => {
   await using fake = await FakeProvider.start();
   let asked = 0;
   const resolve: Resolve = (_host, done) =>
@@ -321,7 +321,7 @@ test('Outbound.call() resolves a name once, and connects to the checked address'
   assert.equal(fake.requests[0]?.headers['host'], `provider.test:${fake.port}`);
 });
 
-test('Outbound.call() refuses a guarded call if any address of the name is private', async () => {
+test('Outbound.call() with a check of addresses refuses a name if any of its addresses is private', async () => {
   await using fake = await FakeProvider.start();
   for (const addresses of [
     ['127.0.0.1'],
@@ -364,7 +364,7 @@ test('Outbound.call() refuses a guarded call if any address of the name is priva
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('Outbound.call() gives the look-up of a connection one address if it asks for one', async () => {
+test('Outbound.call() works if the connection asks the look-up for only one address', async () => {
   await using fake = await FakeProvider.start();
   const { getDefaultAutoSelectFamily, setDefaultAutoSelectFamily } = await import('node:net');
   const before = getDefaultAutoSelectFamily();
@@ -384,7 +384,7 @@ test('Outbound.call() gives the look-up of a connection one address if it asks f
   }
 });
 
-test('Outbound.call() verifies certificates whatever NODE_TLS_REJECT_UNAUTHORIZED says, and trusts the given authorities', async () => {
+test('Outbound.call() verifies certificates even if NODE_TLS_REJECT_UNAUTHORIZED forbids it, and trusts the configured authorities', async () => {
   await using fake = await FakeProvider.start({ isTls: true });
   const before = process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
   const resolve: Resolve = (_host, done) => done(null, [{ address: '127.0.0.1', family: 4 }]);
@@ -424,7 +424,7 @@ test('Outbound.call() verifies certificates whatever NODE_TLS_REJECT_UNAUTHORIZE
   }
 });
 
-test('Outbound runs 16 calls at once, queues 64, and refuses the next with temporarily_unavailable', async () => {
+test('Outbound runs 16 calls at once and queues 64; it refuses further calls with temporarily_unavailable', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   const go = Promise.withResolvers<void>();
@@ -444,7 +444,7 @@ test('Outbound runs 16 calls at once, queues 64, and refuses the next with tempo
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
 
-test('Outbound fails with temporarily_unavailable when a call waits in the queue longer than timeoutMs', async () => {
+test('if a call waits in the queue longer than timeoutMs, Outbound fails with temporarily_unavailable', async () => {
   await using fake = await FakeProvider.start();
   const stages: number[] = [];
   class Noting extends ManualClock {
@@ -475,7 +475,7 @@ test('Outbound fails with temporarily_unavailable when a call waits in the queue
   assert.equal(clock.pending, 0);
 });
 
-test('Outbound removes a waiting call when its signal aborts', async () => {
+test('Outbound removes a call from the queue when the signal of that call aborts', async () => {
   const calls = outbound({ resolve: () => undefined });
   const running = Array.from({ length: 16 }, () =>
     assert.rejects(calls.call({ method: 'GET', url: 'https://provider.test/' }), ProviderFault),
@@ -493,7 +493,7 @@ test('Outbound removes a waiting call when its signal aborts', async () => {
   await Promise.all(running);
 });
 
-test('Outbound.close() ends running and waiting calls, and refuses later ones', async () => {
+test('Outbound.close() ends the running and waiting calls, and refuses calls after that', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   for (let index = 0; index < 16; index++) fake.failNext('other', { until: new Promise(() => undefined) });

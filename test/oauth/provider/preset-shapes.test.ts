@@ -196,13 +196,13 @@ const SHAPES: readonly (readonly [
 ];
 
 for (const [provider, raw, [subject, email, emailVerified, name, picture]] of SHAPES) {
-  test(`the preset ${provider.name} reads the recorded response for the user ${subject}`, () => {
+  test(`the preset ${provider.name} returns the user ${subject} from the recorded response`, () => {
     const user = userInfoOf(settingsOf(provider).mapUser(raw), raw);
     assert.deepEqual({ ...user, raw }, { subject, email, emailVerified, name, picture, raw });
   });
 }
 
-test('presets of products at their own address build the issuer that the product sends', () => {
+test('presets that need an address or a tenant compute the issuer from it, and refuse invalid values', () => {
   const issuers = [
     [auth0Provider('tenant.eu.auth0.com', ...credentials), 'https://tenant.eu.auth0.com/'],
     [keycloakProvider('https://id.example', 'staff', ...credentials), 'https://id.example/realms/staff'],
@@ -238,7 +238,7 @@ test('presets of products at their own address build the issuer that the product
     assert.throws(wrong, { code: 'E_OAUTH_PROVIDER' });
 });
 
-test('appleProvider() makes a client secret from the key for each call, valid for five minutes', () => {
+test('appleProvider() signs a new client secret with the key for each call, and it is valid for five minutes', () => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
   const key = { teamId: 'A1B2C3D4E5', keyId: 'F6G7H8I9J0', privateKey: pem };
@@ -281,7 +281,7 @@ test('appleProvider() makes a client secret from the key for each call, valid fo
     );
 });
 
-test('OAuthProvider calls a clientSecret function for each request, and its exception ends the login with provider_error', async () => {
+test('OAuthProvider calls a clientSecret function for each request; if the function throws, the login ends with provider_error', async () => {
   let fails = false;
   const asked: number[] = [];
   await using site = await LoginSite.open({
@@ -316,7 +316,7 @@ const openId = (fake: FakeProvider): Record<string, unknown> => ({
   userinfoUrl: `${fake.url}/userinfo`,
 });
 
-test('OAuthProvider without usesNonce and usesPkce sends and requires neither, and svc check reports both', async () => {
+test('OAuthProvider with usesNonce and usesPkce false sends neither and needs no nonce in the id_token; svc check reports both', async () => {
   await using fake = await FakeProvider.start();
   const provider = linkedinProvider('client', 'secret', openId(fake));
   const clock = new ManualClock();
@@ -353,7 +353,7 @@ test('OAuthProvider without usesNonce and usesPkce sends and requires neither, a
   );
 });
 
-test('OAuthProvider with HS256 verifies id_tokens by the client secret, allows no other algorithm, and needs a secret of 32 bytes', async () => {
+test('with HS256, OAuthProvider verifies id_tokens by the client secret, allows no other algorithm, and needs a secret of 32 bytes', async () => {
   await using fake = await FakeProvider.start();
   const secret = 'a-client-secret-of-32-characters';
   const provider = oidcProvider(fake.url, 'client', secret, {
@@ -402,7 +402,7 @@ test('OAuthProvider with HS256 verifies id_tokens by the client secret, allows n
     });
 });
 
-test('OAuthProvider with clientIdName renames client_id in the authorization URL and in the token request', async () => {
+test('OAuthProvider with clientIdName uses that name instead of client_id in the authorization URL and the token request', async () => {
   await using site = await LoginSite.open({ provider: { clientIdName: 'client_key' } });
   const { page, state } = await site.begin();
   assert.deepEqual(
@@ -414,7 +414,7 @@ test('OAuthProvider with clientIdName renames client_id in the authorization URL
   assert.deepEqual([form.get('client_key'), form.has('client_id')], ['client', false]);
 });
 
-test('OAuthProvider reads a list of scopes in a token response, as Twitch sends it', () => {
+test('OAuthProvider accepts a token response whose scope is a list, as Twitch sends it', () => {
   const answer = {
     status: 200,
     mediaType: 'application/json',

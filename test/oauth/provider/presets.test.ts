@@ -38,7 +38,7 @@ function refused(
   );
 }
 
-test('OAuthProvider shows its name, client id, issuer and scopes, and has defaults for the rest', () => {
+test('OAuthProvider has its name, client id, issuer and scopes as properties, and defaults for all other options', () => {
   const provider = new OAuthProvider(BASE);
   assert.deepEqual({ ...provider }, { name: 'own', clientId: 'client', issuer: undefined, scopes: [] });
   const {
@@ -97,7 +97,7 @@ test('OAuthProvider shows its name, client id, issuer and scopes, and has defaul
   );
 });
 
-test('OAuthProvider with allowInsecure accepts listed hosts without TLS, except in production', () => {
+test('OAuthProvider with allowInsecure accepts URLs without TLS for the listed hosts, but not in production', () => {
   const compose = (allowInsecure: boolean | readonly string[], host = 'keycloak:8080'): OAuthProvider =>
     new OAuthProvider({
       name: 'kc',
@@ -119,7 +119,7 @@ test('OAuthProvider with allowInsecure accepts listed hosts without TLS, except 
     assert.throws(() => compose(bad as never), { code: 'E_OPTION_RANGE' });
 });
 
-test('OAuthProvider hides its client secret in every form of printing', () => {
+test('OAuthProvider never prints its client secret, whichever way it is printed', () => {
   for (const provider of [
     new OAuthProvider(BASE),
     githubProvider('id', 'very-secret-value'),
@@ -134,7 +134,7 @@ test('OAuthProvider hides its client secret in every form of printing', () => {
   }
 });
 
-test('OAuthProvider refuses each URL that is not https', () => {
+test('OAuthProvider refuses every configured URL that is not https', () => {
   for (const name of [
     'authorizeUrl',
     'tokenUrl',
@@ -159,7 +159,7 @@ test('OAuthProvider refuses each URL that is not https', () => {
   refused({ allowInsecure: true, tokenUrl: 'http://10.0.0.1/token' }, /another machine/);
 });
 
-test('OAuthProvider refuses invalid options, and says what is wrong', () => {
+test('OAuthProvider refuses invalid options, and its error says which rule is broken', () => {
   refused({ name: 'Own' }, /the name/);
   refused({ name: '' }, /the name/);
   refused({ name: 'a'.repeat(33) }, /the name/);
@@ -207,7 +207,7 @@ test('OAuthProvider refuses invalid options, and says what is wrong', () => {
   new OAuthProvider({ ...BASE, clientSecret: undefined, clientAuth: 'none' });
 });
 
-test('OAuthProvider refuses options of a wrong type and unknown ones; no option switches TLS verification off', () => {
+test('OAuthProvider refuses options that are unknown or have a wrong type; no option switches off the verification of TLS', () => {
   for (const [name, value] of Object.entries({
     clientAuth: 'jwt',
     idTokenAlgorithms: ['HS512'],
@@ -229,7 +229,7 @@ test('OAuthProvider refuses options of a wrong type and unknown ones; no option 
     refused({ [name]: false } as never, new RegExp(name), 'E_OPTION_UNKNOWN');
 });
 
-test('OAuthProvider reads caFile once, and refuses a file without a certificate', (t) => {
+test('OAuthProvider reads caFile once, and refuses a file that contains no certificate', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-ca-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const file = join(folder, 'ca.pem');
@@ -239,7 +239,7 @@ test('OAuthProvider reads caFile once, and refuses a file without a certificate'
   refused({ caFile: file }, /cannot be read as PEM/);
 });
 
-test("githubProvider() has GitHub's endpoints, scopes and quirks as data", () => {
+test('githubProvider() has the endpoints, scopes and special rules of GitHub as data', () => {
   const provider = githubProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },
@@ -283,7 +283,7 @@ test("githubProvider() has GitHub's endpoints, scopes and quirks as data", () =>
     assert.equal(mapUser({ id }).subject, undefined, String(id));
 });
 
-test("googleProvider() has Google's endpoints, and requests no refresh token", () => {
+test('googleProvider() has the endpoints of Google, and requests no refresh token', () => {
   const provider = googleProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },
@@ -302,7 +302,7 @@ test("googleProvider() has Google's endpoints, and requests no refresh token", (
   assert.equal(mapUser({ sub: '1', email: 'a@example.test', email_verified: 'true' }).emailVerified, false);
 });
 
-test('presets accept any option as override, and ignore undefined ones', () => {
+test('every preset accepts any option as an override, and ignores options that are undefined', () => {
   const provider = githubProvider('id', 'secret', {
     name: 'work',
     tokenUrl: 'https://git.example.test/token',
@@ -322,7 +322,7 @@ test('presets accept any option as override, and ignore undefined ones', () => {
   );
 });
 
-test('standardUser() accepts only true for email_verified, or the text "true" if that is allowed', () => {
+test('standardUser() accepts true for email_verified; it accepts the text "true" only if an option allows it', () => {
   for (const value of ['true', 1, 'TRUE', null, undefined, {}, false])
     assert.equal(standardUser({ sub: 'a', email_verified: value }).emailVerified, false);
   assert.equal(standardUser({ sub: 'a', email_verified: true }).emailVerified, true);
@@ -331,7 +331,7 @@ test('standardUser() accepts only true for email_verified, or the text "true" if
   assert.equal(settingsOf(lenient).mapUser({ sub: 'a', email_verified: 'yes' }).emailVerified, false);
 });
 
-test('postedName() joins first and last name, and returns null for other forms, too long or unprintable names', () => {
+test('postedName() joins first and last name; it returns null if the form has another shape, or a name is too long or unprintable', () => {
   const named = (name: unknown): string | null => postedName(JSON.stringify({ name }));
   assert.equal(named({ firstName: ' Ada', lastName: 'Lovelace ' }), 'Ada Lovelace');
   assert.deepEqual(
@@ -363,7 +363,7 @@ test('postedName() joins first and last name, and returns null for other forms, 
     assert.equal(postedName(text), null);
 });
 
-test('userInfoOf() sets every member, never verifies an absent e-mail, and freezes the result', () => {
+test('userInfoOf() sets every member, treats a missing e-mail as not verified, and freezes the result', () => {
   const raw = JSON.parse('{"sub":"a","__proto__":{"admin":true}}') as Record<string, unknown>;
   const info = userInfoOf({ subject: 'a', emailVerified: true }, raw);
   assert.deepEqual(
@@ -397,7 +397,7 @@ test('userInfoOf() sets every member, never verifies an absent e-mail, and freez
   }
 });
 
-test('joinClaims() takes e-mail and its verification from the same source', () => {
+test('joinClaims() takes the e-mail and whether it is verified from the same source', () => {
   assert.deepEqual(
     joinClaims(
       { sub: 'a', email: 'a@x.test', email_verified: true, hd: 'x' },

@@ -141,7 +141,7 @@ function judge(clock: ManualClock): {
   return { dpop, reasonOf };
 }
 
-test('DPoP: thumbprintOf() gives the value of RFC 7638 §3.1, also for keys with further members', () => {
+test('DPoP: thumbprintOf() returns the value in RFC 7638 §3.1, and ignores further members of a key', () => {
   const jwk = {
     kty: 'RSA',
     e: 'AQAB',
@@ -155,7 +155,7 @@ test('DPoP: thumbprintOf() gives the value of RFC 7638 §3.1, also for keys with
   );
 });
 
-test('DPoP: the proof of RFC 9449 §4.1 is valid for its request, with the thumbprint of §6.1', async () => {
+test('DPoP: the example proof of RFC 9449 §4.1 is valid for its request, and has the thumbprint of §6.1', async () => {
   const example =
     'eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19' +
     '.eyJqdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0IjoxNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg';
@@ -171,7 +171,7 @@ test('DPoP: the proof of RFC 9449 §4.1 is valid for its request, with the thumb
   });
 });
 
-test('DPoP: each check of a proof refuses it independently of the others', async () => {
+test('DPoP: each single mistake in a proof is enough to refuse it', async () => {
   const clock = new ManualClock();
   const now = Math.floor(clock.nowMs() / 1_000);
   const { reasonOf } = judge(clock);
@@ -260,7 +260,7 @@ test('DPoP: each check of a proof refuses it independently of the others', async
   assert.equal(await reasonOf(proof(clock), { host: '' }), 'htu', 'a request without a host');
 });
 
-test('DPoP: a proof can be used once during its lifetime, and its jti belongs to its key', async () => {
+test('DPoP: a proof can be used once during its lifetime; two keys may use the same jti', async () => {
   const clock = new ManualClock();
   const { reasonOf } = judge(clock);
   const ahead = proof(clock, EC, { claims: { jti: 'one', iat: Math.floor(clock.nowMs() / 1_000) + 60 } });
@@ -276,7 +276,7 @@ test('DPoP: a proof can be used once during its lifetime, and its jti belongs to
   assert.equal(answers.filter((each) => each === 'accepted').length, 1);
 });
 
-test('DPoP: a proof that one process has used is refused by another (RFC 9449 §11.1)', async (t) => {
+test('DPoP: a proof that was used in one process is refused in every other process (RFC 9449 §11.1)', async (t) => {
   const url = `sqlite:${join(folder(t), 'data.db')}`;
   const database = (): Promise<SiteDatabase> =>
     Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
@@ -291,7 +291,7 @@ test('DPoP: a proof that one process has used is refused by another (RFC 9449 §
   assert.equal((await refresh(two, other, proof(two.clock))).status, 200);
 });
 
-test('DPoP: every token response and refusal has a nonce; an expired nonce is refused (RFC 9449 §8)', async () => {
+test('DPoP: every token response and refusal contains a nonce, and an expired nonce is refused (RFC 9449 §8)', async () => {
   await using site = await open('optional');
   const { refresh_token: token } = await site.login();
   const refused = await refresh(site, token, 'x');
@@ -321,7 +321,7 @@ test('DPoP: every token response and refusal has a nonce; an expired nonce is re
   assert.match(challenged.headers.get('dpop-nonce')!, /^[\w-]+\.[\w-]{22}$/);
 });
 
-test('DPoP: with dpopNonces "required" a proof without a nonce is refused, and the response has one for the next attempt', async () => {
+test('DPoP: if dpopNonces is "required", a proof that has no nonce is refused, and the response contains a nonce for the next attempt', async () => {
   await using site = await open('optional', { plugin: { dpopNonces: 'required' } });
   const { refresh_token: token } = await site.login();
   const refused = await refresh(site, token, proof(site.clock));
@@ -330,7 +330,7 @@ test('DPoP: with dpopNonces "required" a proof without a nonce is refused, and t
   assert.equal((await refresh(site, token, proof(site.clock, EC, { claims: { nonce } }))).status, 200);
 });
 
-test('DPoP: a login with dpop_jkt is bound from its first token (RFC 9449 §10)', async () => {
+test('DPoP: a login with dpop_jkt binds the tokens to that key from the first token on (RFC 9449 §10)', async () => {
   await using site = await open('required');
   const { state } = await site.begin({ dpop_jkt: EC.jkt });
   const tokens = (await (await site.back({ code: 'c', state })).json()) as Tokens;
@@ -356,7 +356,7 @@ test('DPoP: a login with dpop_jkt is bound from its first token (RFC 9449 §10)'
   );
 });
 
-test('DPoP: no mutation of a proof is accepted', async () => {
+test('DPoP: a proof with a changed or missing character is never accepted', async () => {
   const clock = new ManualClock();
   const { reasonOf } = judge(clock);
   const random = seeded(9_449);
@@ -374,7 +374,7 @@ test('DPoP: no mutation of a proof is accepted', async () => {
   assert.equal(await reasonOf(good), 'accepted');
 });
 
-test('DPoP: the first refresh with a proof binds the login to its key, and no other key can refresh it', async () => {
+test('DPoP: the first refresh that has a proof binds the login to the key of the proof, and every other key is refused from then on', async () => {
   for (const env of ['test', 'production'] as const) {
     await using site = await open('optional', { hasDatabase: env === 'production' });
     const first = await site.login();
@@ -407,7 +407,7 @@ test('DPoP: the first refresh with a proof binds the login to its key, and no ot
   }
 });
 
-test('DPoP: one of several keys that bind a login at the same time succeeds', async () => {
+test('DPoP: if several keys try to bind one login at the same time, one key succeeds', async () => {
   await using site = await open('optional', { hasDatabase: true });
   const { refresh_token: token } = await site.login();
   const keys = [EC, OTHER, EC, OTHER, keyOf('EdDSA')];
@@ -432,7 +432,7 @@ test('DPoP: one of several keys that bind a login at the same time succeeds', as
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('DPoP: a thief who binds a stolen token to a key loses it when the owner refreshes', async () => {
+test('DPoP: if a thief binds a stolen token to a key, the next refresh by the owner ends the login', async () => {
   await using site = await open();
   const { refresh_token: token } = await site.login();
   const thief = (await (await refresh(site, token, proof(site.clock, OTHER))).json()) as Tokens;
@@ -441,7 +441,7 @@ test('DPoP: a thief who binds a stolen token to a key loses it when the owner re
   await refusedAs(await refresh(site, thief.refresh_token, proof(site.clock, OTHER)), 400, 'invalid_grant');
 });
 
-test('DPoP: a lost response is repeated only for the same key', async () => {
+test('DPoP: a lost response is repeated only for a proof with the same key', async () => {
   await using site = await open('optional', { plugin: { refreshGraceSeconds: 10 } });
   const { refresh_token: token } = await bound(site);
   const lost = (await (await refresh(site, token, proof(site.clock))).json()) as Tokens;
@@ -453,7 +453,7 @@ test('DPoP: a lost response is repeated only for the same key', async () => {
   );
 });
 
-test('DPoP: POST /oauth/token requires a DPoP proof when dpop is "required"; with "off" it ignores proofs, and bound logins stay bound', async () => {
+test('DPoP: with dpop "required", /oauth/token refuses a refresh that has no proof; with "off" it ignores proofs', async () => {
   await using strict = await open('required');
   const { refresh_token: token } = await strict.login();
   await refusedAs(await refresh(strict, token), 400, 'invalid_dpop_proof');
@@ -467,7 +467,7 @@ test('DPoP: POST /oauth/token requires a DPoP proof when dpop is "required"; wit
   assert.deepEqual([answer.status, ((await answer.json()) as Tokens).token_type], [200, 'Bearer']);
 });
 
-test('DPoP: a bound access token needs a proof by its key for the request and the token, and each proof can be used once', async () => {
+test('DPoP: a bound access token needs a proof by its key that matches the request and the token; each proof works once', async () => {
   await using site = await open('optional', { plugin: { enforceValidAfter: true } });
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
@@ -513,7 +513,7 @@ test('DPoP: a bound access token needs a proof by its key for the request and th
   );
 });
 
-test('DPoP: a 401 challenge names both schemes, with the error for the one that was used (RFC 9449 §7.1)', async () => {
+test('DPoP: a 401 has challenges for both schemes, and the error is in that of the scheme that was used (RFC 9449 §7.1)', async () => {
   await using site = await open();
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
@@ -553,7 +553,7 @@ test('DPoP: a 401 challenge names both schemes, with the error for the one that 
   assert.equal((await without.client.get('/me')).headers.get('www-authenticate'), 'Bearer');
 });
 
-test('DPoP: an unbound access token is accepted as Bearer only', async () => {
+test('DPoP: an access token that is not bound to a key is accepted only as Bearer token', async () => {
   await using site = await open();
   const { access_token: token } = await site.login();
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
@@ -570,7 +570,7 @@ test('DPoP: an unbound access token is accepted as Bearer only', async () => {
   assert.equal((await site.client.get('/me', { headers: { authorization: 'DPoP' } })).status, 401);
 });
 
-test('DPoP: a claim cnf without a key is refused', async () => {
+test('DPoP: an access token whose claim cnf contains no key is refused', async () => {
   await using site = await open('optional', {
     plugin: { onUser: () => ({ sub: 'ada', scopes: ['read'], claims: { cnf: 'x' } }) },
   });
@@ -582,7 +582,7 @@ test('DPoP: a claim cnf without a key is refused', async () => {
     );
 });
 
-test('DPoP: cookie mode refuses the option dpop', async () => {
+test('DPoP: in cookie mode the option "dpop" is refused', async () => {
   await using site = await LoginSite.open();
   const make = (dpop: string) => () =>
     new OAuthPlugin({
@@ -595,7 +595,7 @@ test('DPoP: cookie mode refuses the option dpop', async () => {
   assert.ok(make('off')());
 });
 
-test('DPoP: the proof of the HTTP request counts once for the MCP call in it', async () => {
+test('DPoP: an MCP call inside an HTTP request uses the proof of that request, which counts as one use', async () => {
   await using site = await LoginSite.open({
     plugin: { dpop: 'optional', scopes: ['read'] },
     more: (app) =>

@@ -112,7 +112,7 @@ function refused(code: string, reason?: string) {
   };
 }
 
-test('refresh tokens: a refresh token is exchanged for a new one, and the login stays alive', async () => {
+test('refresh tokens: a refresh token is exchanged for a new refresh token, and the login stays alive', async () => {
   const { login, refresh, clock, store } = machine();
   const first = await login();
   await clock.advance(1_000);
@@ -135,7 +135,7 @@ test('refresh tokens: a refresh token has 256 bits of secret, a prefix for scann
   assert.equal(codec.parse(refreshToken)?.secret.length, 32);
 });
 
-test('refresh tokens: the stored row contains no usable part of a token', async () => {
+test('refresh tokens: no stored row contains a usable part of a token', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const next = await refresh(refreshToken);
@@ -152,7 +152,7 @@ test('refresh tokens: the stored row contains no usable part of a token', async 
   }
 });
 
-test('refresh tokens: a replayed token ends its login, and no other login of the user', async () => {
+test('refresh tokens: a replayed token ends its own login, but no other login of the user', async () => {
   const { login, refresh, clock, names, events } = machine();
   const [first, other] = [await login(), await login()];
   const second = await refresh(first.refreshToken);
@@ -168,7 +168,7 @@ test('refresh tokens: a replayed token ends its login, and no other login of the
   );
 });
 
-test('refresh tokens: each of a hundred sequential replays is detected', async () => {
+test('refresh tokens: every one of a hundred sequential replays is detected', async () => {
   const { login, refresh, clock } = machine();
   let caught = 0;
   for (let round = 0; round < 100; round++) {
@@ -200,7 +200,7 @@ for (const count of [2, 5, 20, 100]) {
   });
 }
 
-test('refresh tokens: a refresh responds after its wait for overlapping requests, and is complete when the response was sent', async () => {
+test('refresh tokens: a refresh waits for overlapping requests before it responds, and its delivery is recorded when the response was sent', async () => {
   const clock = new ManualClock();
   const { login, answer, tokens, store } = machine({ holdMs: 25 }, { clock, pause: (ms) => clock.sleep(ms) });
   const { refreshToken, login: row } = await login();
@@ -224,7 +224,7 @@ test('refresh tokens: a refresh responds after its wait for overlapping requests
   );
 });
 
-test('refresh tokens: a token whose response was never sent stays the current one', async () => {
+test('refresh tokens: if a response was never sent, the old token can still be used and gets the same new token', async () => {
   const { login, answer, refresh, clock } = machine();
   const { refreshToken } = await login();
   const lost = await answer(refreshToken);
@@ -235,7 +235,7 @@ test('refresh tokens: a token whose response was never sent stays the current on
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: a token that arrives after the response was sent is a replay, even if the delivery is recorded late', async () => {
+test('refresh tokens: a token that arrives after the response was sent counts as a replay, even if the delivery is recorded later', async () => {
   const { login, answer, refresh, tokens, clock, names } = machine();
   const { refreshToken } = await login();
   const first = await answer(refreshToken);
@@ -247,7 +247,7 @@ test('refresh tokens: a token that arrives after the response was sent is a repl
   assert.ok(names().includes('token_reuse_detected'));
 });
 
-test('refresh tokens: an overlapping request is refused without ending the login when the new token was already used', async () => {
+test('refresh tokens: if the new token was already used, an overlapping request with the old token is refused, and the login stays alive', async () => {
   const clock = new ManualClock();
   const { login, answer, refresh, tokens } = machine({ holdMs: 25 }, still(clock));
   const { refreshToken } = await login();
@@ -265,7 +265,7 @@ test('refresh tokens: an overlapping request is refused without ending the login
   assert.ok((await last).refreshToken);
 });
 
-test('refresh tokens: with concurrency "strict" one of many gets a token, the others are refused, and the login stays alive', async () => {
+test('refresh tokens: with concurrency "strict" one of many simultaneous refreshes gets a token, the others are refused, and the login stays alive', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25, concurrency: 'strict' });
   const { refreshToken } = await login();
   await clock.advance(1_000);
@@ -282,7 +282,7 @@ test('refresh tokens: with concurrency "strict" one of many gets a token, the ot
   assert.ok((await next).refreshToken);
 });
 
-test('refresh tokens: with concurrency "strict" an undelivered successor is returned to a later retry', async () => {
+test('refresh tokens: with concurrency "strict" a later retry gets the new token if that was not delivered', async () => {
   const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -304,7 +304,7 @@ test('refresh tokens: with concurrency "strict" an undelivered successor is retu
   assert.equal((await refresh(refreshToken)).refreshToken, codec.format(codec.next(token)));
 });
 
-test('refresh tokens: within the grace period a retry gets the same new token; after that token was used, a retry is theft', async () => {
+test('refresh tokens: within the grace period a retry gets the same new token; once that token was used, a retry counts as theft', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -315,7 +315,7 @@ test('refresh tokens: within the grace period a retry gets the same new token; a
   await assert.rejects(refresh(third.refreshToken), refused('invalid_grant', 'revoked_reuse'));
 });
 
-test('refresh tokens: a retry at the end of the grace period is theft', async () => {
+test('refresh tokens: a retry at the end of the grace period counts as theft', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   await refresh(refreshToken);
@@ -323,7 +323,7 @@ test('refresh tokens: a retry at the end of the grace period is theft', async ()
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: clockSkewMs tolerates different clocks of several hosts', async () => {
+test('refresh tokens: a retry within clockSkewMs, which covers differences between clocks, gets the same new token', async () => {
   const { login, refresh, clock } = machine({ clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -333,7 +333,7 @@ test('refresh tokens: clockSkewMs tolerates different clocks of several hosts', 
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: a token two generations old is theft, also within the grace period', async () => {
+test('refresh tokens: a token from two refreshes ago counts as theft even within the grace period', async () => {
   const { login, refresh, clock } = machine({ grace: 60 * SECOND });
   const first = await login();
   const second = await refresh(first.refreshToken);
@@ -342,7 +342,7 @@ test('refresh tokens: a token two generations old is theft, also within the grac
   await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: a forged token, and one composed of two logins, is invalid', async () => {
+test('refresh tokens: a forged token is invalid, and so is a token that is composed of parts of two valid tokens', async () => {
   const { login, codec, refresh } = machine();
   const [one, two] = [await login(), await login()];
   const [a, b] = [one.refreshToken.split('.'), two.refreshToken.split('.')] as [string[], string[]];
@@ -357,7 +357,7 @@ test('refresh tokens: a forged token, and one composed of two logins, is invalid
   assert.ok((await refresh(two.refreshToken)).refreshToken);
 });
 
-test('refresh tokens: a mutated refresh token is never accepted', async () => {
+test('refresh tokens: a refresh token with any change is refused', async () => {
   const { login, codec } = machine();
   const { refreshToken } = await login();
   const below = seeded(20_261_121);
@@ -378,7 +378,7 @@ test('refresh tokens: a mutated refresh token is never accepted', async () => {
     assert.equal(codec.parse(text), undefined);
 });
 
-test('refresh tokens: a login ends at its absolute limit, however often it is used', async () => {
+test('refresh tokens: a login ends at its absolute limit, even if it is used all the time', async () => {
   const { login, refresh, clock } = machine({
     idleTtl: 2 * 86_400 * SECOND,
     absoluteTtl: 3 * 86_400 * SECOND,
@@ -392,14 +392,14 @@ test('refresh tokens: a login ends at its absolute limit, however often it is us
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('refresh tokens: an unused login ends at its idle limit', async () => {
+test('refresh tokens: a login that is not used ends at its idle limit', async () => {
   const { login, refresh, clock } = machine({ idleTtl: 60 * SECOND });
   const { refreshToken } = await login();
   await clock.advance(60_000);
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('refresh tokens: a scope narrows one access token; a wider one is refused and changes nothing', async () => {
+test('refresh tokens: a refresh with a narrower scope affects one access token; a wider scope is refused and changes nothing', async () => {
   const { login, refresh, store } = machine();
   const { refreshToken, login: row } = await login();
   await assert.rejects(refresh(refreshToken, { scopes: ['read', 'admin'] }), refused('invalid_scope'));
@@ -409,7 +409,7 @@ test('refresh tokens: a scope narrows one access token; a wider one is refused a
   assert.deepEqual((await refresh(narrowed.refreshToken)).scopes, ['read', 'write']);
 });
 
-test('refresh tokens: a new token that was not delivered is returned at any time, without a grace period', async () => {
+test('refresh tokens: a new token that was not delivered is returned again at any time, even if there is no grace period', async () => {
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -428,7 +428,7 @@ test('refresh tokens: a new token that was not delivered is returned at any time
   assert.ok((await refresh(retried.refreshToken)).refreshToken);
 });
 
-test('refresh tokens: a login whose onRefresh returns false ends at that refresh', async () => {
+test('refresh tokens: if onRefresh() returns false, that refresh ends the login', async () => {
   let verdict: RefreshVerdict = true;
   const { login, refresh, names } = machine({}, { onRefresh: () => verdict });
   const { refreshToken } = await login();
@@ -443,7 +443,7 @@ test('refresh tokens: a login whose onRefresh returns false ends at that refresh
   assert.ok(names().includes('token_revoked'));
 });
 
-test('refresh tokens: when onRefresh ends a login during simultaneous refreshes, one event is logged', async () => {
+test('refresh tokens: if onRefresh() ends a login during simultaneous refreshes, one event is logged', async () => {
   const { login, refresh, names } = machine({}, { onRefresh: () => false });
   const { refreshToken } = await login();
   const ended = await Promise.allSettled([1, 2, 3, 4].map(() => refresh(refreshToken)));
@@ -454,7 +454,7 @@ test('refresh tokens: when onRefresh ends a login during simultaneous refreshes,
   );
 });
 
-test('refresh tokens: an onRefresh hook that throws leaves the login unchanged for the retry', async () => {
+test('refresh tokens: if onRefresh() throws, the login does not change, and the refresh can be retried', async () => {
   let fails = true;
   const { login, refresh, clock } = machine(
     {},
@@ -472,7 +472,7 @@ test('refresh tokens: an onRefresh hook that throws leaves the login unchanged f
   assert.ok((await refresh(refreshToken)).refreshToken);
 });
 
-test('refresh tokens: a login bound to a key is refreshed only with that key', async () => {
+test('refresh tokens: a login that is bound to a key can be refreshed only with that key', async () => {
   const { tokens, clock, refresh, store } = machine();
   const bound = await tokens.issue({
     sub: 'a',
@@ -495,7 +495,7 @@ test('refresh tokens: a login bound to a key is refreshed only with that key', a
   assert.ok((await refresh(next.refreshToken, { keyThumbprint: 'key-1' })).refreshToken);
 });
 
-test('refresh tokens: a token that is newer than a restored backup is refused, and ends no login', async () => {
+test('refresh tokens: a token that is newer than the restored backup is refused, but ends no login', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const ahead = codec.format(codec.next(codec.parse(refreshToken)!));
@@ -503,7 +503,7 @@ test('refresh tokens: a token that is newer than a restored backup is refused, a
   assert.equal((await store.findLogin(row.id))?.revokedAt, null);
 });
 
-test('refresh tokens: a token with a valid tag on another secret is refused, and ends nothing', async () => {
+test('refresh tokens: a token that has a valid tag and a wrong secret is refused, but ends no login', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const other = codec.format({ id: row.id, generation: 0, secret: Buffer.alloc(32, 7) });
@@ -514,14 +514,14 @@ test('refresh tokens: a token with a valid tag on another secret is refused, and
   assert.ok((await refresh(second.refreshToken)).refreshToken);
 });
 
-test('refresh tokens: a token of an unknown login is refused', async () => {
+test('refresh tokens: a token whose login is unknown is refused', async () => {
   const { refresh, codec } = machine();
   const token = codec.format(codec.first());
   await assert.rejects(refresh(token), refused('invalid_grant', 'unknown_login'));
   await assert.rejects(refresh(token, { scopes: ['read'] }), refused('invalid_grant', 'unknown_login'));
 });
 
-test('refresh tokens: a token of the previous key is exchanged for one of the current key; a token of a removed key is invalid', async () => {
+test('refresh tokens: a token of the previous key is exchanged for one of the current key; a token of a removed key is refused', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({}, { store, clock, secrets: [SECRETS[1]!] });
@@ -533,7 +533,7 @@ test('refresh tokens: a token of the previous key is exchanged for one of the cu
   assert.ok((await after.refresh(next.refreshToken)).refreshToken);
 });
 
-test('refresh tokens: a retry after a key rotation gets the new token that the previous key made', async () => {
+test('refresh tokens: after a key rotation, a retry returns the new token that was made with the previous key', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({ grace: 60 * SECOND }, { store, clock, secrets: [SECRETS[1]!] });
@@ -544,7 +544,7 @@ test('refresh tokens: a retry after a key rotation gets the new token that the p
   assert.deepEqual(during.codec.parse(retried.refreshToken), before.codec.parse(next.refreshToken));
 });
 
-test('refresh tokens: revoking a rotated token ends its login', async () => {
+test('refresh tokens: revoking an already rotated token ends its login', async () => {
   const { login, refresh, tokens, codec, names } = machine();
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -555,7 +555,7 @@ test('refresh tokens: revoking a rotated token ends its login', async () => {
   await assert.rejects(refresh(second.refreshToken), refused('invalid_grant', 'revoked_logout'));
 });
 
-test('refresh tokens: a login that began before revokeAll() is refused', async () => {
+test('refresh tokens: if a login began before revokeAll(), it is refused', async () => {
   const { login, store, clock } = machine();
   const startedAt = clock.nowMicros();
   await clock.advance(1);
@@ -566,7 +566,7 @@ test('refresh tokens: a login that began before revokeAll() is refused', async (
   assert.ok((await login()).refreshToken);
 });
 
-test('refresh tokens: the login that is refused because of revokeAll() has ended in the store', async () => {
+test('refresh tokens: if a login is refused because of revokeAll(), it is also revoked in the store', async () => {
   const isRevoked: boolean[] = [];
   const store = new (class extends MemoryTokenStore {
     override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
@@ -581,7 +581,7 @@ test('refresh tokens: the login that is refused because of revokeAll() has ended
   assert.deepEqual(isRevoked, [true]);
 });
 
-test('refresh tokens: with clockSkewMs a login that began shortly after revokeAll() is refused as well', async () => {
+test('refresh tokens: with clockSkewMs, a login that began shortly after revokeAll() is also refused', async () => {
   const { login, store, clock } = machine({ clockSkew: 2 * SECOND });
   await store.revokeAll('alice', clock.nowMicros());
   await clock.advance(2_000);
@@ -590,7 +590,7 @@ test('refresh tokens: with clockSkewMs a login that began shortly after revokeAl
   assert.ok((await login()).refreshToken);
 });
 
-test('refresh tokens: a login right after revokeAll() waits until its access token is distinguishable from older ones', async () => {
+test('refresh tokens: a login right after revokeAll() waits until the time of its access token differs from that of revoked tokens', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   assert.equal((await login()).issuedAt, clock.nowMicros(), 'nothing has been revoked: it does not wait');
   await clock.advance(1);
@@ -603,7 +603,7 @@ test('refresh tokens: a login right after revokeAll() waits until its access tok
   assert.equal((await login()).issuedAt, clock.nowMicros());
 });
 
-test('refresh tokens: a new login does not wait when the clock was set back', async () => {
+test('refresh tokens: if the clock was set back, a new login does not wait', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   const later = clock.nowMicros() + 3_600 * SECOND;
   await store.revokeAll('alice', later);
@@ -613,7 +613,7 @@ test('refresh tokens: a new login does not wait when the clock was set back', as
   assert.ok((await waiting).refreshToken);
 });
 
-test('refresh tokens: a login that is revoked while it waits is refused', async () => {
+test('refresh tokens: if a login is revoked while it waits, it is refused', async () => {
   for (const lag of [0, 5_000]) {
     // revokeAll() and the login are in the same process
     const { login, store, clock } = machine({ apart: 10_000 }, still());
@@ -628,7 +628,7 @@ test('refresh tokens: a login that is revoked while it waits is refused', async 
   }
 });
 
-test('refresh tokens: a slow commit does not shorten the wait for overlapping requests', async () => {
+test('refresh tokens: if the commit is slow, the wait for overlapping requests is not shorter', async () => {
   const clock = new ManualClock();
   const memory = new MemoryTokenStore();
   const rotate = memory.rotate.bind(memory);
@@ -648,7 +648,7 @@ test('refresh tokens: a slow commit does not shorten the wait for overlapping re
   assert.equal((await store.findLogin(row.id))?.deliveredAt, clock.nowMicros());
 });
 
-test('refresh tokens: a slow onRefresh hook leaves one turn of the event loop for overlapping requests', async () => {
+test('refresh tokens: even after a slow onRefresh(), a refresh waits one turn of the event loop for overlapping requests', async () => {
   const clock = new ManualClock();
   const { login, refresh } = machine(
     { holdMs: 25 },
@@ -662,7 +662,7 @@ test('refresh tokens: a slow onRefresh hook leaves one turn of the event loop fo
   assert.ok((await answer).refreshToken);
 });
 
-test('refresh tokens: after a stall of the event loop the waiting requests still get the same token', async () => {
+test('refresh tokens: if the event loop stalls, the requests that wait still get the same token', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25 }, still());
   const { refreshToken } = await login();
   const first = refresh(refreshToken);
@@ -674,7 +674,7 @@ test('refresh tokens: after a stall of the event loop the waiting requests still
   assert.equal((await first).refreshToken, (await second).refreshToken);
 });
 
-test('refresh tokens: clockSkewMs extends the grace period', async () => {
+test('refresh tokens: clockSkewMs is added to the grace period', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND, clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -684,7 +684,7 @@ test('refresh tokens: clockSkewMs extends the grace period', async () => {
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('refresh tokens: with concurrency "strict" a retry within clockSkewMs is refused, and is not theft', async () => {
+test('refresh tokens: with concurrency "strict" a retry within clockSkewMs is refused, but does not count as theft', async () => {
   const { login, refresh, clock } = machine({ concurrency: 'strict', clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);

@@ -110,7 +110,7 @@ async function passed(clock: ManualClock, work: Promise<unknown>): Promise<numbe
 }
 
 for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
-  test(`SqlTokenStore retries a ${Failure.name} three times after pauses, and uses the fourth result`, async () => {
+  test(`SqlTokenStore retries after a ${Failure.name} up to three times with pauses, and returns the result of the fourth attempt`, async () => {
     const clock = new ManualClock();
     const { database, asked } = failing('postgres', [new Failure('1'), new Failure('2'), new Failure('3')]);
     const work = new SqlTokenStore(() => database, clock).rotate({
@@ -128,7 +128,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
     assert.ok(tookMs >= 3 && tookMs <= 20 + 40 + 80 + 3, `${tookMs} ms`);
   });
 
-  test(`SqlTokenStore reports a persistent ${Failure.name} as temporarily_unavailable, never as invalid_grant`, async () => {
+  test(`SqlTokenStore reports a ${Failure.name} that persists as temporarily_unavailable, never as invalid_grant`, async () => {
     const clock = new ManualClock();
     const failures = ['1', '2', '3', '4'].map((text) => new Failure(text));
     const { database, asked } = failing('mysql', [...failures]);
@@ -149,7 +149,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
 }
 
 for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), new Error('something else')]) {
-  test(`SqlTokenStore reports a ${failure.constructor.name} as temporarily_unavailable at once, in every method`, async () => {
+  test(`every method of SqlTokenStore reports a ${failure.constructor.name} as temporarily_unavailable, and does not retry`, async () => {
     const calls: ((store: SqlTokenStore) => Promise<unknown>)[] = [
       (store) =>
         store.rotate({
@@ -182,7 +182,7 @@ for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), ne
   });
 }
 
-test('SqlTokenStore inside a transaction of the application fails with E_DB_NESTED, not as an unavailable database', async () => {
+test('inside a transaction of the application, SqlTokenStore fails with E_DB_NESTED and not with temporarily_unavailable', async () => {
   await using database = await oauthDatabase('sqlite::memory:');
   const store = new SqlTokenStore(() => database, new ManualClock());
   await database.transaction(async () => {
@@ -192,7 +192,7 @@ test('SqlTokenStore inside a transaction of the application fails with E_DB_NEST
   assert.equal(await store.revokeAll('ada', 1), 0);
 });
 
-test('SqlTokenStore reports a database that is not open as temporarily_unavailable', async () => {
+test('SqlTokenStore reports temporarily_unavailable if the database is not open', async () => {
   const closed = new Error('not open');
   await assert.rejects(
     new SqlTokenStore(() => {
@@ -203,7 +203,7 @@ test('SqlTokenStore reports a database that is not open as temporarily_unavailab
 });
 
 test(
-  'SqlTokenStore: a refresh while another process holds the lock is a 503, rotates nothing, and succeeds afterwards',
+  'SqlTokenStore: while another process holds the lock, a refresh gets a 503 and rotates no token; afterwards it succeeds',
   { timeout: MOST_MS },
   async (t) => {
     const path = join(folder(t), 'data.db');
@@ -229,7 +229,7 @@ test(
 );
 
 test(
-  'SqlTokenStore: a lock that is released in time does not affect the client',
+  'SqlTokenStore: if a lock is released between two attempts, the refresh succeeds',
   { timeout: MOST_MS },
   async (t) => {
     const path = join(folder(t), 'data.db');
@@ -254,7 +254,7 @@ test(
   },
 );
 
-test('SqlTokenStore: a refresh whose delivery cannot be recorded leaves its token the current one', async () => {
+test('SqlTokenStore: if the delivery of a new token cannot be recorded, the refresh fails, and a later retry returns that token', async () => {
   await using database = await oauthDatabase('sqlite::memory:');
   const clock = new ManualClock();
   const store = new SqlTokenStore(() => database, clock);
@@ -274,7 +274,7 @@ test('SqlTokenStore: a refresh whose delivery cannot be recorded leaves its toke
   assert.equal(await refresh(refreshToken), codec.format(codec.next(codec.parse(refreshToken)!)));
 });
 
-test('SqlTokenStore leaves no part of any refresh token in the files of the database', async (t) => {
+test('SqlTokenStore writes no part of any refresh token to the files of the database', async (t) => {
   const path = join(folder(t), 'data.db');
   await using database = await oauthDatabase(`sqlite:${path}`);
   const { issue, refresh, codec, store, clock } = tokensIn(database, { holdMs: 0 });
@@ -316,7 +316,7 @@ test('SqlTokenStore leaves no part of any refresh token in the files of the data
   assert.equal(issued.length, 120);
 });
 
-test('SqlTokenStore writes deletions and insertions in the syntax of each dialect', async () => {
+test('SqlTokenStore deletes and inserts with statements in the syntax of each dialect', async () => {
   for (const dialect of ['sqlite', 'postgres', 'mysql', 'mariadb'] as const) {
     const { database, asked } = failing(dialect, []);
     const store = new SqlTokenStore(() => database, new ManualClock());
@@ -336,7 +336,7 @@ test('SqlTokenStore writes deletions and insertions in the syntax of each dialec
   }
 });
 
-test('SqlTokenStore sets the previous hash before the next one in a rotation, because MySQL evaluates from left to right', async () => {
+test('in a rotation, SqlTokenStore sets the previous hash before the current one, because MySQL evaluates assignments from left to right', async () => {
   const { database, asked } = failing('mysql', []);
   await new SqlTokenStore(() => database, new ManualClock()).rotate({
     id: 'a',
@@ -362,7 +362,7 @@ test('SqlTokenStore sets the previous hash before the next one in a rotation, be
   assert.deepEqual(asked[1]!.params, ['k', 'c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1, 'k']);
 });
 
-test('SqlTokenStore has no statement that reads a whole table', async () => {
+test('no statement of SqlTokenStore reads a whole table', async () => {
   const { database, asked } = failing('sqlite', []);
   const store = new SqlTokenStore(() => database, new ManualClock());
   await store.addLogin(loginRow());

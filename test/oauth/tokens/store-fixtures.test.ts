@@ -40,7 +40,7 @@ async function opened(
 test('test/oauth/fixtures has a database of version 1.4', () => assert.ok(names.includes('1.4')));
 
 for (const name of names) {
-  test(`refresh tokens stored by version ${name} are refreshed repeatedly`, async (t) => {
+  test(`refresh tokens stored by version ${name} can be refreshed repeatedly`, async (t) => {
     const { fixture, refresh, clock } = await opened(t, name);
     for (const text of [fixture.fresh, fixture.current]) {
       const next = await refresh(text);
@@ -49,7 +49,7 @@ for (const name of names) {
     }
   });
 
-  test(`refresh tokens stored by version ${name} are refreshed after their secret became the previous one`, async (t) => {
+  test(`refresh tokens stored by version ${name} can be refreshed after their secret has become the previous one`, async (t) => {
     const { fixture, refresh } = await opened(t, name, 60_000, (secret) => [
       'another-secret-that-is-the-current-one',
       secret,
@@ -58,19 +58,19 @@ for (const name of names) {
     assert.equal((await refresh(fixture.interrupted)).split('.')[3], fixture.successor.split('.')[3]);
   });
 
-  test(`a replay of a token stored by version ${name} is theft`, async (t) => {
+  test(`a replay of a token stored by version ${name} counts as theft`, async (t) => {
     const { fixture, refresh } = await opened(t, name);
     await assert.rejects(refresh(fixture.superseded), { code: 'invalid_grant', reason: 'reuse' });
     await assert.rejects(refresh(fixture.current), { code: 'invalid_grant', reason: 'revoked_reuse' });
   });
 
-  test(`a refresh that version ${name} began is finished with the same new token`, async (t) => {
+  test(`a refresh that was interrupted in version ${name} can be repeated, and returns the same new token`, async (t) => {
     const { fixture, refresh } = await opened(t, name);
     assert.equal(await refresh(fixture.interrupted), fixture.successor);
     assert.ok(await refresh(fixture.successor));
   });
 
-  test(`logins that had ended in version ${name} stay ended`, async (t) => {
+  test(`logins that had ended in version ${name} are still refused`, async (t) => {
     const { fixture, refresh, store } = await opened(t, name);
     for (const [text, reason] of [
       [fixture.revoked, 'revoked_logout'],
@@ -87,7 +87,7 @@ for (const name of names) {
     await assert.rejects(later(fresh), { reason: 'expired' });
   });
 
-  test(`logins stored by version ${name} are listed`, async (t) => {
+  test(`logins stored by version ${name} can be listed`, async (t) => {
     const { fixture, store, clock, codec } = await opened(t, name);
     assert.equal((await store.listLogins('alice', clock.nowMicros())).length, 2);
     const row = await store.findLogin(codec.parse(fixture.interrupted)!.id);

@@ -34,7 +34,7 @@ tokenStoreContract('SqlTokenStore on PostgreSQL', async (t) => {
   return { store: new SqlTokenStore(() => database, new ManualClock()) };
 });
 
-test('six processes with one PostgreSQL database: each refresh has one new token, revokeAll() ends every login, a crash loses nothing, a replay is one event', async (t) => {
+test('six processes share one PostgreSQL database: each refresh gets one new token, revokeAll() ends every login, a crash loses nothing, and a replay is one event', async (t) => {
   if (!needsPostgres(t)) return;
   const fleet = await Fleet.start(t, 6, await postgresUrl(t));
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
@@ -46,7 +46,7 @@ test('six processes with one PostgreSQL database: each refresh has one new token
   await killed(fleet, 2, seeded(2));
 });
 
-test('OAuth over HTTP with PostgreSQL: each refresh has one new token, also after a crash', async (t) => {
+test('OAuth over HTTP with PostgreSQL: each refresh gets one new token, even after a crash', async (t) => {
   if (!needsPostgres(t)) return;
   const sites = await Sites.start(t, 1, 'unlimited', await postgresUrl(t));
   await overHttp(sites, 20, 1);

@@ -68,7 +68,7 @@ export function tokenStoreContract(
     idleExpiresAt: NOW + 15 * DAY,
   };
 
-  contract('findLogin() returns a login with every member as stored', async (store) => {
+  contract('findLogin() returns every member of a login as it was stored', async (store) => {
     await store.addLogin(loginRow());
     assert.deepEqual(await store.findLogin('login-1'), loginRow());
     const bare = loginRow({
@@ -85,7 +85,7 @@ export function tokenStoreContract(
     assert.equal(await store.findLogin('none'), undefined);
   });
 
-  contract('rotate() changes a live login in the expected state, once', async (store) => {
+  contract('rotate() changes a live login once, if it is in the expected state', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.rotate(rotation), true);
     assert.deepEqual(
@@ -103,7 +103,7 @@ export function tokenStoreContract(
     assert.equal(await store.rotate(rotation), false);
   });
 
-  contract('exactly one of many simultaneous rotate() calls succeeds', async (store) => {
+  contract('if many rotate() calls run at once, exactly one succeeds', async (store) => {
     await store.addLogin(loginRow());
     const wins = await Promise.all(Array.from({ length: 20 }, () => store.rotate(rotation)));
     assert.equal(wins.filter(Boolean).length, 1);
@@ -131,7 +131,7 @@ export function tokenStoreContract(
   }
 
   contract(
-    'rotate() binds a login to the key of the call that succeeds, and later needs that key',
+    'rotate() binds a login to the key of the call that succeeds; later calls need that key',
     async (store) => {
       const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
       await store.addLogin(loginRow());
@@ -159,15 +159,18 @@ export function tokenStoreContract(
     },
   );
 
-  contract('markDelivered() succeeds once, and only for the current generation', async (store) => {
-    await store.addLogin(loginRow());
-    await store.rotate(rotation);
-    await store.markDelivered('login-1', 0, NOW + 2);
-    assert.equal((await store.findLogin('login-1'))?.deliveredAt, null);
-    await store.markDelivered('login-1', 1, NOW + 3);
-    await store.markDelivered('login-1', 1, NOW + 4);
-    assert.equal((await store.findLogin('login-1'))?.deliveredAt, NOW + 3);
-  });
+  contract(
+    'markDelivered() succeeds once, and only for the current generation of the token',
+    async (store) => {
+      await store.addLogin(loginRow());
+      await store.rotate(rotation);
+      await store.markDelivered('login-1', 0, NOW + 2);
+      assert.equal((await store.findLogin('login-1'))?.deliveredAt, null);
+      await store.markDelivered('login-1', 1, NOW + 3);
+      await store.markDelivered('login-1', 1, NOW + 4);
+      assert.equal((await store.findLogin('login-1'))?.deliveredAt, NOW + 3);
+    },
+  );
 
   contract('revoke() ends a login once, and stores the reason', async (store) => {
     await store.addLogin(loginRow());
@@ -182,7 +185,7 @@ export function tokenStoreContract(
     assert.equal(await store.revoke('none', 'logout', NOW), false);
   });
 
-  contract('revokeOf() ends a login only for its own subject', async (store) => {
+  contract('revokeOf() ends a login only if it belongs to the given subject', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.revokeOf('mallory', 'login-1', NOW), false);
     assert.equal(await store.revokeOf('ALICE', 'login-1', NOW), false);
@@ -192,7 +195,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'revokeIdentity() ends the logins of an identity at a provider, or of one session there',
+    'revokeIdentity() ends all logins of an account at a provider, or only those of one session there',
     async (store) => {
       for (const [id, parts] of [
         ['1', { subject: 'p-1', providerSid: 's-1' }],
@@ -215,29 +218,32 @@ export function tokenStoreContract(
     },
   );
 
-  contract('revokeAll() ends all logins of exactly one subject, and stores the time', async (store) => {
-    for (const [id, sub] of [
-      ['1', 'alice'],
-      ['2', 'alice'],
-      ['3', 'Alice'],
-      ['4', 'alice '],
-      ['5', 'bob'],
-    ] as const)
-      await store.addLogin(loginRow({ id, sub }));
-    await store.revoke('2', 'logout', NOW);
-    assert.equal(await store.validAfter('alice'), 0);
-    assert.equal(await store.revokeAll('alice', NOW + 7), 1);
-    assert.equal((await store.findLogin('1'))?.revokeReason, 'all');
-    for (const id of ['3', '4', '5']) assert.equal((await store.findLogin(id))?.revokedAt, null);
-    assert.equal(await store.validAfter('alice'), NOW + 7);
-    assert.equal(await store.validAfter('Alice'), 0);
-    assert.equal(await store.revokeAll('alice', NOW + 6), 0);
-    assert.equal(await store.validAfter('alice'), NOW + 7);
-    assert.equal(await store.revokeAll('alice', NOW + 8), 0);
-    assert.equal(await store.validAfter('alice'), NOW + 8);
-  });
+  contract(
+    'revokeAll() ends all logins of exactly one subject, and stores the time of the revocation',
+    async (store) => {
+      for (const [id, sub] of [
+        ['1', 'alice'],
+        ['2', 'alice'],
+        ['3', 'Alice'],
+        ['4', 'alice '],
+        ['5', 'bob'],
+      ] as const)
+        await store.addLogin(loginRow({ id, sub }));
+      await store.revoke('2', 'logout', NOW);
+      assert.equal(await store.validAfter('alice'), 0);
+      assert.equal(await store.revokeAll('alice', NOW + 7), 1);
+      assert.equal((await store.findLogin('1'))?.revokeReason, 'all');
+      for (const id of ['3', '4', '5']) assert.equal((await store.findLogin(id))?.revokedAt, null);
+      assert.equal(await store.validAfter('alice'), NOW + 7);
+      assert.equal(await store.validAfter('Alice'), 0);
+      assert.equal(await store.revokeAll('alice', NOW + 6), 0);
+      assert.equal(await store.validAfter('alice'), NOW + 7);
+      assert.equal(await store.revokeAll('alice', NOW + 8), 0);
+      assert.equal(await store.validAfter('alice'), NOW + 8);
+    },
+  );
 
-  contract('listLogins() returns live logins, most recently used first', async (store) => {
+  contract('listLogins() returns the live logins, the most recently used first', async (store) => {
     await store.addLogin(loginRow({ id: 'old', lastUsedAt: NOW - 5 }));
     await store.addLogin(loginRow({ id: 'new', lastUsedAt: NOW + 5 }));
     await store.addLogin(loginRow({ id: 'over', idleExpiresAt: NOW }));
@@ -251,7 +257,7 @@ export function tokenStoreContract(
   });
 
   contract(
-    'cleanUp() deletes ended logins in batches, and keeps revoked logins until their absolute end',
+    'cleanUp() deletes ended logins in batches; it keeps a revoked login until the absolute end of that login',
     async (store) => {
       for (let index = 0; index < 5; index++) {
         await store.addLogin(
