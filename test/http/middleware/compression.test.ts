@@ -179,7 +179,7 @@ for (const [accept, expected] of [
   ['x-gzip', 'gzip'],
   ['zstd;q=0, br;q=0, gzip;q=0.001', 'gzip'],
 ] as const) {
-  test(`CompressionMiddleware for Accept-Encoding: ${accept ?? '(none)'} sends ${expected ?? 'no coding'}, and always Vary`, async () => {
+  test(`CompressionMiddleware answers Accept-Encoding: ${accept ?? '(none)'} with ${expected ?? 'no coding'}, and always sends Vary`, async () => {
     await using client = site((app) => app.get('/', () => TEXT));
     const answer = await get(client, '/', accept);
     assert.deepEqual(

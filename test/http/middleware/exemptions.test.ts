@@ -45,7 +45,7 @@ for (const [exempt, template, path, expected] of [
   ['/hooks/{id:int}', '/hooks/{id}', '/hooks/x', false],
   ['/hooks/github', '/hooks/gitlab', '/hooks/github', false],
 ] as const) {
-  test(`Exemptions with ${exempt}: the route ${template} is ${expected ? '' : 'not '}exempt for the path ${path}`, () => {
+  test(`with the exempt template ${exempt}, the route ${template} is ${expected ? '' : 'not '}exempt for the path ${path}`, () => {
     assert.equal(judge([exempt], template, path)[0], expected);
   });
 }
