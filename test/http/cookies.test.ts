@@ -173,7 +173,7 @@ for (const [env, scheme, expected] of [
   });
 }
 
-test('serializeCookie() refuses a name and encoded value of together more than 4,096 bytes, without "=" and attributes', () => {
+test('serializeCookie() refuses a cookie whose name and encoded value together have more than 4,096 bytes; attributes do not count', () => {
   assert.equal(
     serializeCookie('a', 'x'.repeat(4_095), { path: `/${'y'.repeat(500)}` }).length,
     4_097 + 508 + 24,

@@ -17,7 +17,7 @@ test('parseHttpDate() reads the three date formats of RFC 9110 §5.6.7', () => {
   assert.equal(read('Sat, 31 Dec 2016 23:59:60 GMT'), Date.UTC(2017, 0, 1) / 1_000); // a leap second
 });
 
-test('parseHttpDate() reads a two-digit year as the year that is at most 50 years in the future (RFC 9110 §5.6.7)', () => {
+test('parseHttpDate() reads a two-digit year as the latest matching year that is at most 50 years in the future (RFC 9110 §5.6.7)', () => {
   const yearOf = (digits: string): number =>
     new Date(read(`Sunday, 06-Nov-${digits} 08:49:37 GMT`)! * 1_000).getUTCFullYear();
   assert.deepEqual(['26', '76', '77', '99', '00'].map(yearOf), [2026, 2076, 1977, 1999, 2000]);

@@ -34,7 +34,7 @@ test('toJson() refuses a cycle, and the error has the path of the cycle', () => 
   assert.throws(() => toJson({ big: 1n, cyclic }), { code: 'E_REPLY', message: /a cycle/ });
 });
 
-test('toJson() writes a value that occurs twice, also if the value contains bigints', () => {
+test('toJson() writes a value that is referenced twice, even if the value contains bigints', () => {
   const twice = { n: 1n };
   assert.equal(toJson([twice, twice]), '[{"n":"1"},{"n":"1"}]');
 });

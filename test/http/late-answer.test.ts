@@ -18,7 +18,7 @@ test('if the response is already set, LateAnswer.giveTo() calls its callback at 
   assert.deepEqual(given, [response]);
 });
 
-test('if the response is set later, LateAnswer.giveTo() calls its callback synchronously at that moment', () => {
+test('if the response is set later, LateAnswer.giveTo() calls its callback synchronously when the response is set', () => {
   const response = new HttpResponse();
   const given: HttpResponse[] = [];
   const late = new Settled();

@@ -91,7 +91,7 @@ test('toResponse() uses the status of the route for values that have no status o
   );
 });
 
-test('toResponse() sends the bytes of buffers and views of every kind, starting at their offset', () => {
+test('toResponse() sends the bytes of buffers and views of every kind, also of views that start at an offset', () => {
   for (const [what, view] of viewsOf(Uint8Array.of(1, 2, 3, 4))) {
     for (const value of [view, reply(view), [view, 200]]) {
       const response = toResponse(value, DEFAULT_PLAN);

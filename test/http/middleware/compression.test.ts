@@ -230,7 +230,7 @@ for (const mediaType of [
   });
 }
 
-test('meta: { compress: false } of a route disables compression, and true enables it for responses that set cookies', async () => {
+test('the value false of meta.compress disables compression for a route, and true enables it for responses that set cookies', async () => {
   await using client = site((app) =>
     app
       .get('/never', { meta: { compress: false } }, () => TEXT)
@@ -312,7 +312,7 @@ test('HEAD has the same Content-Encoding and Vary as GET', async () => {
   }
 });
 
-test('a HEAD response for a file has Vary, and has a Content-Length only if the GET response has the same', async (t) => {
+test('a HEAD response for a file has Vary, and has Content-Length only if the GET response has the same length', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-compression-'));
   t.after(() => rm(folder, { recursive: true }));
   for (const [name, text] of [
@@ -605,7 +605,7 @@ test('SVC121 reports CompressionMiddleware inside middleware that sets cookies, 
   );
 });
 
-test('SVC121 warns when CompressionMiddleware is inside ETagMiddleware, because a response would be compressed before it is replaced by a 304', () => {
+test('SVC121 warns when CompressionMiddleware is inside ETagMiddleware, because responses are compressed even if a 304 replaces them', () => {
   const severities = (app: Svc): string[] =>
     app
       .check()

@@ -587,7 +587,7 @@ test('CORSMiddleware in the option "use" of a route answers preflights of that r
   });
 });
 
-test('if a path has several routes, browsers may not cache a preflight of CORSMiddleware in one route, because they cache by path', async () => {
+test('if a path has several routes, a preflight answered by the CORSMiddleware of one route is not cached, because browsers cache by path', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const [layer, slow] = [
     new CORSMiddleware({ origins: [SITE] }),
@@ -623,7 +623,7 @@ test('if a path has several routes, browsers may not cache a preflight of CORSMi
   );
 });
 
-test('a preflight of a route is a 500 if its function "origins" throws; a declared OPTIONS route is called instead of that function', async () => {
+test('if the function "origins" of a route throws, a preflight is a 500; a declared OPTIONS route is called instead of the function', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const broken = new CORSMiddleware({
     origins: () => {

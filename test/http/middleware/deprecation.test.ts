@@ -69,7 +69,7 @@ test('if a request uses a deprecated query field, header, cookie or field of a d
     assert.deepEqual(marksOf(await client.get(url, { headers })), MARKED, url);
 });
 
-test('if a request body has a deprecated member, at any depth or with its default value, the reply has Deprecation', async (t) => {
+test('if a request body has a deprecated member, at any depth, even with its default value, the reply has Deprecation', async (t) => {
   class Inner extends Schema {
     old = old();
   }

@@ -98,7 +98,7 @@ test('IdempotencyMiddleware answers a repeated request with the first response a
   assert.match(metrics, /svc_idempotent_requests_total\{fate="replayed"\} 1\n/);
 });
 
-test('inside IdempotencyMiddleware, a handler can read the whole body with every method of the request', async () => {
+test('behind IdempotencyMiddleware, a handler can still read the whole body with every method of the request', async () => {
   const s = site(
     {},
     {

@@ -129,7 +129,7 @@ test('RateLimitMiddleware counts 200,000 addresses within its memory limit, and 
   assert.ok(allowed <= 60 + 10 + 1, `${allowed} of 2,000`); // the burst, and a refill of one a second for ten seconds
 });
 
-test('if a client invents many keys for one rate limit, other limits keep their counts, and its own count is not reset', async () => {
+test('if a client invents many keys for one rate limit, other limits keep their counts, and the client cannot reset its own count', async () => {
   const { client, send } = setting({
     perMinute: 10,
     maxBuckets: 50,
@@ -597,7 +597,7 @@ for (const [options, code] of [
     assert.throws(() => new RateLimitMiddleware(options as never), { name: 'SvcError', code }));
 }
 
-test('a route refuses an invalid rateLimit', () => {
+test('a route refuses an invalid value of the option "rateLimit"', () => {
   for (const rateLimit of [true, 5, null, { perMinute: 0 }, { perMinutes: 5 }, { perMinute: 5, key: 'ip' }]) {
     assert.throws(
       () => new Svc().get('/', { rateLimit } as never, (() => 'x') as never),

@@ -38,7 +38,7 @@ const from = (address: string, account?: string): { headers: Record<string, stri
   json: { account },
 });
 
-test('RateLimiter with the account as key stops attempts from changing addresses, and does not affect other accounts', async () => {
+test('RateLimiter with the account as key stops attempts that come from changing addresses, and does not affect other accounts', async () => {
   const { client } = login();
   await using _ = client;
   const statuses: number[] = [];
@@ -48,7 +48,7 @@ test('RateLimiter with the account as key stops attempts from changing addresses
   assert.deepEqual(await (await client.post('/login', from('192.0.2.1', 'grace'))).json(), { left: 4 });
 });
 
-test('RateLimiter does not charge refused attempts, so an account is never locked longer than the limit', async () => {
+test('RateLimiter does not count refused attempts, so an account is never locked for longer than the limit says', async () => {
   const { client, clock } = login();
   await using _ = client;
   for (let index = 0; index < 500; index++) await client.post('/login', from('192.0.2.1', 'ada'));
@@ -121,7 +121,7 @@ test('RateLimiter.take() refuses a cost that is not a whole number (E_OPTION_RAN
     assert.throws(() => limiter.take({} as never, 'k', cost), { code: 'E_OPTION_RANGE' });
 });
 
-test('RateLimiter writes one audit event per key and window, which omits the key; its metric counts every refusal', async () => {
+test('RateLimiter writes one audit event per key and window, without the key itself, and counts every refusal in its metric', async () => {
   const { client, clock, events, app } = login();
   await using _ = client;
   const hammer = async (account: string, times: number): Promise<void> => {

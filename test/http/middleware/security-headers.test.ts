@@ -115,7 +115,7 @@ test('SecurityHeadersMiddleware adds general header fields to every response, an
   assert.deepEqual(fieldsOf(await client.get('/page')), DOCUMENT);
 });
 
-test('SecurityHeadersMiddleware adds its header fields to error responses, and removes fields that name the server software', async () => {
+test('SecurityHeadersMiddleware adds its header fields to error responses, and no response names the server software', async () => {
   const { app, client } = setting();
   app
     .use(new CORSMiddleware({ origins: '*' }))

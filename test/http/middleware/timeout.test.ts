@@ -116,7 +116,7 @@ test('when the time limit passes, TimeoutMiddleware aborts the signal with Reque
   ]); // the last one would otherwise be lost
 });
 
-test('"timeoutMs" of a route replaces the limit of TimeoutMiddleware, works without TimeoutMiddleware, and removes the limit if it is false', async () => {
+test('the option "timeoutMs" of a route replaces the limit of TimeoutMiddleware, works without TimeoutMiddleware, and removes the limit if it is false', async () => {
   for (const hasMiddleware of [true, false]) {
     const s = site();
     if (hasMiddleware) s.app.use(new TimeoutMiddleware({ seconds: 5 }));
@@ -149,7 +149,7 @@ test('"timeoutMs" of a route replaces the limit of TimeoutMiddleware, works with
   }
 });
 
-test('timeoutMs of a route must be an integer from 1 to 86_400_000 or false', () => {
+test('the option "timeoutMs" of a route must be an integer from 1 to 86_400_000 or false', () => {
   for (const timeoutMs of [0, -1, 1.5, 86_400_001, '5', true, null])
     assert.throws(
       () => new Svc().get('/', { timeoutMs: timeoutMs as never }, () => 1),

@@ -131,7 +131,7 @@ test('parseNetwork() reads a single address as a network with one address, and r
     assert.equal(parseNetwork(text), undefined, text);
 });
 
-test('clientOf() returns the network of an IPv6 address, and the IPv4 address of an IPv4-mapped one', () => {
+test('clientOf() returns the network of an IPv6 address, and converts an IPv4-mapped address to IPv4', () => {
   assert.equal(clientOf('2001:db8:1:2:aaaa::1', 64), '2001:db8:1:2::/64');
   assert.equal(clientOf('2001:db8:1:2:bbbb::2', 64), clientOf('2001:DB8:1:2:ffff:0:0:1', 64));
   assert.notEqual(clientOf('2001:db8:1:3::1', 64), clientOf('2001:db8:1:2::1', 64));

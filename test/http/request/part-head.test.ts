@@ -144,7 +144,7 @@ test('parsePartHead() refuses a Content-Disposition that is malformed, ambiguous
   );
 });
 
-test('parsePartHead() returns Content-Type unchanged, or text/plain if it is missing, and refuses transfer encodings that encode the content', () => {
+test('parsePartHead() returns Content-Type unchanged, or text/plain if it is missing, and refuses base64 and other encodings of the content', () => {
   const typeOf = (lines: string): unknown => {
     const head = parsePartHead(`Content-Disposition: form-data; name="f"; filename="x"${lines}`);
     return typeof head === 'string' ? undefined : head.contentType;

@@ -72,7 +72,7 @@ test('the client is the first address in X-Forwarded-For, from the right, that i
   assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', {}), '10.0.0.1');
 });
 
-test('a number as "trustProxy" counts entries of X-Forwarded-For from the right, and counts the peer as the first', () => {
+test('if trustProxy is a number n, the address of the client is entry n of X-Forwarded-For, counted from the right', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
   assert.equal(ipOf(1, '10.0.0.1', chain), '10.0.0.2');
   assert.equal(ipOf(2, '10.0.0.1', chain), '198.51.100.7');
@@ -199,7 +199,7 @@ for (const [what, forwarded] of [
   ['an element that is none', 'for'],
   ['an empty one', ''],
 ] as const) {
-  test(`if an element of Forwarded has ${what}, the address of the client is that of the peer`, () =>
+  test(`if an element of Forwarded has ${what}, the client has the address of the peer`, () =>
     assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));
 }
 
@@ -319,7 +319,7 @@ async function watched(
 }
 
 for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
-  test(`if a peer with a private address sends ${field} and no proxy is declared, this is logged once`, async () => {
+  test(`if a peer with a private address sends ${field} and no proxy is declared, the undeclared proxy is logged once`, async () => {
     const lines = await watched({}, {}, { [field]: 'x' }, { [field]: 'x' });
     assert.deepEqual(
       lines.map(({ level, peer, field: by }) => ({ level, peer, by })),
@@ -439,7 +439,7 @@ for (const [value, pattern] of [
   });
 }
 
-test('new Svc() refuses a trustProxy that trusts every proxy, and check() reports one from loadDict() as SVC210', () => {
+test('new Svc() refuses a trustProxy that trusts every proxy, and check() reports such a value from loadDict() as SVC210', () => {
   assert.throws(() => new Svc({ trustProxy: true as never }), { code: 'E_TRUST_PROXY' });
   const app = new Svc();
   app.config.loadDict({ trust_proxy: 'true' });

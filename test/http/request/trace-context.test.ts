@@ -22,7 +22,7 @@ for (const [name, field, isSampled] of [
   ['traceparent_version_0xcc with more behind', `cc-${TRACE}-${SPAN}-01-what-the-future-will-be-like`, true],
   ['version fe with a dash behind', `fe-${TRACE}-${SPAN}-00-`, false],
 ] as const) {
-  test(`readTraceContext() continues the trace of the valid traceparent "${name}"`, () => {
+  test(`readTraceContext() continues the trace of a valid traceparent (${name})`, () => {
     const context = readTraceContext(field, undefined);
     assert.deepEqual(
       { ...context, spanId: '' },

@@ -226,7 +226,7 @@ test('if a client resets its connection, HttpServer does not handle its waiting 
   assert.ok(outcomes[0] instanceof ClientDisconnected);
 });
 
-test('if pipelined requests wait, HttpServer.close() sends "Connection: close" with the response to the last one', async () => {
+test('HttpServer.close() sends "Connection: close" only with the response to the last of several pipelined requests', async () => {
   const first = gate();
   await using it = await serve((app) =>
     app.get('/{n}', async ({ params }) => {
@@ -249,7 +249,7 @@ test('if pipelined requests wait, HttpServer.close() sends "Connection: close" w
   assert.equal((await it.client.ended()).length, 0);
 });
 
-test('when a CONNECT arrives, HttpServer ends the running request before it, and handles no waiting request', async () => {
+test('when a CONNECT arrives, HttpServer aborts the running request, closes the connection, and answers no waiting request', async () => {
   const clock = new ManualClock();
   const release = gate();
   const aborted: string[] = [];
@@ -296,7 +296,7 @@ test('if a client sends CONNECT and does not read the response, HttpServer.close
   }
 });
 
-test('if a client that has sent CONNECT resets its connection or has received its last response, HttpServer continues', async () => {
+test('if a client sends CONNECT and resets its connection, or sends CONNECT after its last response, the server still works', async () => {
   const clock = new ManualClock();
   const server = new HttpServer(new Svc({ clock }).application());
   await server.listen({ port: 0 });
@@ -597,7 +597,7 @@ test('if a client keeps sending a refused body, HttpServer disconnects the clien
   assert.equal(clock.pending, 0);
 });
 
-test('when the rest of an unread body has arrived, HttpServer removes its time limit, and the connection stays usable', async () => {
+test('when the rest of an unread body has arrived, HttpServer removes the time limit of the body, and the connection stays usable', async () => {
   const clock = new ManualClock();
   await using it = await serve((app) => app.post('/', () => 'no'), { clock });
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
@@ -1578,7 +1578,7 @@ for (const [what, behind] of [
   });
 }
 
-test('if a request body becomes malformed after its response, HttpServer sends no second response', async () => {
+test('if a request body becomes malformed after the response was sent, HttpServer sends no second response', async () => {
   await using it = await serve((app) => app.post('/', () => 'early'));
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n');
   assert.equal((await it.client.answer()).text(), 'early');
@@ -1586,7 +1586,7 @@ test('if a request body becomes malformed after its response, HttpServer sends n
   assert.equal((await it.client.ended()).toString(), '');
 });
 
-test('HttpServer closes a connection after the last response before malformed bytes, and drops later responses', async () => {
+test('HttpServer closes a connection after the last response before malformed bytes, and drops the response to any later request', async () => {
   const [early, late] = [gate(), gate()];
   const app = new Svc();
   app

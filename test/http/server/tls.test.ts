@@ -349,7 +349,7 @@ test('if a connection does not complete the TLS handshake, run({ tls }) closes i
   assert.equal((await silent.ended()).length, 0);
 });
 
-test('over TLS, HttpServer.adopt() releases an adopted connection whenever its client leaves, like a connection that it has accepted', async (t) => {
+test('over TLS, HttpServer.adopt() releases a connection when its client leaves, at any time, in the same way as listen()', async (t) => {
   const app = new Svc({
     logger: collectedLog().logger,
     headersTimeoutMs: 60_000,

@@ -313,7 +313,7 @@ test('CSRFMiddleware accepts the origin of its own site in capitals, or with the
   }
 });
 
-test('if a request has neither Sec-Fetch-Site nor Origin, it is not from a browser, and CSRFMiddleware requires a token', async () => {
+test('CSRFMiddleware requires a token from requests without Sec-Fetch-Site and Origin, although browsers send one of the two', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   assert.deepEqual(

@@ -35,7 +35,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`a number or nesting depth that JSON allows but a session cannot store is a 400, and the log names the value (${how})`, async () => {
+  test(`if a client sends a number or nesting depth that a session cannot store, the response is a 400, and the log names the value (${how})`, async () => {
     for (const json of [
       '1e999',
       '{"a":[-1e999]}',
@@ -139,7 +139,7 @@ test('a session in a cookie that is only read is renewed by requests for pages, 
   assert.equal(await read(undefined), 1);
 });
 
-test('if a request only reads a session in a cookie and ends after a logout, it does not restore the session', async () => {
+test('if a request that only reads a session in a cookie ends after a logout, the session is not restored', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);

@@ -90,7 +90,7 @@ test('a cookie with SameSite=None and secure: false is refused, and so is an unk
   );
 });
 
-test('no control character, separator or non-ASCII character is written to Set-Cookie: in names it throws, in values it is encoded', () => {
+test('no control character, separator or non-ASCII character is written to Set-Cookie: a name with one throws, and a value is encoded', () => {
   for (const character of ['\r', '\n', '\0', ';', ',', ' ', '\t', '\x7f', 'é', '"', '\\']) {
     assert.throws(() => serializeCookie(`a${character}b`, 'x'), { code: 'E_COOKIE' });
     assert.throws(() => new SessionMiddleware({ cookie: { name: `a${character}b` } }), { code: 'E_COOKIE' });
@@ -170,7 +170,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`a session cookie is invalid if its cookie name is changed (${how})`, async () => {
+  test(`a session cookie is invalid if its value is sent under another cookie name (${how})`, async () => {
     const first = new Site(options());
     await first.visit(setUser);
     const text = first.client.cookies.get('svc_session')!;
@@ -623,7 +623,7 @@ test('if an application with SessionMiddleware has no secret, it does not start,
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
 });
 
-test('SessionMiddleware refuses an empty text as secret', () => {
+test('SVC205 reports SessionMiddleware if the setting "authSecret" is an empty text or null', () => {
   for (const authSecret of ['', null]) {
     const app = new Svc({ config: { authSecret } });
     app.use(new SessionMiddleware());

@@ -112,7 +112,7 @@ describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, ()
     assert.deepEqual(messagesOf(await raw.ended()), [...replies, 'CLOSE 1000']);
   });
 
-  test('after return() of a WebSocket iterator, it yields no more messages', async (t) => {
+  test('a WebSocket iterator yields no more messages after return() was called on it', async (t) => {
     const results: unknown[] = [];
     const got = await talk(
       t,

@@ -348,7 +348,7 @@ describe('FrameReader', () => {
     ]);
   });
 
-  test('FrameReader needs no more memory than the bytes of a message, even if the message has many small fragments', async () => {
+  test('FrameReader keeps the bytes of small fragments of a message, but not the large chunks that contained the fragments', async () => {
     const reader = new FrameReader({ isMasked: true, maxMessageBytes: 1_048_576 }, SILENT);
     reader.push(frame(start('')));
     const padding = Buffer.concat(Array.from({ length: 400 }, () => frame(ping('*'.repeat(120)))));
@@ -677,7 +677,7 @@ describe('FrameReader with decompression of messages', () => {
     });
   }
 
-  test('FrameReader with compression refuses a text longer than the longest string, even if maxMessageBytes allows it', () => {
+  test('FrameReader with compression refuses a text longer than the longest possible string, even if maxMessageBytes allows it', () => {
     const reported: unknown[] = [];
     const tell = (what: unknown): void => void reported.push(what);
     new FrameReader(

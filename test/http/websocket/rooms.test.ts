@@ -90,7 +90,7 @@ test('Rooms ignores frames from the bus that do not contain a valid message', ()
   assert.deepEqual(one.got, [`bytes ${Buffer.of(0xff).toString()}`, 'text ok']);
 });
 
-test('an application waits until its room bus has connected before it serves requests', async () => {
+test('an application waits until its room bus has settled before it calls startup hooks and serves requests', async () => {
   const settled = Promise.withResolvers<void>();
   const steps: string[] = [];
   const bus: RoomBus = {
