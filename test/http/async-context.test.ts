@@ -69,7 +69,7 @@ for (const [name, make] of [
     assert.doesNotMatch(text, /none/);
   });
 
-test('a stream that its client leaves runs its clean-up in the async context of its request', async (t) => {
+test('if the client leaves, the clean-up of a stream runs in the async context of its request', async (t) => {
   const ended = Promise.withResolvers<string>();
   const app = new Svc();
   app.use((_req, next) => store.run('ctx', next));
@@ -96,7 +96,7 @@ test('a stream that its client leaves runs its clean-up in the async context of 
   assert.equal(await ended.promise, 'ctx ');
 });
 
-test('handlers, listeners and clean-ups of a WebSocket run in the async context of its handshake', async (t) => {
+test('handlers, listeners and clean-ups of a WebSocket run in the async context of the handshake', async (t) => {
   const left = Promise.withResolvers<string>();
   const closed = Promise.withResolvers<string>();
   function* connection(): Generator<string, void> {
@@ -136,7 +136,7 @@ test('handlers, listeners and clean-ups of a WebSocket run in the async context 
   assert.deepEqual([await left.promise, await closed.promise], ['ctx ', 'ctx ']);
 });
 
-test('clean-ups of scope request and background tasks run in the async context of their request', async (t) => {
+test('clean-ups with the scope "request" and background tasks run in the async context of their request', async (t) => {
   const steps: string[] = [];
   const over = Promise.withResolvers<void>();
   const resource = async function* (): AsyncGenerator<number> {

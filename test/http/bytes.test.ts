@@ -37,7 +37,7 @@ function application(): Svc {
 
 const WAYS = ['reply', 'status', 'response', 'replaced', 'chunks', 'stream', 'counted'];
 
-test('buffers and views of every kind are sent as their bytes in replies, bodies and chunks', async () => {
+test('in replies, bodies and chunks, buffers and views of every kind are sent as the bytes that they contain', async () => {
   await using server = await served(application());
   for (const [index, [what]] of VIEWS.entries()) {
     for (const way of WAYS) {
@@ -48,7 +48,7 @@ test('buffers and views of every kind are sent as their bytes in replies, bodies
   }
 });
 
-test('buffers and views of every kind keep their bytes in app.fetch, and in middleware that reads the body', async () => {
+test('buffers and views of every kind keep their bytes in app.fetch(), and if middleware reads the body', async () => {
   const app = application();
   app.use(new ETagMiddleware());
   app.use(new CompressionMiddleware({ thresholdBytes: 1 }));

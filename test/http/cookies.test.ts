@@ -35,11 +35,11 @@ for (const [field, cookies] of [
   ['a=\xa01\xa0', { a: '\xa01\xa0' }],
   ['\v=1', { '\v': '1' }],
 ] as const) {
-  test(`parseCookies() strips SP and HTAB only from ${JSON.stringify(field)}`, () =>
+  test(`parseCookies() strips only SP and HTAB, and no other white space, from ${JSON.stringify(field)}`, () =>
     assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
 }
 
-test('parseCookies() agrees with splitting on generated input', () => {
+test('parseCookies() returns the same as splitting at ";" and "=" for generated input', () => {
   const below = seeded(5);
   const parts = ['a', 'b', '=', '=', ';', ';', ' ', '\t', '\xa0', '"'];
   for (let round = 0; round < 20_000; round++) {
@@ -53,13 +53,13 @@ test('parseCookies() agrees with splitting on generated input', () => {
   }
 });
 
-test('parseCookies() reads many short parts before one long part in linear time', () => {
+test('parseCookies() takes linear time for many short parts before one long part', () => {
   const startedMs = cpuMs();
   assert.deepEqual({ ...parseCookies(`${'a;'.repeat(999)}${'a'.repeat(9_900_000)}`) }, {});
   assert.ok(cpuMs() - startedMs < 1_000);
 });
 
-test('parseCookies() returns an object without prototype, and treats "__proto__" as an ordinary name', () => {
+test('parseCookies() returns an object without a prototype, and treats "__proto__" as an ordinary name', () => {
   const cookies = parseCookies('__proto__=1; a=2');
   assert.deepEqual(Object.keys(cookies), ['__proto__', 'a']);
   assert.equal(parseCookies('a=1')['toString'], undefined);
@@ -116,7 +116,7 @@ for (const [what, name, value, options] of [
   ['__Host- with a path', '__Host-a', 'b', { path: '/x', secure: true }],
   ['__host- with a domain', '__host-a', 'b', { domain: 'a.example', secure: true }],
 ] as const) {
-  test(`serializeCookie() refuses a cookie: ${what}`, () => {
+  test(`serializeCookie() refuses a cookie with ${what}`, () => {
     assert.throws(() => serializeCookie(name as string, value as string, options as CookieOptions), {
       code: 'E_COOKIE',
     });
@@ -135,7 +135,7 @@ for (const [what, options, code, message] of [
   ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" must be true or false/],
   ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
 ] as const) {
-  test(`setCookie() and deleteCookie() refuse ${what}, which would silently disable a protection`, () => {
+  test(`setCookie() and deleteCookie() refuse ${what}, because it would silently disable a protection`, () => {
     assert.throws(() => new HttpResponse().setCookie('a', 'b', options as unknown as CookieOptions), {
       code,
       message,
@@ -147,7 +147,7 @@ for (const [what, options, code, message] of [
   });
 }
 
-test('needsSecure() is true for SameSite=None and for the two prefixes', () => {
+test('needsSecure() returns true for SameSite=None and for names with the prefix __Secure- or __Host-', () => {
   assert.deepEqual(
     [
       needsSecure('a', {}),
@@ -173,7 +173,7 @@ for (const [env, scheme, expected] of [
   });
 }
 
-test('serializeCookie() refuses a name and encoded value of more than 4,096 bytes, not counting "=" and attributes', () => {
+test('serializeCookie() refuses a cookie whose name and encoded value together have more than 4,096 bytes; attributes do not count', () => {
   assert.equal(
     serializeCookie('a', 'x'.repeat(4_095), { path: `/${'y'.repeat(500)}` }).length,
     4_097 + 508 + 24,
@@ -182,7 +182,7 @@ test('serializeCookie() refuses a name and encoded value of more than 4,096 byte
   assert.throws(() => serializeCookie('a', 'é'.repeat(700)), { code: 'E_COOKIE' });
 });
 
-test('parseCookies() returns the values that serializeCookie() wrote, for generated values', () => {
+test('parseCookies() returns the generated values that serializeCookie() has written', () => {
   const below = seeded(3);
   const letters = [
     'a',
@@ -212,7 +212,7 @@ test('parseCookies() returns the values that serializeCookie() wrote, for genera
   }
 });
 
-test('serializeCookie() reads only own properties of its options, not those of Object.prototype', (t) => {
+test('serializeCookie() reads only own properties of its options, and ignores those of Object.prototype', (t) => {
   Object.defineProperty(Object.prototype, 'polluted', { value: true, enumerable: true, configurable: true });
   t.after(() => {
     delete (Object.prototype as { polluted?: unknown }).polluted;

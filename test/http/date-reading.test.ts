@@ -6,7 +6,7 @@ import { seeded } from '../support/random.ts';
 const NOW_MS = Date.UTC(2026, 0, 1);
 const read = (text: string): number | undefined => parseHttpDate(text, NOW_MS);
 
-test('parseHttpDate() reads the three forms of RFC 9110 §5.6.7', () => {
+test('parseHttpDate() reads the three date formats of RFC 9110 §5.6.7', () => {
   for (const text of [
     'Sun, 06 Nov 1994 08:49:37 GMT',
     'Sunday, 06-Nov-94 08:49:37 GMT',
@@ -17,7 +17,7 @@ test('parseHttpDate() reads the three forms of RFC 9110 §5.6.7', () => {
   assert.equal(read('Sat, 31 Dec 2016 23:59:60 GMT'), Date.UTC(2017, 0, 1) / 1_000); // a leap second
 });
 
-test('parseHttpDate() reads a two-digit year as a year at most 50 years in the future (RFC 9110 §5.6.7)', () => {
+test('parseHttpDate() reads a two-digit year as the latest matching year that is at most 50 years in the future (RFC 9110 §5.6.7)', () => {
   const yearOf = (digits: string): number =>
     new Date(read(`Sunday, 06-Nov-${digits} 08:49:37 GMT`)! * 1_000).getUTCFullYear();
   assert.deepEqual(['26', '76', '77', '99', '00'].map(yearOf), [2026, 2076, 1977, 1999, 2000]);
@@ -42,11 +42,11 @@ for (const text of [
   ' Sun, 06 Nov 1994 08:49:37 GMT',
   'Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT',
 ]) {
-  test(`parseHttpDate() returns no date for ${JSON.stringify(text)}`, () =>
+  test(`parseHttpDate() returns undefined for ${JSON.stringify(text)}`, () =>
     assert.equal(read(text), undefined));
 }
 
-test('parseHttpDate() returns the second that httpDate() wrote', () => {
+test('parseHttpDate() returns the same second that was given to httpDate()', () => {
   const random = seeded(5);
   assert.equal(httpDate(784_111_777_999), 'Sun, 06 Nov 1994 08:49:37 GMT');
   for (let round = 0; round < 2_000; round++) {

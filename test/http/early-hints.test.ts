@@ -41,7 +41,7 @@ test('req.earlyHints() sends status 103 with Link fields before the response (RF
   assert.equal((await it.client.answer()).text(), 'true');
 });
 
-test('req.earlyHints() sends the hints of each pipelined request before its own response', async () => {
+test('req.earlyHints() sends the hints for each pipelined request directly before the response to that request', async () => {
   let count = 0;
   await using it = await ask(GET.repeat(2), async (req) => {
     req.earlyHints(`</${++count}>; rel=preload`);
@@ -53,7 +53,7 @@ test('req.earlyHints() sends the hints of each pipelined request before its own 
   }
 });
 
-test('req.earlyHints() sends nothing to HTTP/1.0 clients, for an empty list, or without a socket', async () => {
+test('req.earlyHints() sends nothing to HTTP/1.0 clients, for an empty list, or if there is no socket', async () => {
   await using it = await ask('GET / HTTP/1.0\r\n\r\n', (req) => req.earlyHints('</a>; rel=preload'));
   assert.equal((await it.client.answer()).text(), 'false');
   await using empty = await ask(GET, (req) => req.earlyHints([]));

@@ -12,7 +12,7 @@ function found(handlers: ExceptionHandlers, error: unknown): unknown {
   return handlers.find(error)?.handler(error, {} as HttpRequest);
 }
 
-test('ExceptionHandlers.find() returns the handler of the nearest class, in any order of registration', () => {
+test('ExceptionHandlers.find() returns the handler for the nearest class, whatever the order of registration', () => {
   for (const order of [
     [Error, Base, Middle],
     [Middle, Base, Error],
@@ -27,7 +27,7 @@ test('ExceptionHandlers.find() returns the handler of the nearest class, in any 
   }
 });
 
-test('ExceptionHandlers.add() refuses values that are not classes, such as a status, and values that are not functions', () => {
+test('ExceptionHandlers.add() refuses a value that is not a class, such as a status, and a handler that is not a function', () => {
   const handlers = new ExceptionHandlers();
   for (const given of [404, '404', undefined, {}, () => undefined])
     assert.throws(() => handlers.add(given as never, () => 1), {
@@ -41,7 +41,7 @@ test('ExceptionHandlers.add() refuses values that are not classes, such as a sta
   assert.equal(handlers.size, 0);
 });
 
-test('ExceptionHandlers.find() returns the handler of HTTPException for its subclasses', () => {
+test('ExceptionHandlers.find() returns the handler for HTTPException also for subclasses of HTTPException', () => {
   const handlers = new ExceptionHandlers();
   handlers.add(HTTPException, (error) => error.status);
   handlers.add(NotFound, () => 'none');
@@ -58,7 +58,7 @@ test('ExceptionHandlers.find() returns no handler for primitives and for objects
     assert.equal(handlers.find(thrown), undefined);
 });
 
-test('ExceptionHandlers.find() uses the prototype chain, as instanceof does, not the property "constructor"', () => {
+test('ExceptionHandlers.find() uses the prototype chain, as instanceof does, and ignores the property "constructor"', () => {
   function Old(this: { message: string }): void {
     this.message = 'old';
   }
@@ -72,7 +72,7 @@ test('ExceptionHandlers.find() uses the prototype chain, as instanceof does, not
   assert.equal(handlers.find(forged), undefined);
 });
 
-test('ExceptionHandlers.add() replaces the handler of the same class, and reports that it did', () => {
+test('ExceptionHandlers.add() returns true for a new class; for a known class it replaces the handler and returns false', () => {
   const handlers = new ExceptionHandlers();
   assert.equal(
     handlers.add(Base, () => 1),

@@ -46,7 +46,7 @@ const REPLIES: readonly (readonly [where: string, reply: () => unknown, place: s
 ];
 
 for (const env of ['production', 'development'] as const) {
-  test(`a reply that contains a promise is a 500 whose log names the member, in ${env}`, async () => {
+  test(`in ${env}, a reply that contains a promise is a 500, and the log names the member with the promise`, async () => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, env, enableDocs: false });
     REPLIES.forEach(([, handler], index) => app.get(`/${index}`, { public: true }, handler));
@@ -59,7 +59,7 @@ for (const env of ['production', 'development'] as const) {
   });
 }
 
-test('a reply with a response schema that contains a promise is a 500 whose log names the member', async () => {
+test('if a route has a response schema, a reply that contains a promise is a 500, and the log names the member', async () => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, env: 'test' });
   const CASES = [
@@ -82,7 +82,7 @@ test('a reply with a response schema that contains a promise is a 500 whose log 
   }
 });
 
-test('a promise in a later NDJSON line or event cuts the stream, and the log names the member', async () => {
+test('a promise in a later NDJSON line or event cuts the stream, and the log names the member with the promise', async () => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, env: 'test' });
   app.get('/lines', () => new NDJSONResponse([{ v: 1 }, { v: later() }]));
@@ -96,7 +96,7 @@ test('a promise in a later NDJSON line or event cuts the stream, and the log nam
   }
 });
 
-test('replies with empty objects, and with the text "{}", are sent', async () => {
+test('replies with empty objects or with the text "{}" are sent, because they contain no promise', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/empty', () => ({ a: {}, b: [{}, new Map()], c: '{}', d: new Date(0), e: null, f: { then: 1 } }));
   app.get('/declared', { response: any }, () => ({ a: {}, c: '{}' }));

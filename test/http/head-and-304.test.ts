@@ -113,7 +113,7 @@ const LAYERS: readonly (readonly [string, () => readonly Middleware[]])[] = [
 for (const [what, layers] of LAYERS) {
   for (const accepted of ['identity', 'gzip']) {
     const asked = `Accept-Encoding: ${accepted}\r\n`;
-    test(`HEAD has the status, header fields and length of GET, with ${what}, for a client that accepts ${accepted} (RFC 9110 §9.3.2)`, async () => {
+    test(`with ${what}, HEAD has the same status, header fields and length as GET for Accept-Encoding: ${accepted} (RFC 9110 §9.3.2)`, async () => {
       await using server = await served(application(layers()));
       for (const path of PATHS) {
         const get = await server.ask('GET', path, `${asked}\r\n`);
@@ -128,7 +128,7 @@ for (const [what, layers] of LAYERS) {
       }
     });
 
-    test(`304 has the ETag, Vary and Cache-Control of its 200, with ${what}, for a client that accepts ${accepted} (RFC 9110 §15.4.5)`, async () => {
+    test(`with ${what}, a 304 has the same ETag, Vary and Cache-Control as the 200 for Accept-Encoding: ${accepted} (RFC 9110 §15.4.5)`, async () => {
       await using server = await served(application(layers()));
       let count = 0;
       for (const path of PATHS) {
@@ -149,7 +149,7 @@ for (const [what, layers] of LAYERS) {
   }
 }
 
-test('ETagMiddleware and /openapi.json answer 412 when If-Match or If-Unmodified-Since fails (RFC 9110 §13.1.1)', async () => {
+test('ETagMiddleware and /openapi.json answer 412 if If-Match or If-Unmodified-Since fails (RFC 9110 §13.1.1)', async () => {
   await using server = await served(application([]));
   for (const path of ['/own-tag', '/openapi.json']) {
     const tag = (await server.ask('GET', path)).field('etag')!;

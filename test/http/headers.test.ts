@@ -24,22 +24,22 @@ test('isFieldValue() accepts exactly tab, printable ASCII and U+0080 to U+00FF',
   assert.ok(!isFieldValue('a\n'));
 });
 
-test('viewOf() returns lower-case names, and joins lists with commas and cookies with semicolons', () => {
+test('viewOf() returns header names in lower case, and joins lists with commas and cookies with semicolons', () => {
   const view = viewOf(['Accept', 'a', 'ACCEPT', 'b', 'Cookie', 'x=1', 'cookie', 'y=2', 'X-Empty', '']);
   assert.deepEqual({ ...view }, { accept: 'a, b', cookie: 'x=1; y=2', 'x-empty': '' });
 });
 
-test('viewOf() keeps the first of repeated fields that may occur only once', () => {
+test('viewOf() keeps the first field if a field that may occur only once is repeated', () => {
   for (const name of ['Host', 'Content-Type', 'Content-Length', 'User-Agent', 'If-Modified-Since', 'Range'])
     assert.equal(viewOf([name, 'a', name, 'b'])[name.toLowerCase()], 'a');
 });
 
-test('viewOf() joins repeated Authorization fields, so that neither is accepted', () => {
+test('viewOf() joins repeated Authorization fields to one value that is not valid, so neither field is accepted', () => {
   for (const name of ['Authorization', 'Proxy-Authorization'])
     assert.equal(viewOf([name, 'Bearer a', name, 'Bearer b'])[name.toLowerCase()], 'Bearer a, Bearer b');
 });
 
-test('viewOf() has no prototype, so that fields named "__proto__" or "constructor" are ordinary properties', () => {
+test('viewOf() returns an object without a prototype, so fields named "__proto__" or "constructor" are ordinary properties', () => {
   const view = viewOf(['__proto__', 'a', 'constructor', 'b']);
   assert.deepEqual(Object.keys(view), ['__proto__', 'constructor']);
   assert.equal(view['__proto__'], 'a');
@@ -48,20 +48,20 @@ test('viewOf() has no prototype, so that fields named "__proto__" or "constructo
   assert.equal(({} as Record<string, unknown>)['a'], undefined);
 });
 
-test('bare() returns a new object without prototype members', () => {
+test('bare() returns a new object that inherits no members', () => {
   const one = bare<Record<string, number>>();
   one['a'] = 1;
   assert.equal(bare<Record<string, number>>()['a'], undefined);
   assert.ok(!('toString' in one));
 });
 
-test('findField() returns the first field of a name, in any case', () => {
+test('findField() returns the first field with a name, whatever the case of the name', () => {
   assert.equal(findField(['X-A', '1', 'x-a', '2'], 'x-a'), '1');
   assert.equal(findField(['X-AB', '1'], 'x-a'), undefined);
   assert.equal(findField(['a', 'x-a'], 'x-a'), undefined);
 });
 
-test('HeaderList compares names without regard to case, and preserves order and spelling', () => {
+test('HeaderList compares names without regard to case, and preserves the order and spelling of its fields', () => {
   const list = new HeaderList();
   list.set('X-One', '1');
   list.append('x-one', '2');
@@ -106,7 +106,7 @@ for (const [name, value] of [
   ['X', undefined as unknown as string],
   [5 as unknown as string, 'a'],
 ] as const) {
-  test(`HeaderList refuses ${JSON.stringify(name)}: ${JSON.stringify(value)}, and does not change`, () => {
+  test(`HeaderList refuses the field ${JSON.stringify(name)} with the value ${JSON.stringify(value)}, and stays unchanged`, () => {
     const list = new HeaderList();
     list.set('X', 'before');
     assert.throws(() => list.set(name, value), { code: 'E_HEADER' });
@@ -115,7 +115,7 @@ for (const [name, value] of [
   });
 }
 
-test('HeaderList.vary() adds each name once, and leaves "*" unchanged', () => {
+test('HeaderList.vary() adds each name only once, and leaves "*" unchanged', () => {
   const list = new HeaderList();
   list.vary();
   assert.deepEqual(list.flat, []);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { toJson } from '../../src/http/response.ts';
 
-test('toJson() writes what JSON.stringify writes, and dates in ISO 8601', () => {
+test('toJson() writes the same as JSON.stringify(), with dates in ISO 8601', () => {
   for (const value of [
     null,
     true,
@@ -27,19 +27,19 @@ test('toJson() writes bigints as decimal strings, at any depth', () => {
   );
 });
 
-test('toJson() refuses a cycle, with its place', () => {
+test('toJson() refuses a cycle, and the error has the path of the cycle', () => {
   const cyclic: Record<string, unknown> = { list: [1] };
   (cyclic['list'] as unknown[]).push({ up: cyclic });
   assert.throws(() => toJson(cyclic), { code: 'E_REPLY', message: /a cycle at \$\.list\[1\]\.up/ });
   assert.throws(() => toJson({ big: 1n, cyclic }), { code: 'E_REPLY', message: /a cycle/ });
 });
 
-test('toJson() writes a value that occurs twice, also with bigints', () => {
+test('toJson() writes a value that is referenced twice, even if the value contains bigints', () => {
   const twice = { n: 1n };
   assert.equal(toJson([twice, twice]), '[{"n":"1"},{"n":"1"}]');
 });
 
-test('toJson() calls toJSON() of a value, also beside a bigint', () => {
+test('toJson() calls the method toJSON() of a value, also if the object contains a bigint', () => {
   const parent: Record<string, unknown> = { toJSON: () => 'parent' };
   parent['self'] = parent;
   assert.equal(toJson({ big: 1n, parent }), '{"big":"1","parent":"parent"}');
@@ -48,7 +48,7 @@ test('toJson() calls toJSON() of a value, also beside a bigint', () => {
   assert.equal(toJson(deep).length, 1_203);
 });
 
-test('toJson() refuses values that are nested too deeply for the engine, and never overflows the stack', () => {
+test('toJson() refuses values that are nested too deeply for the JavaScript engine, and never overflows the stack', () => {
   let deep: unknown = [];
   for (let level = 0; level < 100_000; level++) deep = { deep };
   try {
@@ -72,7 +72,7 @@ test('toJson() refuses values that JSON cannot represent', () => {
     assert.throws(() => toJson(value), { code: 'E_REPLY' });
 });
 
-test('toJson() rethrows what a toJSON() throws, whatever its class', () => {
+test('toJson() rethrows the error that a method toJSON() throws, whatever the class of the error', () => {
   for (const error of [new TypeError('mine'), new RangeError('mine'), new Error('mine')]) {
     assert.throws(
       () =>

@@ -35,7 +35,7 @@ async function exchange(url: string, ...chunks: readonly string[]): Promise<stri
   return answer;
 }
 
-test('a response object that a program returns for many requests does not collect cookies that middleware adds', async () => {
+test('if a handler returns one response object for many requests, the object does not collect the cookies that middleware adds', async () => {
   const app = make();
   const kept = new JSONResponse({ a: 1 }).setCookie('own', '1');
   let user = 0;
@@ -53,7 +53,7 @@ test('a response object that a program returns for many requests does not collec
   assert.equal(kept.headers.getSetCookie().length, 1);
 });
 
-test('a FileResponse that a program returns for many concurrent requests sends the whole file to each', async (t) => {
+test('if a handler returns one FileResponse for many concurrent requests, each request receives the whole file', async (t) => {
   const path = join(folder(t), 'a.txt');
   writeFileSync(path, 'x'.repeat(1_000));
   const app = make();
@@ -68,7 +68,7 @@ test('a FileResponse that a program returns for many concurrent requests sends t
   assert.deepEqual(new Set(answers.map((answer) => answer.length)), new Set([1_000]));
 });
 
-test('dependencies are cleaned up and tasks settled when a middleware answers before the handler it called has finished', async () => {
+test('if a middleware answers before the handler has finished, dependencies are cleaned up and background tasks are settled', async () => {
   const app = make();
   const log: string[] = [];
   const gate = Promise.withResolvers<void>();
@@ -107,7 +107,7 @@ test('dependencies are cleaned up and tasks settled when a middleware answers be
   assert.match(app.metrics.render(), /^svc_background_waiting 0$/m);
 });
 
-test('an exception handler for Error does not receive HTTP exceptions; one for HTTPException or a subclass does', async () => {
+test('an exception handler for Error does not receive HTTP exceptions, but a handler for HTTPException or a subclass does', async () => {
   const app = make();
   app.exceptionHandler(Error, (error) => [{ caught: error.message }, 500]);
   app
@@ -124,7 +124,7 @@ test('an exception handler for Error does not receive HTTP exceptions; one for H
   assert.equal((await client.post('/boom')).status, 405);
 });
 
-test('a request with an unaccepted Upgrade gets an ordinary response, and ends its connection', async () => {
+test('a request with an Upgrade that is not accepted gets an ordinary response, and its connection is closed', async () => {
   const app = make();
   const seen: string[] = [];
   app
@@ -149,7 +149,7 @@ test('a request with an unaccepted Upgrade gets an ordinary response, and ends i
   assert.deepEqual(seen, ['u']);
 });
 
-test('a 426 response ends the connection of a client that sent Connection: close', async () => {
+test('if a client sends Connection: close, its connection is closed after a 426 response', async () => {
   const app = make().get('/', () => new TextResponse('old', { status: 426, headers: { Upgrade: 'h2c' } }));
   const server = await app.run({ port: 0, handleSignals: false });
   const beganMs = performance.now();
@@ -160,7 +160,7 @@ test('a 426 response ends the connection of a client that sent Connection: close
   assert.ok(tookMs < 4_000, `after ${tookMs} ms, which is when a connection that is kept ends`);
 });
 
-test('a malformed request does not destroy the response to the previous request that is still running', async () => {
+test('a malformed request does not destroy the unfinished response to the previous request', async () => {
   const app = make();
   const entered = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
@@ -189,7 +189,7 @@ for (const method of ['GET', 'POST']) {
       ['', 'RUBBISH\r\n\r\n'],
       ['Connection: close\r\n', 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'],
     ] as const) {
-      test(`malformed bytes in the packet of a ${method} ${fields.trim()} request do not truncate its response of ${size} bytes`, async () => {
+      test(`if malformed bytes follow a ${method} ${fields.trim()} request in one packet, its response of ${size} bytes is complete`, async () => {
         const app = make()
           .get('/', () => 'x'.repeat(size))
           .post('/', { body: any }, () => 'x'.repeat(size));
@@ -206,7 +206,7 @@ for (const method of ['GET', 'POST']) {
   }
 }
 
-test('run() that cannot open the port of the metrics serves nothing and stops what it had started', async () => {
+test('if run() cannot open the port for metrics, it serves no requests and stops everything that it has started', async () => {
   const other = await make().run({ port: 0, handleSignals: false });
   const log: string[] = [];
   const app = new Svc({

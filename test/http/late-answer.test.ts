@@ -11,14 +11,14 @@ class Settled extends LateAnswer {
   }
 }
 
-test('LateAnswer.giveTo() calls back at once with a response that is already there', () => {
+test('if the response is already set, LateAnswer.giveTo() calls its callback at once', () => {
   const response = new HttpResponse();
   const given: HttpResponse[] = [];
   new Settled().now(response).giveTo((answer) => given.push(answer));
   assert.deepEqual(given, [response]);
 });
 
-test('LateAnswer.giveTo() calls back synchronously when the response is set later', () => {
+test('if the response is set later, LateAnswer.giveTo() calls its callback synchronously when the response is set', () => {
   const response = new HttpResponse();
   const given: HttpResponse[] = [];
   const late = new Settled();
@@ -28,7 +28,7 @@ test('LateAnswer.giveTo() calls back synchronously when the response is set late
   assert.deepEqual(given, [response]);
 });
 
-test('LateAnswer.giveTo() calls back with the response that a promise resolves with', async () => {
+test('if a promise was set, LateAnswer.giveTo() calls its callback with the response of the promise', async () => {
   const response = new HttpResponse();
   const { promise, resolve } = Promise.withResolvers<HttpResponse>();
   const late = new Settled().now(promise);

@@ -66,7 +66,7 @@ for (const path of [
     assert.equal(localPath(path), undefined));
 }
 
-test('a path that localPath() accepts stays on the site when a URL parser reads it, for 50,000 mutations', () => {
+test('for 50,000 mutations, a path that localPath() accepts stays on the same site when a URL parser reads it', () => {
   const random = seeded(3);
   const chunks = [
     '/',
@@ -115,7 +115,7 @@ test('a path that localPath() accepts stays on the site when a URL parser reads 
   assert.ok(accepted > 3_000, String(accepted));
 });
 
-test('a redirect to a path that localPath() refuses goes to the fallback path of the program', async () => {
+test('if localPath() refuses a path, the handler redirects to its fallback path', async () => {
   const app = new Svc().get(
     '/login',
     ({ req }) => new RedirectResponse(localPath(req.query.get('next')) ?? '/', { status: 303 }),

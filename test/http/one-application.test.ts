@@ -17,7 +17,7 @@ function application(layers: readonly Middleware[], options: SvcOptions): Svc {
     .get('/me', ({ req }) => ({ user: req.session.get('user') ?? null }));
 }
 
-test('a SessionMiddleware that one application uses is refused by a second, and the first keeps its keys and Secure cookie', async () => {
+test('if one application uses a SessionMiddleware, a second application refuses it, and the first keeps its keys and Secure cookie', async () => {
   const session = new SessionMiddleware();
   await using first = new TestClient(application([session], { authSecret: SECRET, env: 'production' }), {
     baseUrl: 'http://a.example',
@@ -38,7 +38,7 @@ test('a SessionMiddleware that one application uses is refused by a second, and 
   assert.match((await first.post('/login')).headers.getSetCookie()[0]!, /^__Host-svc_session=.*; Secure$/);
 });
 
-test('a CSRFMiddleware that one application uses is refused by a second application', () => {
+test('if one application uses a CSRFMiddleware, a second application refuses it', () => {
   const csrf = new CSRFMiddleware();
   const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) =>
     application([new SessionMiddleware(), csrf], { authSecret }),
@@ -70,7 +70,7 @@ test('a CSRFMiddleware that one application uses is refused by a second applicat
   );
 });
 
-test('one application can compile its middleware repeatedly: for checks, test clients and several routes', async () => {
+test('one application can compile the same middleware several times: for check(), test clients and several routes', async () => {
   const session = new SessionMiddleware();
   const app = new Svc({ logger: collectedLog().logger, authSecret: SECRET });
   for (const path of ['/a', '/b'])
@@ -91,7 +91,7 @@ test('one application can compile its middleware repeatedly: for checks, test cl
   }
 });
 
-test('a RateLimitMiddleware that one application uses is refused by a second application', () => {
+test('if one application uses a RateLimitMiddleware, a second application refuses it', () => {
   const limit = new RateLimitMiddleware();
   const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) =>
     application([limit, new SessionMiddleware()], { authSecret }),

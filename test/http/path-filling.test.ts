@@ -9,7 +9,7 @@ const UUID = '0190163d-8694-739b-aea5-966c26f8ad91';
 const fill = (template: string, params: Record<string, unknown> = {}): string =>
   fillTemplate('it', parseTemplate(template), params);
 
-test('fillTemplate() writes each kind of value in the form that its converter reads', () => {
+test('fillTemplate() writes each kind of value in the form that the converter of the parameter reads', () => {
   assert.equal(fill('/u/{id:int}', { id: 5 }), '/u/5');
   assert.equal(fill('/u/{id:int}', { id: -0 }), '/u/0');
   assert.equal(fill('/u/{id:int}', { id: '17' }), '/u/17');
@@ -46,19 +46,19 @@ for (const [template, params, problem] of [
   ['/{a:path}', { a: 'x/../../y' }, /segment/],
   ['/{a:path}', { a: 'x/.' }, /segment/],
 ] as const) {
-  test(`fillTemplate() refuses ${template} with ${JSON.stringify(params)}`, () => {
+  test(`fillTemplate() refuses the template ${template} with the values ${JSON.stringify(params)}`, () => {
     assert.throws(() => fill(template, params), { code: 'E_URL_PARAM', message: problem });
   });
 }
 
-test('fillTemplate() never writes a path that names another host (RFC 3986 §4.2)', () => {
+test('fillTemplate() never returns a path that a client would read as another host (RFC 3986 §4.2)', () => {
   for (const rest of ['/evil.example', '//evil.example', '/\\evil.example', '\\evil.example']) {
     const path = fill('/{rest:path}', { rest });
     assert.equal(new URL(path, 'http://own.example').host, 'own.example');
   }
 });
 
-test('fillTemplate() and RoutingTable.match() are inverse, also after a client has parsed the URL, on generated values', () => {
+test('RoutingTable.match() returns the generated values that were given to fillTemplate(), also after a client has parsed the URL', () => {
   const below = seeded(1);
   const pick = <T>(items: readonly T[]): T => items[below(items.length)]!;
   const letters = [

@@ -11,7 +11,7 @@ import { seeded } from '../support/random.ts';
 import type { SvcError } from '../../src/base/errors.ts';
 import type { ConverterName } from '../../src/http/path.ts';
 
-test('parseTemplate() reads literals and parameters in turn', () => {
+test('parseTemplate() returns the literals and parameters of a template in order', () => {
   const read = (template: string): unknown => {
     const { literals, parameters } = parseTemplate(template);
     return [literals, parameters.map(({ name, converter }) => `${name}:${converter.name}`)];
@@ -64,7 +64,7 @@ for (const [template, why] of [
   });
 }
 
-test('parseTemplate() agrees with a regular expression on generated templates', () => {
+test('parseTemplate() accepts the same generated templates as a regular expression', () => {
   const random = seeded(28);
   const PIECES = [
     '/',
@@ -109,7 +109,7 @@ test('parseTemplate() agrees with a regular expression on generated templates', 
   assert.ok(read > 1_000);
 });
 
-test('parseTemplate() refuses values that are not strings, and suggests a similar converter', () => {
+test('parseTemplate() refuses values that are not strings, and suggests a similar name for an unknown converter', () => {
   for (const value of [undefined, null, 5, {}])
     assert.throws(() => parseTemplate(value as unknown as string), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => parseTemplate('/{a:itn}'), { code: 'E_PATH_TEMPLATE', message: /did you mean "int"/ });
@@ -232,14 +232,14 @@ const READ: Readonly<
 
 for (const [name, { takes, refuses }] of Object.entries(READ)) {
   const { test: accepts, read } = CONVERTERS[name as ConverterName];
-  test(`the converter ${name} reads every valid text, at any position of a path`, () => {
+  test(`the converter "${name}" reads every valid text, at any position of a path`, () => {
     for (const [text, value] of takes) {
       assert.ok(accepts(text, 0, text.length), text);
       assert.ok(accepts(`1-./${text}/1.`, 4, 4 + text.length), text);
       assert.ok(Object.is(read(text), value), `${text} reads as ${String(read(text))}`);
     }
   });
-  test(`the converter ${name} refuses every invalid text, at any position of a path`, () => {
+  test(`the converter "${name}" refuses every invalid text, at any position of a path`, () => {
     for (const text of refuses) {
       assert.ok(!accepts(text, 0, text.length), text);
       assert.ok(!accepts(`-1/${text}/1`, 3, 3 + text.length), text);
@@ -247,7 +247,7 @@ for (const [name, { takes, refuses }] of Object.entries(READ)) {
   });
 }
 
-test('decodePath() decodes once, keeps %2F inside its segment, and refuses malformed escapes', () => {
+test('decodePath() decodes a path once, keeps %2F inside its segment, and refuses malformed escapes', () => {
   assert.equal(decodePath('/a%20b/%C3%A9'), '/a b/é');
   assert.equal(decodePath('/%2541'), '/%41');
   assert.equal(decodePath('/%252F'), '/%2F');
@@ -271,7 +271,7 @@ test('decodePath() decodes once, keeps %2F inside its segment, and refuses malfo
     assert.equal(decodePath(path), undefined, path);
 });
 
-test('encodeLocation() returns a valid URL unchanged, and encodes characters that a header field cannot carry', () => {
+test('encodeLocation() returns a valid URL unchanged, and encodes characters that are not allowed in a header field', () => {
   for (const url of ['https://a.example/b?c=d&e=%20#f', '/a/b;c=1,2', '//host/x', "/!$'()*+~-._:@[]", ''])
     assert.equal(encodeLocation(url), url);
   assert.equal(encodeLocation('/a b"<>\\^`{|}é😀'), '/a%20b%22%3C%3E%5C%5E%60%7B%7C%7D%C3%A9%F0%9F%98%80');
@@ -279,7 +279,7 @@ test('encodeLocation() returns a valid URL unchanged, and encodes characters tha
   assert.equal(encodeLocation('/\ud800'), '/%EF%BF%BD');
 });
 
-test('parseTemplate() refuses Express templates, and suggests the equivalent', () => {
+test('parseTemplate() refuses templates in the syntax of Express, and suggests the equivalent template', () => {
   for (const [template, respelt] of [
     ['/u/:id', '/u/{id}'],
     ['/u/:id/notes/:note', '/u/{id}/notes/{note}'],
@@ -306,7 +306,7 @@ test('parseTemplate() refuses Express templates, and suggests the equivalent', (
     );
 });
 
-test('parseTemplate() reads ":" and "*" as text after a backslash or inside a segment', () => {
+test('parseTemplate() reads ":" and "*" as ordinary text after a backslash or inside a segment', () => {
   for (const [template, literals] of [
     ['/\\:id', ['/:id']],
     ['/\\*', ['/*']],

@@ -65,7 +65,7 @@ const outer: MiddlewareFunction = async (_req, next) => {
   return response;
 };
 
-test('compose() calls middleware in order down to the core, and returns in reverse order', async () => {
+test('compose() calls middleware in order and then the handler, and returns through the middleware in reverse order', async () => {
   const order: string[] = [];
   const layer =
     (name: string): MiddlewareFunction =>
@@ -83,7 +83,7 @@ test('compose() calls middleware in order down to the core, and returns in rever
   assert.equal(response.body, 'x');
 });
 
-test('compose() returns a response without a promise when every layer is synchronous, also for errors', async () => {
+test('compose() returns a response instead of a promise if all middleware are synchronous, also for errors', async () => {
   const pass: MiddlewareFunction = (_req, next) => next();
   assert.ok((await run([pass, pass], () => 'x')).wasSync);
   assert.ok((await run([pass, pass], throwing(new NotFound()))).wasSync);
@@ -92,7 +92,7 @@ test('compose() returns a response without a promise when every layer is synchro
   assert.ok(!(await run([pass], async () => 'x')).wasSync);
 });
 
-test('a middleware that returns a response itself prevents everything inside it from running', async () => {
+test('if a middleware returns a response itself, no inner middleware and no handler runs', async () => {
   let runs = 0;
   const { response } = await run([outer, () => ['no', 403], () => ++runs], () => ++runs);
   assert.equal(response.status, 403);
@@ -100,12 +100,12 @@ test('a middleware that returns a response itself prevents everything inside it 
   assert.equal(runs, 0);
 });
 
-test('a middleware may return any value that a handler may return, and null is an empty response', async () => {
+test('a middleware may return any value that a handler may return, and null is sent as an empty response', async () => {
   assert.equal((await run([() => ({ a: 1 })], () => 'x')).response.body, '{"a":1}');
   assert.equal((await run([() => null], () => 'x')).response.status, 204);
 });
 
-test('a middleware that calls next() twice gets an error, and the handler inside runs once', async () => {
+test('if a middleware calls next() twice, it gets an error, and the handler runs once', async () => {
   let runs = 0;
   async function twice(_req: unknown, next: () => unknown): Promise<unknown> {
     await next();
@@ -119,7 +119,7 @@ test('a middleware that calls next() twice gets an error, and the handler inside
   assert.match((unhandled[0] as SvcError).message, /"twice"/);
 });
 
-test('a middleware that calls next() again during its first call gets an error', async () => {
+test('if a middleware calls next() again during the first call, it gets an error', async () => {
   let again: (() => unknown) | undefined;
   let runs = 0;
   const pass: MiddlewareFunction = (_req, next) => {
@@ -133,7 +133,7 @@ test('a middleware that calls next() again during its first call gets an error',
   assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
 });
 
-test('a middleware that calls next() twice gets an error also when the inner promise has a then() that returns nothing', async () => {
+test('if a middleware calls next() twice, it gets an error, even if the first promise has a then() that returns nothing', async () => {
   let runs = 0;
   const twice: MiddlewareFunction = (_req, next) => {
     void next();
@@ -152,7 +152,7 @@ test('a middleware that calls next() twice gets an error also when the inner pro
   assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
 });
 
-test('compose() awaits promises of subclasses as it does those of async functions', async () => {
+test('compose() awaits instances of subclasses of Promise in the same way as promises of async functions', async () => {
   class Own<T> extends Promise<T> {
     /* from a library */
   }
@@ -170,7 +170,7 @@ for (const [what, layer] of [
     },
   ],
 ] as const) {
-  test(`a middleware that ${what} causes an error that names it`, async () => {
+  test(`if a middleware ${what}, the response is a 500 with E_MIDDLEWARE_RESULT`, async () => {
     const { response, unhandled } = await run([outer, layer], () => 'x');
     assert.equal(response.status, 500);
     assert.equal(response.headers.get('x-outer'), 'there');
@@ -194,7 +194,7 @@ for (const [what, layer, status] of [
   ['rejects with undefined', () => Promise.reject(), 500],
   ['returns a thenable that throws', () => ({ then: throwing(new Error('then')) }), 500],
 ] as const) {
-  test(`a middleware that ${what} is answered with ${status}, and outer middleware still adds its header fields`, async () => {
+  test(`if a middleware ${what}, the response is a ${status}, and outer middleware still adds its header fields`, async () => {
     const { response } = await run([outer, layer], () => 'x');
     assert.equal(response.status, status);
     assert.equal(response.headers.get('x-outer'), 'there');
@@ -216,7 +216,7 @@ for (const thrown of [
   new Error('plain'),
   new InternalError('declared'),
 ]) {
-  test(`a handler that throws ${typeof thrown === 'object' && thrown !== null ? Object.prototype.toString.call(thrown) : String(thrown)} is answered with 500, and the error is logged once`, async () => {
+  test(`if a handler throws ${typeof thrown === 'object' && thrown !== null ? Object.prototype.toString.call(thrown) : String(thrown)}, the response is a 500, and the error is logged once`, async () => {
     for (const core of [throwing(thrown), () => Promise.reject(thrown as Error)]) {
       for (const debug of [false, true]) {
         const { response, events, unhandled } = await run([outer], core, { debug });
@@ -231,7 +231,7 @@ for (const thrown of [
   });
 }
 
-test('the response to an unhandled error shows nothing of the error, and with debug its stack and causes', async () => {
+test('the response to an unhandled error shows nothing of the error; with debug it shows the stack and causes', async () => {
   const error = new Error('secret detail', { cause: new Error('secret cause') });
   const plain = await run([], throwing(error));
   assert.ok(!String(plain.response.body).includes('secret'));
@@ -240,7 +240,7 @@ test('the response to an unhandled error shows nothing of the error, and with de
   assert.match(String(debugged['trace']), /secret detail[^]*Caused by: Error: secret cause/);
 });
 
-test('an error that is its own cause is shown with debug', async () => {
+test('with debug, a response can show an error that is its own cause', async () => {
   const one = new Error('one');
   const two = new Error('two', { cause: one });
   one.cause = two;
@@ -249,7 +249,7 @@ test('an error that is its own cause is shown with debug', async () => {
   assert.match(String(json(response)['trace']), /Caused by: Error: two/);
 });
 
-test('HTTP exceptions below 500 become responses with detail, code, issues and header fields, and are not logged', async () => {
+test('HTTP exceptions below 500 are answered with detail, code, issues and header fields, and are not logged', async () => {
   const error = new BadRequest('bad', {
     code: 'c',
     headers: { 'X-A': '1' },
@@ -271,7 +271,7 @@ test('HTTP exceptions below 500 become responses with detail, code, issues and h
   assert.deepEqual([events, unhandled], [[], []]);
 });
 
-test('an HTTP exception of 500 and above is logged, and its response has its status, detail and header fields', async () => {
+test('an HTTP exception of 500 or above is logged, and answered with its status, detail and header fields', async () => {
   const { response, events } = await run(
     [],
     throwing(new HTTPException(503, 'later', { headers: { 'Retry-After': '5' } })),
@@ -292,7 +292,7 @@ for (const [what, error] of [
   ['a detail that is a bigint', new NotFound(5n as unknown as string)],
   ['a code that is a bigint', new NotFound('gone', { code: 5n as unknown as string })],
 ] as const) {
-  test(`an HTTP exception with ${what} is answered with its status, and the mistake is logged`, async () => {
+  test(`an HTTP exception with ${what} is answered with the status of the exception, and the mistake is logged`, async () => {
     const { response, events } = await run([], throwing(error));
     assert.equal(response.status, 404);
     assert.equal(json(response)['status'], 404);
@@ -310,7 +310,7 @@ test('ClientDisconnected is not logged as an error', async () => {
   assert.deepEqual(unhandled, []);
 });
 
-test('an exception handler returns values like a route handler, gets the request, and runs inside the middleware', async () => {
+test('an exception handler may return the same values as a route handler, receives the request, and runs inside the middleware', async () => {
   for (const reply of [() => ['mine', 418], async () => ['mine', 418]]) {
     const { response, events } = await run([outer], throwing(new NotFound()), {
       handlers: (handlers) => void handlers.add(NotFound, reply),
@@ -337,7 +337,7 @@ for (const [what, handler, status] of [
   ['returns what cannot be sent', () => Symbol('x'), 500],
   ['resolves with what cannot be sent', async () => () => 1, 500],
 ] as const) {
-  test(`an exception handler that ${what} is answered with ${status}, and no other handler runs`, async () => {
+  test(`if an exception handler ${what}, the response is a ${status}, and no other exception handler runs`, async () => {
     const { response } = await run([outer], throwing(new NotFound()), {
       handlers: (handlers) => {
         handlers.add(NotFound, handler);
@@ -349,7 +349,7 @@ for (const [what, handler, status] of [
   });
 }
 
-test('next() never rejects: an outer middleware receives the error response, and may replace it', async () => {
+test('next() never rejects: an outer middleware receives the error response and may replace it', async () => {
   const seen: unknown[] = [];
   const { response } = await run(
     [
@@ -364,7 +364,7 @@ test('next() never rejects: an outer middleware receives the error response, and
   assert.equal(response.body, 'replaced');
 });
 
-test('a middleware that sets an invalid status gets the error itself', async () => {
+test('if a middleware sets an invalid status, the error is thrown to that middleware', async () => {
   const { response, unhandled } = await run(
     [
       outer,
@@ -381,7 +381,7 @@ test('a middleware that sets an invalid status gets the error itself', async () 
   assert.ok(unhandled[0] instanceof RangeError);
 });
 
-test('asMiddleware() accepts functions and objects with handle(), and preserves their "this"', async () => {
+test('asMiddleware() accepts functions and objects with handle(), and calls them with the right "this"', async () => {
   class Counting {
     runs = 0;
     handle(_req: unknown, next: () => unknown): HttpResponse {
@@ -429,7 +429,7 @@ test('isThenable() is true for promises and for objects with then()', () => {
   );
 });
 
-test('compose() adds no promise of its own when a layer only returns the promise of next()', async () => {
+test('if a middleware only returns the promise of next(), compose() creates no further promise', async () => {
   const { logger } = collectedLog();
   const errors = new ErrorRenderer({
     handlers: [new ExceptionHandlers()],
@@ -450,7 +450,7 @@ test('compose() adds no promise of its own when a layer only returns the promise
   assert.deepEqual([response.status, events], [404, []]);
 });
 
-test('compose() gives a middleware a promise of a late answer, but a server without middleware the late answer itself', async () => {
+test('compose() gives a middleware a promise for a LateAnswer; without middleware the server receives the LateAnswer itself', async () => {
   class Later extends LateAnswer {
     constructor() {
       super();

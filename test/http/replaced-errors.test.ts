@@ -32,7 +32,7 @@ for (const [name, handler] of [
   ['rejects', () => Promise.reject(new Error('second'))],
   ['returns nothing', () => undefined],
 ] as const)
-  test(`the log shows the original error when an exception handler ${name}`, async () => {
+  test(`if an exception handler ${name}, the log still shows the original error`, async () => {
     const line = await logged('unhandled_error', (app) => {
       app.exceptionHandler(Root, handler as () => never);
       app.get('/', () => {
@@ -43,7 +43,7 @@ for (const [name, handler] of [
     assert.match(line, /root/);
   });
 
-test('the log shows the error of the handler when a clean-up fails as well', async () => {
+test('if a clean-up fails after the handler has failed, the log still shows the error of the handler', async () => {
   const line = await logged('unhandled_error', (app) => {
     const transaction = async function* (): AsyncGenerator<number> {
       try {
@@ -60,7 +60,7 @@ test('the log shows the error of the handler when a clean-up fails as well', asy
   assert.match(line, /root/);
 });
 
-test('errorAfter() appends the replaced error once, at the end of the chain of causes', () => {
+test('errorAfter() appends the replaced error once to the end of the chain of causes', () => {
   const root = new Root('root');
   const second = new Error('second', { cause: new Error('first cause') });
   assert.equal(errorAfter(second, root), second);
@@ -70,7 +70,7 @@ test('errorAfter() appends the replaced error once, at the end of the chain of c
   assert.equal(errorAfter(root, root), root);
 });
 
-test('errorAfter() keeps a thrown value that is not an Error in an AggregateError', () => {
+test('errorAfter() wraps a thrown value that is not an Error in an AggregateError', () => {
   const root = new Root('root');
   for (const error of ['text', undefined]) {
     const both = errorAfter(error, root);
@@ -79,7 +79,7 @@ test('errorAfter() keeps a thrown value that is not an Error in an AggregateErro
   }
 });
 
-test('errorAfter() replaces the cause of an error that is thrown repeatedly', () => {
+test('if an error is thrown repeatedly, errorAfter() replaces its cause each time', () => {
   const shared = new Error('shared');
   for (let round = 0; round < 3; round++) {
     const root = new Root(`root ${round}`);
@@ -89,7 +89,7 @@ test('errorAfter() replaces the cause of an error that is thrown repeatedly', ()
   }
 });
 
-test('errorAfter() creates no cycle, and does not change an error that cannot have a cause', () => {
+test('errorAfter() creates no cycle of causes, and does not change an error that cannot have a cause', () => {
   const inner = new HTTPException(404);
   const wrapper = new Error('wrapper', { cause: inner });
   assert.equal(errorAfter(inner, wrapper), inner); // a handler that throws the cause of its error

@@ -69,13 +69,13 @@ for (const [what, value, expected] of [
   ['reply(null, 200)', reply(null, 200), [200, undefined, null]],
   ['reply of a reply', reply(reply('x', 404), 410), [404, TEXT, 'x']],
 ] as const) {
-  test(`toResponse() converts a handler's return value: ${what}`, () => {
+  test(`toResponse() converts a return value of a handler: ${what}`, () => {
     if (what === 'reply of a reply') assert.equal(toResponse(value, DEFAULT_PLAN).body, 'x');
     else assert.deepEqual(read(value), expected);
   });
 }
 
-test('toResponse() uses the status of the route for values without a status', () => {
+test('toResponse() uses the status of the route for values that have no status of their own', () => {
   const plan = { ...DEFAULT_PLAN, status: 201 };
   assert.deepEqual(
     [{}, 'x', null, undefined, Buffer.from(''), [1], reply('x')].map(
@@ -91,7 +91,7 @@ test('toResponse() uses the status of the route for values without a status', ()
   );
 });
 
-test('toResponse() sends buffers and views of every kind as their bytes, at their offset', () => {
+test('toResponse() sends the bytes of buffers and views of every kind, also of views that start at an offset', () => {
   for (const [what, view] of viewsOf(Uint8Array.of(1, 2, 3, 4))) {
     for (const value of [view, reply(view), [view, 200]]) {
       const response = toResponse(value, DEFAULT_PLAN);
@@ -104,12 +104,12 @@ test('toResponse() sends buffers and views of every kind as their bytes, at thei
   }
 });
 
-test('toResponse() never reads a list as a tuple when the plan does not', () => {
+test('if readsTuples is false, toResponse() reads a list as JSON and never as a tuple', () => {
   assert.deepEqual(read(['x', 404], { ...DEFAULT_PLAN, readsTuples: false }), [200, JSON_, '["x",404]']);
   assert.deepEqual(read(reply('x', 404), { ...DEFAULT_PLAN, readsTuples: false }), [404, TEXT, 'x']);
 });
 
-test('toResponse() serialises bodies with the serialiser of their status, but never response objects', () => {
+test('toResponse() serialises a body with the serialiser for its status, and never serialises response objects', () => {
   const plan: ReplyPlan = {
     status: 201,
     readsTuples: true,
@@ -138,7 +138,7 @@ test('toResponse() serialises bodies with the serialiser of their status, but ne
   );
 });
 
-test('toResponse() returns a response unchanged, and applies status and header fields of a reply around it to a copy', () => {
+test('toResponse() returns a response unchanged; if a reply contains the response, its status and header fields apply to a copy', () => {
   const response = new HttpResponse('x', { status: 202, headers: { 'X-A': '1' } });
   assert.equal(toResponse(response, { ...DEFAULT_PLAN, status: 201 }), response);
   assert.equal(response.status, 202);
@@ -150,7 +150,7 @@ test('toResponse() returns a response unchanged, and applies status and header f
   assert.equal(toResponse([new Response('x', { status: 404 }), 201], DEFAULT_PLAN).status, 201);
 });
 
-test('toResponse() prefers the header fields of a reply to those of the kind of body', () => {
+test('toResponse() prefers the header fields of a reply to the defaults for the kind of body', () => {
   const response = toResponse(reply('<p>', 200, { 'content-type': 'text/html', 'X-A': '1' }), DEFAULT_PLAN);
   assert.deepEqual(
     [...response.headers],
@@ -196,13 +196,13 @@ for (const [what, make] of [
     },
   ],
 ] as const) {
-  test(`toResponse() refuses ${what}, alone and in a reply`, () => {
+  test(`toResponse() refuses ${what}, both alone and inside a reply`, () => {
     assert.throws(() => toResponse(make(), DEFAULT_PLAN), { code: 'E_REPLY' });
     assert.throws(() => toResponse(reply(make(), 201), DEFAULT_PLAN), { code: 'E_REPLY' });
   });
 }
 
-test('toResponse() refuses header fields that would split the response head', () => {
+test('toResponse() refuses header fields with line breaks, which would split the response head', () => {
   assert.throws(() => toResponse(['x', 200, { X: 'a\r\nb' }], DEFAULT_PLAN), { code: 'E_HEADER' });
   assert.throws(() => toResponse(['x', 200, { 'Content-Length': '5' }], DEFAULT_PLAN), { code: 'E_HEADER' });
   assert.throws(() => toResponse(['x', 200, { X: 5 }], DEFAULT_PLAN), { code: 'E_HEADER' });
@@ -214,7 +214,7 @@ test('reply() refuses a status outside 200 to 599', () => {
   assert.ok(reply('x') instanceof Reply);
 });
 
-test('fromWeb() copies status, header fields, cookies and length of a web Response, but no connection fields', async () => {
+test('fromWeb() copies status, header fields, cookies and length of a web Response, but not its connection fields', async () => {
   const headers = new Headers({
     'X-A': '1',
     'Content-Length': '4',
@@ -244,11 +244,11 @@ test('fromWeb() copies status, header fields, cookies and length of a web Respon
   );
 });
 
-test('fromWeb() refuses Response.error(), which has no status', () => {
+test('fromWeb() refuses Response.error(), because it has no status', () => {
   assert.throws(() => fromWeb(Response.error()), RangeError);
 });
 
-test('toResponse() returns a StreamingResponse without reading its source', () => {
+test('toResponse() returns a StreamingResponse before it reads the source', () => {
   const response = new StreamingResponse(
     (function* () {
       throw new Error('pulled');

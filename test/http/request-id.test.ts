@@ -22,7 +22,7 @@ function site(options?: RequestIDOptions): { app: Svc; events: Record<string, un
   };
 }
 
-test('X-Request-Id is accepted from the request or generated, without the middleware and with its defaults', async () => {
+test('X-Request-Id is taken from the request or generated, both without RequestIDMiddleware and with its defaults', async () => {
   for (const options of [undefined, {}]) {
     await using client = new TestClient(site(options).app);
     const given = await client.get('/', { headers: { 'X-Request-Id': 'abc-1' } });
@@ -36,7 +36,7 @@ test('X-Request-Id is accepted from the request or generated, without the middle
   }
 });
 
-test('RequestIDMiddleware({ header }) reads and sends that header field, and ignores X-Request-Id', async () => {
+test('RequestIDMiddleware({ header }) reads and sends the given header field, and ignores X-Request-Id', async () => {
   await using client = new TestClient(site({ header: 'X-Correlation-Id' }).app, { raiseErrors: false });
   const answer = await client.get('/fail', {
     headers: { 'X-Correlation-Id': 'mine', 'X-Request-Id': 'other' },
@@ -48,12 +48,12 @@ test('RequestIDMiddleware({ header }) reads and sends that header field, and ign
   );
 });
 
-test('TestClient raises the error of a request also when another header field carries the request id', async () => {
+test('if another header field carries the request id, TestClient still raises the error of a request', async () => {
   await using client = new TestClient(site({ header: 'X-Correlation-Id' }).app);
   await assert.rejects(client.get('/fail'), /x/);
 });
 
-test('RequestIDMiddleware({ acceptIncoming: false }) generates every request id', async () => {
+test('RequestIDMiddleware({ acceptIncoming: false }) ignores ids in requests and generates every id', async () => {
   await using client = new TestClient(site({ acceptIncoming: false }).app);
   assert.match(
     (await client.get('/', { headers: { 'X-Request-Id': 'abc-1' } })).headers.get('x-request-id')!,
@@ -61,7 +61,7 @@ test('RequestIDMiddleware({ acceptIncoming: false }) generates every request id'
   );
 });
 
-test('RequestIDMiddleware({ generate }) generates missing ids; an invalid id or an exception is logged once and replaced', async () => {
+test('RequestIDMiddleware({ generate }) calls the function for missing ids; if it throws or returns an invalid id, this is logged once', async () => {
   let count = 0;
   await using client = new TestClient(site({ generate: () => `n${++count}` }).app);
   assert.equal((await client.get('/')).headers.get('x-request-id'), 'n1');
@@ -84,7 +84,7 @@ test('RequestIDMiddleware({ generate }) generates missing ids; an invalid id or 
   }
 });
 
-test('error responses of the server, and responses that no middleware sees, have the field of RequestIDMiddleware', async () => {
+test('error responses of the server and responses that no middleware sees have the header field of RequestIDMiddleware', async () => {
   await using client = new TestClient(
     site({ header: 'X-Trace', acceptIncoming: false, generate: () => 'made' }).app,
     { listen: true },
@@ -102,7 +102,7 @@ test('error responses of the server, and responses that no middleware sees, have
   }
 });
 
-test('RequestIDMiddleware refuses header fields with another meaning, a second instance, and use in a route', () => {
+test('RequestIDMiddleware refuses header fields that have another meaning; check() reports a second RequestIDMiddleware and one in a route', () => {
   for (const header of [
     '',
     'a b',

@@ -9,7 +9,7 @@ import {
   TextResponse,
 } from '../../src/http/response.ts';
 
-test('each response class has its status, media type and body', () => {
+test('each response class has its own default status, media type and body', () => {
   const read = ({ status, headers, body }: HttpResponse): unknown[] => [
     status,
     headers.get('content-type'),
@@ -38,14 +38,14 @@ test('each response class has its status, media type and body', () => {
   assert.throws(() => new JSONResponse(undefined), { code: 'E_REPLY' });
 });
 
-test('HttpResponse lets a field replace the media type', () => {
+test('HttpResponse uses the media type of a given Content-Type field instead of its own', () => {
   assert.equal(
     new TextResponse('x', { headers: { 'content-type': 'text/csv' } }).headers.get('Content-Type'),
     'text/csv',
   );
 });
 
-test('HttpResponse refuses a status outside 200 to 599 in its constructor and when it is set, and then keeps the previous status', () => {
+test('HttpResponse refuses a status outside 200 to 599, both in the constructor and when it is set, and keeps the previous status', () => {
   for (const status of [
     0,
     99,
@@ -70,20 +70,20 @@ test('HttpResponse refuses a status outside 200 to 599 in its constructor and wh
   assert.equal(response.status, 599);
 });
 
-test('HttpResponse refuses header fields that would split the response head', () => {
+test('HttpResponse refuses header fields with line breaks, which would split the response head', () => {
   assert.throws(() => new HttpResponse('x', { headers: { X: 'a\r\nb' } }), { code: 'E_HEADER' });
   assert.throws(() => new HttpResponse('x', { mediaType: 'a/b\n' }), { code: 'E_HEADER' });
   assert.throws(() => new HttpResponse('x', { headers: { 'Content-Length': '1' } }), { code: 'E_HEADER' });
 });
 
-test('HttpResponse sends a header named __proto__ from its options as an ordinary header', () => {
+test('HttpResponse sends a header named __proto__ in its options like any other header', () => {
   const response = new HttpResponse('x', {
     headers: JSON.parse('{"__proto__":"1"}') as Record<string, string>,
   });
   assert.deepEqual([...response.headers], [['__proto__', '1']]);
 });
 
-test('RedirectResponse encodes its location, and accepts only the five redirect statuses', () => {
+test('RedirectResponse encodes its location, and accepts only the five statuses for redirects', () => {
   const response = new RedirectResponse('/caf\u00e9?x=1\r\nSet-Cookie: a=b');
   assert.equal(response.status, 307);
   assert.equal(response.body, null);
@@ -98,7 +98,7 @@ test('RedirectResponse encodes its location, and accepts only the five redirect 
   );
 });
 
-test('StreamingResponse accepts iterables, async iterables and streams, and nothing else', () => {
+test('StreamingResponse accepts iterables, async iterables and streams, and refuses other values', () => {
   for (const source of [
     [],
     new Set(['a']),
@@ -117,7 +117,7 @@ test('StreamingResponse accepts iterables, async iterables and streams, and noth
     assert.throws(() => new StreamingResponse([], { contentLength }), { code: 'E_STREAM' });
 });
 
-test('HttpResponse.setCookie() adds a Set-Cookie field, and deleteCookie() one that expires the cookie', () => {
+test('HttpResponse.setCookie() adds a Set-Cookie field, and deleteCookie() adds a field that lets the cookie expire', () => {
   const response = new HttpResponse()
     .setCookie('a', '1')
     .setCookie('b', 'x y', { sameSite: 'strict', secure: true })
@@ -130,7 +130,7 @@ test('HttpResponse.setCookie() adds a Set-Cookie field, and deleteCookie() one t
   assert.throws(() => new HttpResponse().setCookie('a;', '1'), { code: 'E_COOKIE' });
 });
 
-test('HttpResponse.fields() adds Secure exactly to the cookies that do not specify it, also on repeated calls', () => {
+test('HttpResponse.fields() adds Secure only to cookies that do not specify it, and returns the same when called again', () => {
   const response = new HttpResponse()
     .setCookie('open', '1')
     .setCookie('never', '1', { secure: false })
@@ -148,7 +148,7 @@ test('HttpResponse.fields() adds Secure exactly to the cookies that do not speci
   assert.throws(() => new HttpResponse().setCookie('__Host-h', '1', { secure: false }), { code: 'E_COOKIE' });
 });
 
-test('HttpResponse is not a thenable, and a subclass may define then()', async () => {
+test('HttpResponse has no method then(), but a subclass may define one', async () => {
   const response = new TextResponse('x');
   assert.equal((response as { then?: unknown }).then, undefined);
   assert.ok(Object.hasOwn(HttpResponse.prototype, 'then'));
@@ -165,7 +165,7 @@ test('HttpResponse is not a thenable, and a subclass may define then()', async (
   assert.equal((await new Later()) as unknown, 1);
 });
 
-test('HttpResponse.settle() copies a response that a program made, and returns such a copy unchanged', async () => {
+test('HttpResponse.settle() returns a copy of a response, and returns the same copy if it is called on the copy', async () => {
   const response = new HttpResponse('x', { headers: { 'X-A': '1' } });
   const answer = await response.settle({ method: 'GET', headers: {} });
   assert.notEqual(answer, response);

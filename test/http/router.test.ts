@@ -47,7 +47,7 @@ test('RoutingTable.match() prefers static segments to uuid, int, float, str and 
   assert.equal(found(tableOf(['GET', '/{a}/b'], ['GET', '/a/{b}']), 'GET', '/a/b'), 'GET /a/{b} b');
 });
 
-test('RoutingTable.match() backtracks from a branch without the rest of the path or the method', () => {
+test('RoutingTable.match() tries another branch if a branch lacks the rest of the path or the method', () => {
   const table = tableOf(
     ['GET', '/a/b/c'],
     ['GET', '/a/{x}/d'],
@@ -64,14 +64,14 @@ test('RoutingTable.match() backtracks from a branch without the rest of the path
   assert.equal(found(table, 'POST', '/a/5'), 'GET, HEAD, PUT, DELETE, OPTIONS');
 });
 
-test('RoutingTable.match() answers HEAD by the GET route, unless there is a HEAD route', () => {
+test('RoutingTable.match() returns the GET route for HEAD, unless there is a HEAD route', () => {
   const table = tableOf(['GET', '/a'], ['GET', '/{x}'], ['HEAD', '/{x}'], ['POST', '/p']);
   assert.equal(found(table, 'HEAD', '/a'), 'GET /a');
   assert.equal(found(table, 'HEAD', '/b'), 'HEAD /{x} b');
   assert.equal(found(tableOf(['POST', '/p']), 'HEAD', '/p'), 'POST, OPTIONS');
 });
 
-test('RoutingTable.match() finds a static path, however many static paths have the same length', () => {
+test('RoutingTable.match() finds each of many static paths that have the same length', () => {
   for (let count = 1; count < 9; count++) {
     const paths = Array.from({ length: count }, (_, index) => `/a/${index}`);
     const table = tableOf(
@@ -95,7 +95,7 @@ test('RoutingTable.match() finds a static path, however many static paths have t
   }
 });
 
-test('RoutingTable.match() never splits a segment at %2F, and returns it as a slash', () => {
+test('RoutingTable.match() does not split a segment at %2F, and returns %2F as a slash in the parameter', () => {
   const table = tableOf(['GET', '/{a}'], ['GET', '/{a}/{b}'], ['GET', '/f/{p:path}']);
   assert.equal(found(table, 'GET', '/x%2Fy'), 'GET /{a} x/y');
   assert.equal(found(table, 'GET', '/x%2fy/%2F'), 'GET /{a}/{b} x/y /');
@@ -112,13 +112,13 @@ test('RoutingTable.match() returns "malformed" for an invalid escape, also when 
   assert.equal(found(table, 'POST', '/100%25'), 'GET, HEAD, OPTIONS');
 });
 
-test('RoutingTable.match() finds a static path in any percent-encoding', () => {
+test('RoutingTable.match() finds a static path, whichever of its characters are percent-encoded', () => {
   const table = tableOf(['GET', '/a b/café']);
   assert.equal(found(table, 'GET', '/a%20b/caf%C3%A9'), 'GET /a b/café');
   assert.equal(found(table, 'POST', '/%61%20b/caf%c3%a9'), 'GET, HEAD, OPTIONS');
 });
 
-test('RoutingTable.add() returns the existing endpoint of an equal template with other parameter names, and does not replace it', () => {
+test('if a template equals an existing one except for parameter names, RoutingTable.add() returns the existing endpoint and keeps it', () => {
   const table = new RoutingTable<string>();
   assert.equal(table.add('GET', '/{a}/x', 'first'), undefined);
   assert.equal(table.add('GET', '/{b}/x', 'second'), 'first');
@@ -131,7 +131,7 @@ test('RoutingTable.add() returns the existing endpoint of an equal template with
   assert.throws(() => table.add('GET', 'x', 'y'), { code: 'E_PATH_TEMPLATE' });
 });
 
-test('RoutingTable.add() finds the common prefix of templates again after other templates have split it', () => {
+test('RoutingTable.add() finds the common prefix of templates even if other templates have split it', () => {
   const templates = [
     '/abc/{a}',
     '/abc/{a}/x',
@@ -167,7 +167,7 @@ test('RoutingTable.add() finds the common prefix of templates again after other 
   }
 });
 
-test('allowOf() lists each method once, the usual ones first, and always OPTIONS', () => {
+test('allowOf() lists each method once, the common methods first, and always includes OPTIONS', () => {
   assert.equal(allowOf([]), 'OPTIONS');
   assert.equal(
     allowOf(['PURGE', 'DELETE', 'GET', 'HEAD', 'DELETE', 'ACL']),
@@ -175,7 +175,7 @@ test('allowOf() lists each method once, the usual ones first, and always OPTIONS
   );
 });
 
-test('RoutingTable agrees with the reference on generated tables, paths and methods', () => {
+test('RoutingTable returns the same as a simple reference implementation for generated tables, paths and methods', () => {
   const below = seeded(20_261_121);
   const pick = <T>(items: readonly T[]): T => items[below(items.length)]!;
   const literals = [
@@ -280,7 +280,7 @@ test('RoutingTable agrees with the reference on generated tables, paths and meth
   assert.ok(Math.min(...Object.values(kinds)) > 1_000, JSON.stringify(kinds));
 });
 
-test('RoutingTable adds 10,000 routes in 150 ms, and finds each', () => {
+test('RoutingTable adds 10,000 routes in 150 ms, and finds each of them', () => {
   const templates = Array.from(
     { length: 10_000 },
     (_, n) =>
@@ -306,7 +306,7 @@ test('RoutingTable adds 10,000 routes in 150 ms, and finds each', () => {
     );
 });
 
-test('RoutingTable.match() is fast on pathological paths in a branching table', () => {
+test('RoutingTable.match() takes little time for the worst paths in a table with many branches', () => {
   const kinds = ['{a:int}', '{a:float}', '{a}', '1'];
   const templates = Array.from(
     { length: 4 ** 5 },
@@ -328,7 +328,7 @@ test('RoutingTable.match() is fast on pathological paths in a branching table', 
   assert.ok(elapsedMs < 500, `${elapsedMs} ms`);
 });
 
-test('RoutingTable matches segments that begin with ":" and "*" where their templates have a backslash', () => {
+test('RoutingTable matches segments that begin with ":" or "*" if their templates have a backslash before that character', () => {
   const table = new RoutingTable<string>();
   for (const template of ['/\\:id', '/a/\\*', '/\\:x/{id}']) table.add('GET', template, template);
   assert.notEqual(table.add('GET', '/\\:id', 'again'), undefined);

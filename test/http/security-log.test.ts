@@ -32,7 +32,7 @@ function watched(): Watched {
   };
 }
 
-test('SecurityLog writes one line per client, event and minute, and the next line has the number of omitted ones', async () => {
+test('SecurityLog writes one line per client, event and minute, and the next line says how many lines were omitted', async () => {
   const { clock, events, refuse } = watched();
   for (let round = 0; round < 1_000; round++) refuse('192.0.2.1');
   refuse('192.0.2.1', 'other');
@@ -78,7 +78,7 @@ test('SecurityLog treats the addresses of one IPv6 network as one client', () =>
   );
 });
 
-test('SecurityLog beyond its number of clients writes one common line per minute and event, and known clients keep their own', async () => {
+test('when SecurityLog has its maximum number of clients, new clients share one line per minute and event; known clients keep their own lines', async () => {
   const { clock, events, refuse } = watched();
   for (let client = 0; client < 10_000; client++) refuse(`10.0.${client >> 8}.${client & 255}`);
   assert.equal(events.length, 10_000);
@@ -105,13 +105,13 @@ test('SecurityLog beyond its number of clients writes one common line per minute
   );
 });
 
-test('SecurityLog.of() returns one log per application', () => {
+test('SecurityLog.of() returns the same log for one application and another log for another application', () => {
   const services = { log: collectedLog().logger, clock: new ManualClock() } as unknown as Services;
   assert.equal(SecurityLog.of(services), SecurityLog.of(services));
   assert.notEqual(SecurityLog.of(services), SecurityLog.of({ ...services }));
 });
 
-test('forged cookies and forms without token are refused every time, and logged once a minute', async () => {
+test('forged cookies and forms without a token are always refused, but logged only once a minute', async () => {
   await using site = new Site({ use: [new CSRFMiddleware()] });
   for (let round = 0; round < 50; round++) {
     const response = await site.visit(() => 'reached', {

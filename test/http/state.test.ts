@@ -3,7 +3,7 @@ import test from 'node:test';
 import { AppState, RequestState, stateKey } from '../../src/http/state.ts';
 import type { Context } from '../../src/http/contracts.ts';
 
-test('stateKey() returns a distinct key for each call, also for equal names', () => {
+test('stateKey() returns a different key for each call, even if the names are equal', () => {
   const one = stateKey<number>('n');
   const other = stateKey<number>('n');
   const state = new AppState();
@@ -21,7 +21,7 @@ test('stateKey() returns a function that reads its value from a context', () => 
   assert.equal(key({ state } as unknown as Context), 'value');
 });
 
-test('AppState.provide() calls its function at each read, and set() replaces it', () => {
+test('AppState.provide() calls the given function at each read, and set() replaces the function with a value', () => {
   const key = stateKey<number>('n');
   const state = new AppState();
   let reads = 0;
@@ -31,7 +31,7 @@ test('AppState.provide() calls its function at each read, and set() replaces it'
   assert.equal(state.get(key), 9);
 });
 
-test('RequestState prefers its own values to those of the application, and never writes to the application', () => {
+test('RequestState returns its own values before those of the application, and never changes the application', () => {
   const key = stateKey<number | undefined>('n');
   const app = new AppState();
   const request = new RequestState(app);
@@ -46,7 +46,7 @@ test('RequestState prefers its own values to those of the application, and never
   assert.equal(new RequestState(app).get(key), 1);
 });
 
-test('RequestState stores several values separately, including undefined', () => {
+test('RequestState stores several values separately, and can store undefined', () => {
   const keys = Array.from({ length: 4 }, () => stateKey<number | undefined>('same'));
   const app = new AppState();
   app.set(keys[0]!, -1);

@@ -22,7 +22,7 @@ function fileThatIsClosed(onStat: () => void): OpenFile {
   return file as unknown as OpenFile; // the part of a file handle that FileBody uses
 }
 
-test('FileBody reports no error when the client leaves, or the file is closed, during a read', async () => {
+test('if the client leaves or the file is closed during a read, FileBody reports no error', async () => {
   const outgoing = new PassThrough();
   const body = new FileBody(
     fileThatIsClosed(() => {
@@ -34,7 +34,7 @@ test('FileBody reports no error when the client leaves, or the file is closed, d
   assert.equal(outgoing.destroyed, true);
 });
 
-test('FileBody cuts the connection when its file can no longer be read while the client is connected', async () => {
+test('if a file can no longer be read while the client is connected, FileBody cuts the connection', async () => {
   const outgoing = new PassThrough();
   const body = new FileBody(
     fileThatIsClosed(() => undefined),
@@ -44,7 +44,7 @@ test('FileBody cuts the connection when its file can no longer be read while the
   assert.equal(outgoing.destroyed, true);
 });
 
-test('FileBody rejects its iterator with ClientDisconnected when the file is closed during a read', async () => {
+test('if the file is closed during a read, the iterator of FileBody rejects with ClientDisconnected', async () => {
   const file = fileThatIsClosed(() => void file.close());
   await assert.rejects(new FileBody(file, [{ start: 0, end: 10 }])[Symbol.asyncIterator]().next(), {
     name: 'ClientDisconnected',

@@ -46,7 +46,7 @@ const CASES: readonly (readonly [
   [undefined, 'If-None-Match: *', 204, { isRequired: true }],
 ];
 
-test('checkPreconditions() refuses PUT, PATCH and DELETE with 412 if a condition fails, and with 428 if a required one is missing (RFC 9110 §13.2.2, RFC 6585 §3)', async () => {
+test('checkPreconditions() refuses PUT, PATCH and DELETE with 412 if a condition fails, and with 428 if a required condition is missing (RFC 9110 §13.2.2, RFC 6585 §3)', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   CASES.forEach(([current, , , options], index) => {
     app.route(`/${index}`, ['PUT', 'PATCH', 'DELETE'], ({ req }) =>
@@ -62,7 +62,7 @@ test('checkPreconditions() refuses PUT, PATCH and DELETE with 412 if a condition
   }
 });
 
-test('checkPreconditions() ignores If-None-Match of GET, which ETagMiddleware answers with 304', async () => {
+test('checkPreconditions() ignores If-None-Match of a GET request, because ETagMiddleware answers it with 304', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', ({ req }) => checkPreconditions(req, BOTH));
   await using server = await served(app);

@@ -63,7 +63,7 @@ async function serve(
   };
 }
 
-test('FileResponse sends a file with Content-Length and media type, and no body for HEAD', async () => {
+test('FileResponse sends a file with Content-Length and its media type; HEAD gets no body', async () => {
   await using it = await serve(() => new FileResponse(hello));
   const answer = await it.client.get('/').answer();
   assert.deepEqual(
@@ -88,7 +88,7 @@ test('FileResponse sends a file of several blocks, and an empty file', async () 
   );
 });
 
-test('one FileResponse can be returned for many requests, also concurrently and for HEAD', async () => {
+test('one FileResponse object can be returned for many requests, also for concurrent requests and for HEAD', async () => {
   const kept = new FileResponse(hello);
   await using it = await serve(() => kept);
   await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD');
@@ -97,7 +97,7 @@ test('one FileResponse can be returned for many requests, also concurrently and 
   for (let round = 0; round < 3; round++) assert.equal((await it.client.answer()).text(), 'hello');
 });
 
-test('FileResponse is 404 when the path is not a regular file', async () => {
+test('FileResponse answers 404 when its path is not a regular file', async () => {
   for (const path of [
     join(directory, 'absent'),
     join(hello, 'below'),
@@ -112,7 +112,7 @@ test('FileResponse is 404 when the path is not a regular file', async () => {
   });
 });
 
-test('FileResponse.settle() looks its file up once per request, however often middleware calls it', async () => {
+test('FileResponse.settle() looks up the file once per request, even if middleware calls settle() several times', async () => {
   const path = file('once.txt', 'once');
   const response = new FileResponse(path);
   const answer = await response.settle(GET);
@@ -122,7 +122,7 @@ test('FileResponse.settle() looks its file up once per request, however often mi
   await assert.rejects(async () => await response.settle(GET), { status: 404 });
 });
 
-test('FileResponse cuts the connection when its file was shortened or changed before it is sent', async () => {
+test('FileResponse cuts the connection if its file was shortened or changed before it is sent', async () => {
   for (const spoil of [
     (path: string) => truncateSync(path, 300_000),
     (path: string) => appendFileSync(path, 'more'),
@@ -248,7 +248,7 @@ for (const [size, path, length] of smallAndLarge) {
     );
   });
 
-  test(`FileResponse of a ${size} file sends a single range with status 206`, async () => {
+  test(`FileResponse of a ${size} file answers a request for one range with status 206 and that range`, async () => {
     await using it = await serve(() => new FileResponse(path));
     for (const [range, start, end] of [
       ['0-3', 0, 4],
@@ -276,7 +276,7 @@ for (const [size, path, length] of smallAndLarge) {
     }
   });
 
-  test(`FileResponse of a ${size} file sends several ranges as multipart/byteranges`, async () => {
+  test(`FileResponse of a ${size} file answers a request for several ranges with a multipart/byteranges body`, async () => {
     await using it = await serve(() => new FileResponse(path));
     const last = length - 1;
     const answer = await it.client.get('/', `Range: bytes=0-1,4-6,-1\r\n`).answer();
@@ -288,7 +288,7 @@ for (const [size, path, length] of smallAndLarge) {
     assert.equal(answer.text(), `${part(0, 1)}${part(4, 6)}${part(last, last)}--${boundary}--\r\n`);
   });
 
-  test(`FileResponse of a ${size} file answers unsatisfiable ranges and failed preconditions with problem+json`, async () => {
+  test(`FileResponse of a ${size} file answers unsatisfiable ranges with 416 and failed preconditions with 412, as problem+json`, async () => {
     await using it = await serve(() => new FileResponse(path));
     const outside = await it.client.get('/', `Range: bytes=${length}-\r\n`).answer();
     assert.deepEqual(
@@ -326,7 +326,7 @@ for (const [size, path, length] of smallAndLarge) {
   });
 }
 
-test('FileResponse sends weak validators for a file modified within the last second, and then ignores If-Range', async () => {
+test('FileResponse sends weak validators for a file modified within the last second, and ignores If-Range for such a file', async () => {
   const path = file('young.txt', digits);
   const inAMinute = Date.now() / 1_000 + 60; // stays new on a slow machine
   utimesSync(path, inAMinute, inAMinute);
@@ -346,7 +346,7 @@ test('FileResponse sends weak validators for a file modified within the last sec
   assert.ok(Date.parse((await it.client.get('/').answer()).field('last-modified')!) <= Date.now());
 });
 
-test('FileResponse compares conditions with the validators that the handler has set', async () => {
+test('FileResponse compares If-None-Match and If-Unmodified-Since with the ETag and Last-Modified that the handler has set', async () => {
   await using it = await serve(
     () =>
       new FileResponse(smallAndLarge[0][1], {
@@ -358,7 +358,7 @@ test('FileResponse compares conditions with the validators that the handler has 
   assert.equal((await it.client.get('/', `If-Unmodified-Since: ${THEN}\r\n`).answer()).status, 412);
 });
 
-test('FileResponse with a status other than 200, or for a method other than GET and HEAD, ignores ranges and conditions', async () => {
+test('FileResponse ignores ranges and conditions if its status is not 200, or if the method is not GET or HEAD', async () => {
   const path = smallAndLarge[0][1];
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/missing', () => new FileResponse(path, { status: 404 })).post('/', () => new FileResponse(path));
@@ -374,7 +374,7 @@ test('FileResponse with a status other than 200, or for a method other than GET 
   await server.close();
 });
 
-test('FileResponse closes its file after a full response, a range, 304 or HEAD, and when middleware replaces the response', async () => {
+test('FileResponse closes its file after a full response, a range, a 304 or a HEAD, and when middleware replaces the response', async () => {
   const path = old('closed.bin', big);
   const app = new Svc({ logger: collectedLog().logger });
   app.use(async (req, next) => {
@@ -402,7 +402,7 @@ test('FileResponse closes its file after a full response, a range, 304 or HEAD, 
   assert.equal(openPaths(path), 0);
 });
 
-test('FileResponse closes its file when the client leaves during the response, and when the client never reads', async () => {
+test('FileResponse closes its file when the client leaves during the response, and when the client never reads the response', async () => {
   const path = old('left.bin', Buffer.alloc(40_000_000));
   await using it = await serve(() => new FileResponse(path));
   for (let round = 0; round < 5; round++) {
@@ -473,7 +473,7 @@ test('FileResponse sends exactly the bytes of generated ranges, in memory and ov
   }
 });
 
-test('curl reads a FileResponse completely, in ranges, and resumes an interrupted download', async (t) => {
+test('curl reads a FileResponse completely and in ranges, and resumes an interrupted download', async (t) => {
   if (spawnSync('curl', ['--version']).status !== 0) return t.skip('no curl');
   const path = old('curl.bin', big);
   await using it = await serve(() => new FileResponse(path));

@@ -65,7 +65,7 @@ for (const [field, expected, why] of [
     assert.equal(shown(field), expected));
 }
 
-test('readRanges() for an empty file: a suffix range is the whole file, and any other range is unsatisfiable', () => {
+test('for an empty file, readRanges() returns the whole file for a suffix range, and "unsatisfiable" for any other range', () => {
   assert.equal(shown('bytes=-5', 0), 'whole');
   for (const field of ['bytes=0-', 'bytes=0-0', 'bytes=-0']) assert.equal(shown(field, 0), 'unsatisfiable');
 });
@@ -100,7 +100,7 @@ function reference(field: string, size: number): unknown {
     : sets.map((set) => `${set[0]}-${set.at(-1)}`).join();
 }
 
-test('readRanges() agrees with a plain reference on generated Range fields', () => {
+test('readRanges() returns the same ranges as a simple reference implementation for generated Range fields', () => {
   const random = seeded(7233);
   const parts = ['0', '1', '5', '9', '12', '19', '20', '25', '-', '-', '-', ',', ',', ' ', '', 'x'];
   let partial = 0;

@@ -49,7 +49,7 @@ for (const [rest, expected] of [
   ['.well-known/.x', 'none'],
   ['.WELL-KNOWN/x', 'none'],
 ] as const) {
-  test(`readStaticPath() returns ${JSON.stringify(rest.slice(0, 40))} for ${JSON.stringify(expected)}`, () =>
+  test(`readStaticPath() returns ${JSON.stringify(expected)} for ${JSON.stringify(rest.slice(0, 40))}`, () =>
     assert.equal(read(rest), expected));
 }
 
@@ -96,14 +96,14 @@ test('readStaticPath() accepts ordinary names on Windows', () => {
     assert.equal(read(rest, true), rest);
 });
 
-test('readStaticPath() treats names that begin with a dot by the dotfiles policy', () => {
+test('readStaticPath() refuses a name that begins with a dot, or returns its path if dotfiles are allowed', () => {
   assert.equal(readStaticPath('a/.env', 'deny').kind, 'denied');
   assert.deepEqual(readStaticPath('a/.env', 'allow'), { kind: 'path', segments: ['a', '.env'] });
   assert.equal(readStaticPath('a/../.env', 'deny').kind, 'none');
   for (const rest of ['..', 'a/..', '.']) assert.equal(readStaticPath(rest, 'allow').kind, 'none');
 });
 
-test('hidesSeparator() is true for escaped slashes, backslashes and NUL', () => {
+test('hidesSeparator() returns true for a path with an escaped slash, backslash or NUL', () => {
   for (const path of ['/a%2fb', '/a%2Fb', '/..%5c', '/x%5C', '/%00'])
     assert.equal(hidesSeparator(path), true, path);
   for (const path of ['/a/b', '/a%20b', '/%c3%a9', '/%252f', '/100%25'])

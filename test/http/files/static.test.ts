@@ -101,7 +101,7 @@ async function site(
   };
 }
 
-test('mountStatic() serves files with type, length, validators and a cache lifetime, for GET and HEAD', async () => {
+test('mountStatic() serves files with media type, length, validators and a cache lifetime, for GET and HEAD', async () => {
   await using it = await site();
   for (let round = 0; round < 2; round++) {
     // the first request looks the file up, the second finds it in the cache
@@ -152,7 +152,7 @@ test('mountStatic() serves files with type, length, validators and a cache lifet
   }
 });
 
-test('mountStatic() answers preconditions and ranges', async () => {
+test('mountStatic() answers conditional requests and range requests', async () => {
   await using it = await site();
   for (const [path, length] of [
     ['/static/hello.txt', 5],
@@ -189,7 +189,7 @@ test('mountStatic() answers preconditions and ranges', async () => {
   }
 });
 
-test('mountStatic() answers other methods with 405 and Allow', async () => {
+test('mountStatic() answers methods other than GET and HEAD with 405 and Allow', async () => {
   await using it = await site();
   for (const path of ['/static/hello.txt', '/static/absent', '/static/', '/static']) {
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
@@ -201,7 +201,7 @@ test('mountStatic() answers other methods with 405 and Allow', async () => {
   }
 });
 
-test('mountStatic() serves the index of a folder, and redirects a folder without a final slash within the same host, with its query', async () => {
+test('mountStatic() serves the index file of a folder, and redirects a folder path without a final slash to the same host with the same query', async () => {
   await using it = await site();
   assert.equal((await it.get('/static/')).text(), '<p>home');
   assert.equal((await it.get('/static/docs/')).text(), '<p>docs');
@@ -248,7 +248,7 @@ test('mountStatic() at the root never redirects to another host', async () => {
   }
 });
 
-test('mountStatic() hides, refuses or serves names that begin with a dot, by the option dotfiles', async () => {
+test('mountStatic() hides, refuses or serves names that begin with a dot, depending on the option "dotfiles"', async () => {
   const hidden = [
     '/static/.env',
     '/static/.git/config',
@@ -339,7 +339,7 @@ test('mountStatic() serves no file outside its directory', async () => {
   );
 });
 
-test('mountStatic() follows links out of its directory only with followSymlinks', async () => {
+test('mountStatic() follows links that lead out of its directory only if followSymlinks is true', async () => {
   await using it = await site({ followSymlinks: true });
   assert.equal((await it.get('/static/out.txt')).text(), 'secret');
   assert.equal((await it.get('/static/out/key.txt')).text(), 'secret');
@@ -347,7 +347,7 @@ test('mountStatic() follows links out of its directory only with followSymlinks'
     assert.equal((await it.get(path)).status, 404, path);
 });
 
-test('isServed() refuses a path whose spelling differs from the real file name, as case-insensitive file systems allow', () => {
+test('isServed() refuses a path that is spelled differently from the real file name, which a case-insensitive file system would open', () => {
   const options = { followsSymlinks: true, allowsDotfiles: true };
   for (const [real, asked] of [
     ['/srv/p/Private/a', '/srv/p/private/a'],
@@ -370,7 +370,7 @@ test('isServed() refuses a path whose spelling differs from the real file name, 
   }
 });
 
-test('mountStatic() serves a precompressed file when the client accepts its coding', async () => {
+test('mountStatic() serves a precompressed file when the client accepts its content coding', async () => {
   await using it = await site();
   const plain = await it.get('/static/app.js');
   assert.deepEqual(
@@ -497,7 +497,7 @@ test('a route takes precedence over a static file with the same path, in any ord
   );
 });
 
-test('mountStatic() of a missing directory is a finding, and the application does not start', () => {
+test('if the directory of mountStatic() is missing, check() reports it and the application does not start', () => {
   for (const directory of [join(area, 'absent'), join(area, 'secret.txt')]) {
     const app = new Svc({ logger: collectedLog().logger }).mountStatic('/static', directory);
     const { ok, findings } = app.check();
@@ -519,7 +519,7 @@ test('mountStatic() of a missing directory is a finding, and the application doe
   );
 });
 
-test('check() reports directories that expose too much (SVC213), and two mounts of one path', () => {
+test('check() reports a mounted directory that exposes too much (SVC213), and two directories mounted at one path', () => {
   put('program/package.json', '{}');
   const exposed = new Svc({ logger: collectedLog().logger })
     .mountStatic('/a', join(area, 'program'))
@@ -583,7 +583,7 @@ test('mountStatic() notices changed, removed and new files within a second', asy
   assert.equal((await it.get('/static/live.txt')).status, 404);
 });
 
-test('mountStatic() reads a file again if it was modified less than a second before it was read, even if size and time are equal', async () => {
+test('mountStatic() reads a file again if it was modified less than a second before the first read, even if size and time are unchanged', async () => {
   const clock = new ManualClock(LONG_AGO * 1_000 + 500);
   await using it = await site({}, '/static', undefined, clock);
   put('public/young.txt', 'first');
@@ -595,7 +595,7 @@ test('mountStatic() reads a file again if it was modified less than a second bef
   assert.deepEqual([second.text(), second.field('etag')], ['other', first.field('etag')!.slice(2)]);
 });
 
-test('mountStatic() sends a replaced large file with the header fields of the file that it opened', async () => {
+test('if a large file is replaced, mountStatic() sends the header fields of the file that it has opened', async () => {
   await using it = await site();
   put('public/moved.bin', big);
   const before = await it.get('/static/moved.bin');
@@ -616,7 +616,7 @@ test('mountStatic() sends a replaced large file with the header fields of the fi
   rmSync(join(root, 'moved.bin'));
 });
 
-test('mountStatic() refuses a folder that has become a link since its last look-up, unless followSymlinks is true', async (t) => {
+test('mountStatic() refuses a folder that has become a symbolic link since the last look-up, unless followSymlinks is true', async (t) => {
   await using it = await site();
   const open = new Svc({ logger: collectedLog().logger });
   open.mountStatic('/static', root, { followSymlinks: true });
@@ -649,7 +649,7 @@ test('mountStatic() refuses a folder that has become a link since its last look-
   }
 });
 
-test('mountStatic() answers 404 for a file that it may not read', async (t) => {
+test('mountStatic() answers 404 for a file that the process has no permission to read', async (t) => {
   await using it = await site();
   chmodSync(area, 0o755);
   chmodSync(put('public/locked.txt', 'x'), 0o000);
@@ -673,7 +673,7 @@ test('mountStatic() answers 404 for a file that it may not read', async (t) => {
   );
 });
 
-test('mountStatic() looks a file up once for many concurrent requests', async () => {
+test('mountStatic() looks up a file only once for many concurrent requests', async () => {
   await using it = await site();
   const answers = await Promise.all(
     Array.from({ length: 200 }, () => it.app.fetch(new Request('http://a.example/static/hello.txt'))),

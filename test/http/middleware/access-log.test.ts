@@ -26,7 +26,7 @@ function application(
   return { app, client, clock, lines: () => events.filter((line) => line['logger'] === 'svc_access') };
 }
 
-test('the access log has one line for each request, without its query string', async (t) => {
+test('the access log has one line for each request, and the line omits the query string', async (t) => {
   const { app, client, clock, lines } = application(t);
   app.get('/notes/{id}', async () => {
     await clock.advance(12.345);
@@ -77,7 +77,7 @@ test('the access log has lines for unknown routes and failures, but not for prob
   );
 });
 
-test('the access log shows the route template for parameters named like secrets, and redacts values that look like secrets', async (t) => {
+test('the access log shows the route template instead of the path if a parameter is named like a secret, and redacts values that look like secrets', async (t) => {
   const { app, client, lines } = application(t);
   app.get('/reset/{token}', () => '');
   app.get('/users/{id}', () => '');
@@ -89,7 +89,7 @@ test('the access log shows the route template for parameters named like secrets,
   );
 });
 
-test('no request can forge a second line of the access log', async (t) => {
+test('a request cannot add a forged line to the access log', async (t) => {
   const { app, lines } = application(t);
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
@@ -131,7 +131,7 @@ test('the access log marks a response that was not sent completely', async (t) =
   );
 });
 
-test('a sampled access log has evenly spaced lines, and a line for every 500', async (t) => {
+test('with accessLog: 0.25, every fourth request gets a line in the access log, and every 500 gets a line', async (t) => {
   const { app, client, lines } = application(t, { accessLog: 0.25 });
   app.get('/ok', () => '');
   app.get('/broken', () => {
@@ -143,7 +143,7 @@ test('a sampled access log has evenly spaced lines, and a line for every 500', a
   assert.equal(lines().length, 6);
 });
 
-test('a sampled access log has evenly spaced lines for calls of MCP tools that are functions', async (t) => {
+test('with accessLog: 0.5, every second call of an MCP tool that is a function gets a line in the access log', async (t) => {
   const { app, lines } = application(t, { accessLog: 0.5 });
   app.tool('add', {}, () => 1);
   for (let index = 0; index < 10; index++) await app.mcpCall('add');

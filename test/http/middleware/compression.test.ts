@@ -67,7 +67,7 @@ for (const coding of CODINGS) {
     ['in place', TEXT],
     ['in another thread', TEXT.repeat(200)],
   ] as const) {
-    test(`CompressionMiddleware sends a body that it compresses with ${coding} ${size} with Content-Length and Vary`, async () => {
+    test(`CompressionMiddleware compresses a body with ${coding} ${size}, and sends it with Content-Length and Vary`, async () => {
       await using client = site((app) =>
         app
           .get('/text', () => text)
@@ -84,7 +84,7 @@ for (const coding of CODINGS) {
     });
   }
 
-  test(`CompressionMiddleware compresses streamed chunks of any kind with ${coding}`, async () => {
+  test(`CompressionMiddleware compresses streams of text and bytes with ${coding}`, async () => {
     await using client = site((app) =>
       app
         .get(
@@ -116,7 +116,7 @@ for (const coding of CODINGS) {
   });
 }
 
-test('CompressionMiddleware compresses a short stream with contentLength as a whole; a wrong contentLength is a 500', async () => {
+test('CompressionMiddleware compresses a short stream as a whole if "contentLength" is set; a wrong "contentLength" is a 500', async () => {
   const app = new Svc({ logger: collectedLog().logger }).use(new CompressionMiddleware());
   const half = TEXT.slice(0, 1_000);
   for (const [path, contentLength] of [
@@ -179,7 +179,7 @@ for (const [accept, expected] of [
   ['x-gzip', 'gzip'],
   ['zstd;q=0, br;q=0, gzip;q=0.001', 'gzip'],
 ] as const) {
-  test(`CompressionMiddleware for Accept-Encoding: ${accept ?? '(none)'} sends ${expected ?? 'no coding'}, and always Vary`, async () => {
+  test(`CompressionMiddleware answers Accept-Encoding: ${accept ?? '(none)'} with ${expected ?? 'no coding'}, and always sends Vary`, async () => {
     await using client = site((app) => app.get('/', () => TEXT));
     const answer = await get(client, '/', accept);
     assert.deepEqual(
@@ -204,7 +204,7 @@ for (const [what, response] of [
   ],
   ['events', () => new EventStreamResponse([TEXT])],
 ] as const) {
-  test(`CompressionMiddleware does not compress a response that is ${what}, and adds no Vary`, async () => {
+  test(`CompressionMiddleware neither compresses a response that is ${what} nor adds Vary`, async () => {
     await using client = site((app) => app.get('/', response));
     const answer = await get(client, '/', 'gzip');
     assert.ok(answer.headers.get('content-encoding') !== 'gzip');
@@ -230,7 +230,7 @@ for (const mediaType of [
   });
 }
 
-test('meta: { compress } of a route disables compression with false, and with true enables it for responses that set cookies', async () => {
+test('the value false of meta.compress disables compression for a route, and true enables it for responses that set cookies', async () => {
   await using client = site((app) =>
     app
       .get('/never', { meta: { compress: false } }, () => TEXT)
@@ -254,7 +254,7 @@ test('CompressionMiddleware sends a response uncompressed when compression would
   assert.equal((await get(client, '/', 'gzip')).headers.get('content-encoding'), null);
 });
 
-test('CompressionMiddleware weakens a strong ETag, and 304 repeats the tag that the client sent', async () => {
+test('CompressionMiddleware makes a strong ETag weak, and a 304 response repeats the tag that the client sent', async () => {
   await using client = site((app) =>
     app.get('/', ({ req }) =>
       req.headers['if-none-match'] === undefined
@@ -272,7 +272,7 @@ test('CompressionMiddleware weakens a strong ETag, and 304 repeats the tag that 
   assert.equal((await get(client, '/', 'br', { 'if-none-match': '"a"' })).headers.get('etag'), '"a"');
 });
 
-test('304 has the Vary of its 200 (RFC 9110 §15.4.5), for every Accept-Encoding', async () => {
+test('a 304 response has the same Vary as the 200 response, for every Accept-Encoding (RFC 9110 §15.4.5)', async () => {
   await using client = site((app) =>
     app.get(
       '/',
@@ -291,7 +291,7 @@ test('304 has the Vary of its 200 (RFC 9110 §15.4.5), for every Accept-Encoding
   }
 });
 
-test('HEAD has the Content-Encoding and Vary of GET', async () => {
+test('HEAD has the same Content-Encoding and Vary as GET', async () => {
   await using client = site((app) =>
     app
       .get('/', () => TEXT)
@@ -312,7 +312,7 @@ test('HEAD has the Content-Encoding and Vary of GET', async () => {
   }
 });
 
-test('HEAD of a file has Vary, and no Content-Length that GET would not have', async (t) => {
+test('a HEAD response for a file has Vary, and has Content-Length only if the GET response has the same length', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-compression-'));
   t.after(() => rm(folder, { recursive: true }));
   for (const [name, text] of [
@@ -344,7 +344,7 @@ test('HEAD of a file has Vary, and no Content-Length that GET would not have', a
   }
 });
 
-test('a 206 response has the Vary of its 200 (RFC 9110 §15.3.7)', async () => {
+test('a 206 response has the same Vary as the 200 response (RFC 9110 §15.3.7)', async () => {
   const file = new URL('compression.test.ts', import.meta.url);
   await using client = site((app) =>
     app
@@ -372,7 +372,7 @@ test('a 206 response has the Vary of its 200 (RFC 9110 §15.3.7)', async () => {
   }
 });
 
-test('CompressionMiddleware sends responses beyond maxConcurrent uncompressed; a place is free after the end, HEAD, or when a client leaves', async () => {
+test('CompressionMiddleware compresses at most maxConcurrent responses at once; the end of a response, HEAD or a lost client frees a place', async () => {
   const app = new Svc().use(new CompressionMiddleware({ maxConcurrent: 1 }));
   const more = Promise.withResolvers<void>();
   let ended = 0;
@@ -434,7 +434,7 @@ test('CompressionMiddleware sends responses beyond maxConcurrent uncompressed; a
 });
 
 for (const coding of CODINGS) {
-  test(`each event and each NDJSON line reaches the client at once with ${coding}`, async () => {
+  test(`with ${coding}, each event and each NDJSON line reaches the client as soon as it is sent`, async () => {
     const news = new EventBroadcast();
     const more = Promise.withResolvers<void>();
     const app = new Svc().use(new CompressionMiddleware());
@@ -486,7 +486,7 @@ for (const coding of CODINGS) {
   });
 }
 
-test('a source that fails during a compressed response cuts the connection', async () => {
+test('if the source of a compressed response fails during the response, the connection is cut', async () => {
   const app = new Svc().use(new CompressionMiddleware());
   app.get(
     '/',
@@ -508,7 +508,7 @@ test('a source that fails during a compressed response cuts the connection', asy
   await close();
 });
 
-test('CompressedChunks writes the same content wherever its source is split, with each coding, and closes its source once', async () => {
+test('CompressedChunks writes the same content however its source is split, with each coding, and closes its source once', async () => {
   const coders = codersOf({ zstd: 1, br: 1, gzip: 1 });
   for (const coding of CODINGS) {
     for (const size of [1, 7, 1_000, 100_000]) {
@@ -532,7 +532,7 @@ test('CompressedChunks writes the same content wherever its source is split, wit
   }
 });
 
-test('CompressedChunks that are closed while a chunk is awaited end without an error, whenever the chunk arrives', async () => {
+test('if CompressedChunks is closed while it awaits a chunk, it ends without an error, whenever the chunk arrives', async () => {
   const coders = codersOf({ zstd: 3, br: 4, gzip: 6 });
   for (const coding of CODINGS) {
     for (const last of [
@@ -579,7 +579,7 @@ test('CompressionMiddleware refuses options that are unknown or out of range', (
   assert.throws(() => new CompressionMiddleware({ level: 5 } as object), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('SVC121 refuses compression inside middleware that sets cookies, stores responses, or compresses', () => {
+test('SVC121 reports CompressionMiddleware inside middleware that sets cookies, stores responses or compresses', () => {
   for (const [outer, isRight] of [
     [new SessionMiddleware({ secrets: 'x'.repeat(40) }), false],
     [new CompressionMiddleware(), false],
@@ -605,7 +605,7 @@ test('SVC121 refuses compression inside middleware that sets cookies, stores res
   );
 });
 
-test('SVC121 warns of compression inside ETagMiddleware, because each 304 would be compressed first', () => {
+test('SVC121 warns when CompressionMiddleware is inside ETagMiddleware, because responses are compressed even if a 304 replaces them', () => {
   const severities = (app: Svc): string[] =>
     app
       .check()
@@ -626,7 +626,7 @@ test('SVC121 warns of compression inside ETagMiddleware, because each 304 would 
   assert.deepEqual(severities(new Svc().use(new CompressionMiddleware()).use(new ETagMiddleware())), []);
 });
 
-test('for generated Accept-Encoding fields the response has a coding that the client accepts', async () => {
+test('for generated Accept-Encoding fields, the response has a content coding that the client accepts', async () => {
   await using client = site((app) => app.get('/', () => TEXT));
   const parts = [
     'gzip',

@@ -79,7 +79,7 @@ async function metrics(client: TestClient, prefix: string): Promise<string[]> {
   return (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(prefix));
 }
 
-test('ConcurrencyLimitMiddleware answers requests beyond max with 503, Retry-After and a problem, and accepts again after others have finished', async () => {
+test('ConcurrencyLimitMiddleware answers requests above "max" with 503, Retry-After and a problem, and accepts requests again when others have finished', async () => {
   const s = site({ max: 2, retryAfterSeconds: 7 });
   await using client = s.client;
   for (const name of ['a', 'b']) await s.send(name);
@@ -98,7 +98,7 @@ test('ConcurrencyLimitMiddleware answers requests beyond max with 503, Retry-Aft
   for (const name of ['b', 'd']) await s.answer(name);
 });
 
-test('ConcurrencyLimitMiddleware does not count requests that are answered synchronously, exempt routes, probes and metrics', async () => {
+test('ConcurrencyLimitMiddleware does not count exempt routes, probes, metrics and requests that are answered synchronously', async () => {
   const s = site({ max: 1 });
   await using client = s.client;
   for (let round = 0; round < 3; round++) assert.equal((await client.get('/sync')).status, 200);
@@ -109,7 +109,7 @@ test('ConcurrencyLimitMiddleware does not count requests that are answered synch
   await s.answer('a');
 });
 
-test('ConcurrencyLimitMiddleware lets requests wait up to the option queue, in order of arrival, and refuses further ones', async () => {
+test('ConcurrencyLimitMiddleware queues as many requests as the option "queue" allows, in order of arrival, and refuses further requests', async () => {
   const s = site({ max: 1, queue: 2 });
   await using client = s.client;
   for (const name of ['a', 'b', 'c', 'd']) await s.send(name);
@@ -123,7 +123,7 @@ test('ConcurrencyLimitMiddleware lets requests wait up to the option queue, in o
   assert.deepEqual(await metrics(client, 'svc_requests_queued '), ['svc_requests_queued 0']);
 });
 
-test('ConcurrencyLimitMiddleware refuses a request that has waited for maxQueueMs, and frees its place', async () => {
+test('ConcurrencyLimitMiddleware refuses a request that has waited for maxQueueMs, and frees its place in the queue', async () => {
   const s = site({ max: 1, queue: 1, maxQueueMs: 500 });
   await using client = s.client;
   for (const name of ['a', 'b']) await s.send(name);
@@ -140,7 +140,7 @@ test('ConcurrencyLimitMiddleware refuses a request that has waited for maxQueueM
   ]);
 });
 
-test('ConcurrencyLimitMiddleware removes a waiting request when its client leaves: its handler never runs', async () => {
+test('if the client of a waiting request leaves, ConcurrencyLimitMiddleware removes the request, and its handler never runs', async () => {
   const s = site({ max: 1, queue: 1 });
   await using client = s.client;
   await s.send('a');
@@ -157,7 +157,7 @@ test('ConcurrencyLimitMiddleware removes a waiting request when its client leave
   assert.deepEqual(await metrics(client, 'svc_requests_queued '), ['svc_requests_queued 0']);
 });
 
-test('ConcurrencyLimitMiddleware removes a waiting request whose client closes its socket', async () => {
+test('if a client closes its socket, ConcurrencyLimitMiddleware removes its waiting request', async () => {
   const { logger } = collectedLog();
   const gate = Promise.withResolvers<string>();
   const begun: string[] = [];
@@ -188,7 +188,7 @@ test('ConcurrencyLimitMiddleware removes a waiting request whose client closes i
   await app.shutdown();
 });
 
-test('ConcurrencyLimitMiddleware counts a handler until it ends, also after its client left or its time limit passed', async () => {
+test('ConcurrencyLimitMiddleware counts a handler until it ends, even if its client has left or its time limit has passed', async () => {
   for (const isOutside of [true, false]) {
     const s = site({ max: 1 }, (app) => {
       if (isOutside) app.use(new TimeoutMiddleware({ seconds: 1 }));
@@ -207,7 +207,7 @@ test('ConcurrencyLimitMiddleware counts a handler until it ends, also after its 
   }
 });
 
-test('ConcurrencyLimitMiddleware removes a waiting request when its time limit has passed', async () => {
+test('ConcurrencyLimitMiddleware removes a waiting request when the time limit of the request has passed', async () => {
   const s = site(
     { max: 1, queue: 1, maxQueueMs: 60_000 },
     (app) => void app.use(new TimeoutMiddleware({ seconds: 1 })),
@@ -243,7 +243,7 @@ test('ConcurrencyLimitMiddleware counts a streamed response only until its head 
   assert.equal(await first.text(), 'x');
 });
 
-test('ConcurrencyLimitMiddleware refuses all requests while the event loop is delayed, unless maxEventLoopDelayMs is false', async () => {
+test('while the event loop is delayed, ConcurrencyLimitMiddleware refuses all requests, unless maxEventLoopDelayMs is false', async () => {
   for (const [maxEventLoopDelayMs, expected] of [
     [200, [200, 503, 503, 200]],
     [undefined, [200, 503, 503, 200]],
@@ -272,7 +272,7 @@ test('ConcurrencyLimitMiddleware refuses all requests while the event loop is de
   }
 });
 
-test('ConcurrencyLimitMiddleware logs refusals once a minute, with their number', async () => {
+test('ConcurrencyLimitMiddleware logs refused requests once a minute, with their number', async () => {
   const s = site({ max: 1 });
   await using client = s.client;
   await s.send('a');
@@ -289,7 +289,7 @@ test('ConcurrencyLimitMiddleware logs refusals once a minute, with their number'
   await s.answer('a');
 });
 
-test('ConcurrencyLimitMiddleware of a route limits in addition to that of the application, with common metrics', async () => {
+test('the ConcurrencyLimitMiddleware of a route applies in addition to that of the application, and both count in one metric', async () => {
   const { logger } = collectedLog();
   const gate = Promise.withResolvers<string>();
   const app = new Svc({ logger })
@@ -307,7 +307,7 @@ test('ConcurrencyLimitMiddleware of a route limits in addition to that of the ap
   ]);
 });
 
-test('ConcurrencyLimitMiddleware refuses options out of range; a wrong order, or use in two applications, is a finding', () => {
+test('ConcurrencyLimitMiddleware refuses options out of range; check() reports a wrong order of middleware and use in two applications', () => {
   for (const options of [
     { max: 0 },
     { max: 1.5 },
@@ -345,7 +345,7 @@ test('ConcurrencyLimitMiddleware refuses options out of range; a wrong order, or
   );
 });
 
-test('ConcurrencyLimitMiddleware keeps its limit and serves every waiting request, in generated sequences', async () => {
+test('ConcurrencyLimitMiddleware never exceeds its limit and answers every waiting request, in generated sequences', async () => {
   const below = seeded(100);
   const s = site({ max: 3, queue: 4, maxQueueMs: 50 });
   await using client = s.client;

@@ -6,7 +6,7 @@ import { ContentSecurityPolicy } from '../../../src/http/middleware/security-hea
 const DEFAULT =
   "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
-test('ContentSecurityPolicy has default directives, which options extend, replace or remove', () => {
+test('ContentSecurityPolicy has default directives, and options extend, replace or remove them', () => {
   assert.equal(new ContentSecurityPolicy({}).text, DEFAULT);
   assert.equal(
     new ContentSecurityPolicy({ scriptSrc: ["'self'", 'https://cdn.example'], objectSrc: undefined }).text,
@@ -36,14 +36,14 @@ test('ContentSecurityPolicy has default directives, which options extend, replac
   );
 });
 
-test('ContentSecurityPolicy given as text replaces all defaults', () => {
+test('ContentSecurityPolicy replaces all defaults when it is given as text', () => {
   assert.equal(
     new ContentSecurityPolicy(" default-src 'none';Script-Src  'self' 'sha256-abc=';;").text,
     "default-src 'none'; script-src 'self' 'sha256-abc='",
   );
 });
 
-test('withNonce() adds the nonce to the sources of scripts and styles', () => {
+test('withNonce() adds the nonce to the directives for scripts and styles', () => {
   const withNonce = (given: ConstructorParameters<typeof ContentSecurityPolicy>[0]): string =>
     new ContentSecurityPolicy(given).withNonce('N');
   assert.equal(withNonce({}), `${DEFAULT}; script-src 'self' 'nonce-N'; style-src 'self' 'nonce-N'`);

@@ -52,7 +52,7 @@ const preflight = (
   },
 });
 
-test('CORSMiddleware refuses origins, methods or headers "*" together with credentials', () => {
+test('CORSMiddleware refuses "*" for origins, methods or headers together with credentials', () => {
   for (const options of [
     { origins: '*' },
     { origins: [SITE], methods: '*' },
@@ -66,7 +66,7 @@ test('CORSMiddleware refuses origins, methods or headers "*" together with crede
   assert.ok(new CORSMiddleware({ origins: '*', methods: '*', headers: '*' }));
 });
 
-test('CORSMiddleware returns an allowed origin byte for byte with Vary, and only Vary for another origin', async () => {
+test('CORSMiddleware returns an allowed origin byte for byte with Vary; for another origin it sends only Vary', async () => {
   const { client } = setting({ origins: [SITE, 'http://localhost:5173'] });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: SITE } })), {
@@ -82,7 +82,7 @@ test('CORSMiddleware returns an allowed origin byte for byte with Vary, and only
   });
 });
 
-test('CORSMiddleware sends Vary without Origin when the response may depend on the origin, but not for origins "*"', async () => {
+test('CORSMiddleware sends Vary to requests without Origin if the response may depend on the origin, but not if origins is "*"', async () => {
   for (const [options, expected] of [
     [{ origins: [SITE] }, { vary: 'Origin' }],
     [{ origins: () => true }, { vary: 'Origin' }],
@@ -173,7 +173,7 @@ test('CORSMiddleware accepts origins of apps, origins with ports, and IP address
   );
 });
 
-test('CORSMiddleware answers a preflight with 204 and its configuration, and no handler runs', async () => {
+test('CORSMiddleware answers a preflight with 204 and the configured permissions, and no handler runs', async () => {
   const { client, calls } = setting(
     { origins: [SITE], methods: ['GET', 'PUT'], headers: ['X-One', 'Content-Type'], maxAgeSeconds: 60 },
     (app) =>
@@ -197,7 +197,7 @@ test('CORSMiddleware answers a preflight with 204 and its configuration, and no 
   assert.deepEqual(calls, []);
 });
 
-test('CORSMiddleware by default allows the usual methods and headers; with origins "*" Vary omits Origin', async () => {
+test('CORSMiddleware allows the usual methods and headers by default, and omits Origin from Vary if origins is "*"', async () => {
   const { client } = setting({ origins: '*' });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.options('/x', preflight('DELETE', 'authorization'))), {
@@ -209,7 +209,7 @@ test('CORSMiddleware by default allows the usual methods and headers; with origi
   });
 });
 
-test('CORSMiddleware answers a preflight from a refused origin without permissions', async () => {
+test('CORSMiddleware answers a preflight from a refused origin, but grants it no permissions', async () => {
   const { client } = setting({ origins: [SITE] });
   await using _ = client;
   const response = await client.options('/x', preflight('GET', undefined, 'https://other.example'));
@@ -219,7 +219,7 @@ test('CORSMiddleware answers a preflight from a refused origin without permissio
   });
 });
 
-test('OPTIONS without Access-Control-Request-Method, or without Origin, reaches the routes', async () => {
+test('an OPTIONS request that lacks Access-Control-Request-Method or Origin reaches the routes', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => app.route('/own', ['OPTIONS'], () => 'mine'));
   await using _ = client;
   assert.equal(
@@ -230,7 +230,7 @@ test('OPTIONS without Access-Control-Request-Method, or without Origin, reaches 
   assert.equal(await own.text(), 'mine');
 });
 
-test('CORSMiddleware grants no permission to a preflight for a header or method that is not allowed', async () => {
+test('if a preflight asks for a header or method that is not allowed, CORSMiddleware grants no permission', async () => {
   const { client } = setting({
     origins: [SITE],
     credentials: true,
@@ -266,7 +266,7 @@ test('CORSMiddleware grants no permission to a preflight for a header or method 
   );
 });
 
-test('CORSMiddleware with headers "*" also lists Authorization, which the wildcard does not include', async () => {
+test('with headers "*", CORSMiddleware also lists Authorization, because the wildcard does not include it', async () => {
   const { client } = setting({ origins: [SITE], methods: '*', headers: '*' });
   await using _ = client;
   const { headers } = await client.options('/x', preflight('PROPFIND', 'x-anything, authorization'));
@@ -314,7 +314,7 @@ test('CORSMiddleware adds its header fields to responses 400, 401, 403, 404, 405
   }
 });
 
-test('CORSMiddleware extends an existing Vary without duplicates, and replaces CORS header fields of a handler', async () => {
+test('CORSMiddleware adds to an existing Vary without duplicates, and replaces CORS header fields that the handler has set', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => {
     app.get('/vary', ({ req }) => ['x', 200, { Vary: req.query.get('v')! }]);
     app.get('/own', () => [
@@ -345,7 +345,7 @@ test('CORSMiddleware extends an existing Vary without duplicates, and replaces C
   });
 });
 
-test('CORSMiddleware allows private network access only with its option, and only when a preflight asks for it', async () => {
+test('CORSMiddleware allows private network access only if its option is set and the preflight asks for it', async () => {
   for (const [privateNetwork, asked, expected] of [
     [false, 'true', null],
     [true, 'true', 'true'],
@@ -402,7 +402,7 @@ test('CORSMiddleware allows no origin when a request has two Origin fields', asy
   ]);
 });
 
-test('AllowedOrigins checks WebSocket handshakes by the same list, and accepts clients without Origin only by option', async () => {
+test('AllowedOrigins applies the same list to WebSocket handshakes, and accepts a client without Origin only if "allowsAbsent" is true', async () => {
   const { allowed } = new CORSMiddleware({ origins: [SITE] });
   const from = (origin?: string): Parameters<AllowedOrigins['admits']>[0] =>
     fakeRequest({ url: '/ws', headers: origin === undefined ? [] : ['Origin', origin] }).req;
@@ -415,7 +415,7 @@ test('AllowedOrigins checks WebSocket handshakes by the same list, and accepts c
   assert.equal(await new AllowedOrigins(async (origin) => origin === SITE).admits(from(SITE)), true);
 });
 
-test('CORSMiddleware accepts a sync or async function for origins, and calls it for well-formed origins only', async () => {
+test('CORSMiddleware accepts a sync or async function as "origins", and calls it only for well-formed origins', async () => {
   const asked: string[] = [];
   for (const isAsync of [false, true]) {
     const { client } = setting({
@@ -467,7 +467,7 @@ test('CORSMiddleware accepts a sync or async function for origins, and calls it 
   );
 });
 
-test('CORSMiddleware answers 500 without permissions when its function for origins throws', async () => {
+test('if the function "origins" throws, CORSMiddleware answers 500 and grants no permissions', async () => {
   const { client } = setting({
     origins: () => {
       throw new Error('no database');
@@ -501,7 +501,7 @@ for (const options of [
     assert.throws(() => new CORSMiddleware(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
 }
 
-test('SVC121 reports CORSMiddleware inside middleware that refuses requests, two of them, and one without origins', () => {
+test('SVC121 reports CORSMiddleware inside middleware that refuses requests, a second CORSMiddleware, and one without "origins"', () => {
   const check = (...layers: ConstructorParameters<typeof Object>[0][]): (string | undefined)[] => {
     const app = new Svc();
     for (const layer of layers) app.use(layer);
@@ -523,7 +523,7 @@ test('SVC121 reports CORSMiddleware inside middleware that refuses requests, two
   });
 });
 
-test('CORSMiddleware in `use` of a route answers preflights of that route only', async () => {
+test('CORSMiddleware in the option "use" of a route answers preflights of that route only', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const calls: string[] = [];
   app.use(new SecurityHeadersMiddleware());
@@ -587,7 +587,7 @@ test('CORSMiddleware in `use` of a route answers preflights of that route only',
   });
 });
 
-test('a preflight of CORSMiddleware in one route is not cached if its path has other routes, because browsers cache by path', async () => {
+test('if a path has several routes, a preflight answered by the CORSMiddleware of one route is not cached, because browsers cache by path', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const [layer, slow] = [
     new CORSMiddleware({ origins: [SITE] }),
@@ -623,7 +623,7 @@ test('a preflight of CORSMiddleware in one route is not cached if its path has o
   );
 });
 
-test('a preflight of a route is 500 when its function for origins throws, but a declared OPTIONS route answers before it', async () => {
+test('if the function "origins" of a route throws, a preflight is a 500; a declared OPTIONS route is called instead of the function', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const broken = new CORSMiddleware({
     origins: () => {

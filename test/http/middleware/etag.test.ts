@@ -39,7 +39,7 @@ async function ask(path: string, headers: Record<string, string> = {}, method = 
   return app.fetch(new Request(`http://a.example${path}`, { headers, method }));
 }
 
-test('ETagMiddleware adds a weak tag of the content to 200 responses of every kind', async () => {
+test('ETagMiddleware adds a weak ETag, computed from the content, to 200 responses of every kind', async () => {
   const tags = await Promise.all(
     ['/json', '/text', '/bytes', '/slow'].map(async (path) => (await ask(path)).headers.get('etag')!),
   );
@@ -50,7 +50,7 @@ test('ETagMiddleware adds a weak tag of the content to 200 responses of every ki
   assert.equal(await (await ask('/text')).text(), 'caf\u00e9');
 });
 
-test('ETagMiddleware answers 304 when If-None-Match has the tag of the content', async () => {
+test('ETagMiddleware answers 304 when If-None-Match contains the ETag of the content', async () => {
   const etag = (await ask('/json')).headers.get('etag')!;
   for (const method of ['GET', 'HEAD']) {
     for (const condition of [etag, etag.slice(2), `"a", ${etag}`, '*']) {
@@ -71,7 +71,7 @@ test('ETagMiddleware answers 304 when If-None-Match has the tag of the content',
   assert.equal((await ask('/json', { 'if-none-match': '*' }, 'POST')).status, 200);
 });
 
-test('ETagMiddleware preserves the ETag and Last-Modified of a handler, and compares with them', async () => {
+test('ETagMiddleware preserves the ETag and Last-Modified that a handler has set, and compares conditions with them', async () => {
   const own = await ask('/own', { 'if-none-match': '"mine"' });
   assert.deepEqual(
     [own.status, own.headers.get('etag'), own.headers.get('x-own'), own.headers.get('content-language')],
@@ -87,7 +87,7 @@ test('ETagMiddleware preserves the ETag and Last-Modified of a handler, and comp
   assert.equal((await ask('/json', { 'if-modified-since': THEN })).status, 200);
 });
 
-test('ETagMiddleware ignores responses with cookies or no-store, streams, large bodies, and statuses other than 200', async () => {
+test('ETagMiddleware adds no ETag to responses with cookies or no-store, streams, large bodies, and statuses other than 200', async () => {
   for (const path of [
     '/cookie',
     '/secret',
@@ -110,7 +110,7 @@ test('ETagMiddleware ignores responses with cookies or no-store, streams, large 
     assert.equal((await ask(path, { 'if-none-match': '*' })).status, 200, path);
 });
 
-test('ETagMiddleware closes the source of a stream that it answers with 304', async () => {
+test('if ETagMiddleware answers 304 instead of a stream, it closes the source of the stream', async () => {
   let hasEnded = false;
   const source = {
     [Symbol.iterator]: () => ({
@@ -131,7 +131,7 @@ test('ETagMiddleware closes the source of a stream that it answers with 304', as
   await server.close();
 });
 
-test('ETagMiddleware in `use` of one route sends 304 without a body over a socket', async () => {
+test('ETagMiddleware in the option "use" of a route sends 304 without a body over a socket', async () => {
   const own = new Svc({ logger: collectedLog().logger });
   own.get('/tagged', { use: [new ETagMiddleware()] }, () => 'x').get('/plain', () => 'x');
   const server = await own.run({ port: 0, handleSignals: false });

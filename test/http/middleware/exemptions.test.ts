@@ -45,18 +45,18 @@ for (const [exempt, template, path, expected] of [
   ['/hooks/{id:int}', '/hooks/{id}', '/hooks/x', false],
   ['/hooks/github', '/hooks/gitlab', '/hooks/github', false],
 ] as const) {
-  test(`Exemptions with ${exempt}: the route ${template} is ${expected ? '' : 'not '}exempt for the path ${path}`, () => {
+  test(`with the exempt template ${exempt}, the route ${template} is ${expected ? '' : 'not '}exempt for the path ${path}`, () => {
     assert.equal(judge([exempt], template, path)[0], expected);
   });
 }
 
-test('Exemptions apply every template, and return the templates that match no route', () => {
+test('Exemptions applies every template, and returns the templates that match no route', () => {
   assert.deepEqual(judge(['/a/{x}', '/a/{p:path}', '/c'], '/a/b', '/a/b'), [true, ['/a/{x}', '/c']]);
   assert.deepEqual(judge(['/a/1', '/a/2'], '/a/{x}', '/a/2'), [true, []]);
   assert.deepEqual(judge([], '/a', '/a'), [false, []]);
 });
 
-test('Exemptions apply to paths without a route when a template matches them', () => {
+test('Exemptions exempts a path that has no route if a template matches the path', () => {
   const exemptions = new Exemptions(['/hooks/{p:path}']);
   assert.deepEqual(
     ['/hooks/x', '/hooks', '/hooks/%zz'].map((path) => exemptions.has({ route: undefined, path })),
@@ -64,7 +64,7 @@ test('Exemptions apply to paths without a route when a template matches them', (
   );
 });
 
-test('CSRFMiddleware: an exempt template does not exempt a more specific route, and one without a checked route is a warning', async () => {
+test('an exempt template of CSRFMiddleware does not exempt a more specific route; a template that matches no checked route is a warning', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger });
   app
     .use(new SessionMiddleware())
@@ -96,7 +96,7 @@ test('CSRFMiddleware: an exempt template does not exempt a more specific route, 
   assert.deepEqual(statuses, [200, 403, 403, 403, 404]);
 });
 
-test('a route is exempt by its own option, whatever the exempt templates are', () => {
+test('a route with the option csrf: false is exempt, even if no template exempts it', () => {
   const exemptions = new Exemptions([]);
   const route = { template: '/hook', method: 'POST', meta: { csrf: false } } as unknown as CompiledRoute;
   assert.deepEqual(exemptions.enter([route]), []);

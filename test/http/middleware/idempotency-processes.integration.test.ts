@@ -63,7 +63,7 @@ async function processes(t: TestContext, count: number): Promise<Shared> {
 }
 
 test(
-  'one of a hundred equal requests to six processes runs, the others are 409, and later all get its response',
+  'if six processes get a hundred equal requests, one request runs, the others get 409, and later requests get the stored response',
   { timeout: MOST_MS },
   async (t) => {
     const { db, urls, executions, begun } = await processes(t, 6);
@@ -102,7 +102,7 @@ test(
 );
 
 test(
-  'a claim of a process that is killed ends after its lease: 409 until then, and afterwards the request runs once',
+  'if a process is killed during a request, repetitions get 409 until its lease ends, and then the request runs once',
   { timeout: MOST_MS },
   async (t) => {
     const { db, children, urls, executions, begun } = await processes(t, 1);

@@ -65,7 +65,7 @@ function plainString(text: string): string | undefined {
   return undefined;
 }
 
-test('readIdempotencyKey() agrees with the algorithm of RFC 9651 on generated strings, and reads hostile ones in linear time', () => {
+test('readIdempotencyKey() returns what the algorithm of RFC 9651 returns for generated strings, and reads hostile strings in linear time', () => {
   const below = seeded(7);
   const letters = ['"', '\\', '\\"', 'a', ' ', '~', '\x7f', '\t', '\u00e9', '-', '0'];
   let keys = 0;
@@ -89,7 +89,7 @@ test('readIdempotencyKey() agrees with the algorithm of RFC 9651 on generated st
   }
 });
 
-test('recordKey() and fingerprint() differ when any part differs, also when the joined parts are equal', () => {
+test('recordKey() and fingerprint() return different values if any part differs, also if the parts joined together are equal', () => {
   assert.notEqual(recordKey(['POST', '/a', 'x', 'y']), recordKey(['POST', '/a', 'xy']));
   assert.notEqual(recordKey(['POST', '/a', 'x","y']), recordKey(['POST', '/a', 'x', 'y']));
   assert.match(recordKey(['POST', '/a'.repeat(5_000)]), /^idempotency:[\w-]{43}$/);
@@ -112,7 +112,7 @@ test('isFinal() is false for statuses after which a client should repeat its req
     assert.equal(isFinal(status), false, String(status));
 });
 
-test('recordOf() stores a response without header fields of one client, one moment or one connection', () => {
+test('recordOf() stores a response, but omits header fields that belong to one client, one moment or one connection', () => {
   const response = new HttpResponse('{"id":1}', {
     status: 201,
     headers: {
@@ -151,7 +151,7 @@ test('recordOf() stores a response without header fields of one client, one mome
   );
 });
 
-test('recordOf() stores of a large or streamed response only its status', () => {
+test('recordOf() stores only the status of a large or streamed response', () => {
   const done = { kind: 'done', print: 'p', status: 200 };
   assert.equal(recordOf(new HttpResponse('x'.repeat(100)), 'p', 100).kind, 'answered');
   assert.deepEqual(recordOf(new HttpResponse('x'.repeat(101)), 'p', 100), done);
@@ -163,7 +163,7 @@ test('recordOf() stores of a large or streamed response only its status', () => 
   assert.deepEqual(recordOf(new StreamingResponse(['x']), 'p', 100), done);
 });
 
-test('decodeRecord() returns what encodeRecord() wrote, byte for byte, and refuses other input', () => {
+test('decodeRecord() returns the bytes that were given to encodeRecord(), and refuses other input', () => {
   const all: IdempotencyRecord[] = [
     { kind: 'claimed', print: 'p', owner: 'o' },
     { kind: 'done', print: 'p', status: 201 },

@@ -68,7 +68,7 @@ const codeOf = async (response: Response): Promise<unknown> => [
   ((await response.json()) as Record<string, unknown>)['code'],
 ];
 
-test('IdempotencyMiddleware answers a repeated request with the marked first response, and runs its handler once', async () => {
+test('IdempotencyMiddleware answers a repeated request with the first response and marks it as replayed; the handler runs once', async () => {
   const s = site(
     {},
     { '/orders': (_req, call) => reply({ call }, 201, { Location: `/orders/${call}`, 'X-Kept': 'yes' }) },
@@ -98,7 +98,7 @@ test('IdempotencyMiddleware answers a repeated request with the marked first res
   assert.match(metrics, /svc_idempotent_requests_total\{fate="replayed"\} 1\n/);
 });
 
-test('handlers behind IdempotencyMiddleware can read the whole body in every way', async () => {
+test('behind IdempotencyMiddleware, a handler can still read the whole body with every method of the request', async () => {
   const s = site(
     {},
     {
@@ -134,7 +134,7 @@ test('handlers behind IdempotencyMiddleware can read the whole body in every way
     assert.equal(await (await s.send('/stream', { json: undefined, body }, `"s${body}"`)).text(), body);
 });
 
-test('IdempotencyMiddleware repeats bytes, empty bodies and redirects, but no cookies', async () => {
+test('IdempotencyMiddleware replays bytes, empty bodies and redirects, but no cookies', async () => {
   const s = site(
     {},
     {
@@ -205,7 +205,7 @@ test('IdempotencyMiddleware treats equal keys of different methods, routes and c
   assert.equal(s.calls.length, 7);
 });
 
-test('IdempotencyMiddleware identifies clients without credential or cookie by IP address, and IPv6 by network', async () => {
+test('IdempotencyMiddleware identifies clients without credentials and cookies by their IPv4 address or IPv6 network', async () => {
   const s = site({}, { '/': () => 'x' });
   const app = new Svc({ trustProxy: 'loopback' })
     .use(new IdempotencyMiddleware())
@@ -229,7 +229,7 @@ test('IdempotencyMiddleware identifies clients without credential or cookie by I
   await s.client.close();
 });
 
-test('IdempotencyMiddleware identifies clients by the option principal, and without its result by their credentials', async () => {
+test('IdempotencyMiddleware identifies clients by the result of the option "principal"; if it returns undefined, by their credentials', async () => {
   const s = site({ principal: async (req) => req.headers['x-user'] }, { '/': () => 'x' });
   await using _ = s.client;
   const replayed = async (headers: Record<string, string>): Promise<string | null> =>
@@ -252,7 +252,7 @@ test('IdempotencyMiddleware identifies clients by the option principal, and with
   await wrong.client.close();
 });
 
-test('IdempotencyMiddleware identifies clients by the session or API key that a route requires, and then ignores other cookies', async () => {
+test('if a route requires a session or an API key, IdempotencyMiddleware identifies clients by it and ignores other cookies', async () => {
   const app = new Svc({ authSecret: SECRET })
     .use(new SessionMiddleware({ store: new MemoryRecordStore() }))
     .use(new IdempotencyMiddleware())
@@ -292,7 +292,7 @@ test('IdempotencyMiddleware identifies clients by the session or API key that a 
   );
 });
 
-test('IdempotencyMiddleware answers 409 with Retry-After while a request runs; of a hundred equal ones one runs', async () => {
+test('IdempotencyMiddleware answers 409 with Retry-After while an equal request runs; only one of a hundred equal requests runs', async () => {
   const gate = Promise.withResolvers<unknown>();
   const s = site(
     {},
@@ -314,7 +314,7 @@ test('IdempotencyMiddleware answers 409 with Retry-After while a request runs; o
   assert.deepEqual([(await s.send('/')).headers.get('idempotency-replayed'), s.calls.length], ['true', 1]);
 });
 
-test('IdempotencyMiddleware lets failed requests run again: 5xx, exceptions, and statuses that ask for a retry', async () => {
+test('IdempotencyMiddleware runs a failed request again: after 5xx, exceptions, and statuses that ask for a retry', async () => {
   const s = site(
     {},
     {
@@ -345,7 +345,7 @@ test('IdempotencyMiddleware lets failed requests run again: 5xx, exceptions, and
   }
 });
 
-test('IdempotencyMiddleware ignores a request without a key, or refuses it when keys are required', async () => {
+test('IdempotencyMiddleware ignores a request without a key, or refuses it if a key is required', async () => {
   const s = site({}, { '/': () => 'x' });
   await using _ = s.client;
   for (let round = 0; round < 2; round++) assert.equal((await s.client.post('/')).status, 200);
@@ -358,7 +358,7 @@ test('IdempotencyMiddleware ignores a request without a key, or refuses it when 
   assert.equal((await client.post('/', { headers: { 'X-Once': '"a"' } })).status, 200);
 });
 
-test('IdempotencyMiddleware refuses an empty, too long or repeated key', async () => {
+test('IdempotencyMiddleware refuses a key that is empty or too long, and a request with two keys', async () => {
   const s = site({}, { '/': () => 'x' });
   await using _ = s.client;
   for (const key of ['""', '"a', `"${'k'.repeat(256)}"`, '"a", "b"', 'a b', 'k'.repeat(9_000)])
@@ -396,7 +396,7 @@ test('IdempotencyMiddleware ignores methods and routes that its options exclude'
   }
 });
 
-test('IdempotencyMiddleware answers 413 to a keyed body beyond maxBodyBytes before the handler runs', async () => {
+test('if a body with an idempotency key exceeds maxBodyBytes, IdempotencyMiddleware answers 413 before the handler runs', async () => {
   const s = site({ maxBodyBytes: 10 }, { '/': async (req) => (await req.text()).length });
   await using _ = s.client;
   assert.equal((await s.send('/', { json: { long: 'text' } })).status, 413);
@@ -404,7 +404,7 @@ test('IdempotencyMiddleware answers 413 to a keyed body beyond maxBodyBytes befo
   assert.equal(s.calls.length, 1);
 });
 
-test('IdempotencyMiddleware answers 409 to a repetition when the first response was too large to store or a stream', async () => {
+test('if the first response was a stream or too large to store, IdempotencyMiddleware answers a repeated request with 409', async () => {
   const s = site(
     { maxAnswerBytes: 100 },
     { '/large': () => 'x'.repeat(200), '/stream': () => new StreamingResponse(['a', 'b'], { status: 201 }) },
@@ -420,7 +420,7 @@ test('IdempotencyMiddleware answers 409 to a repetition when the first response 
   assert.equal(s.calls.length, 2);
 });
 
-test('IdempotencyMiddleware stores a response for ttlSeconds, and a claim while its handler runs', async () => {
+test('IdempotencyMiddleware stores a response for ttlSeconds, and reserves the key while the handler runs', async () => {
   const gate = Promise.withResolvers<unknown>();
   const s = site(
     { ttlSeconds: 100, leaseSeconds: 3 },
@@ -446,7 +446,7 @@ test('IdempotencyMiddleware stores a response for ttlSeconds, and a claim while 
   assert.equal(s.calls.length, 2);
 });
 
-test('another process runs a request whose idempotency lease has expired, and the first process does not overwrite its record', async () => {
+test('if an idempotency lease has expired, another process runs the request, and the first process does not overwrite the new record', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ clock });
   const gate = Promise.withResolvers<string>();
@@ -465,7 +465,7 @@ test('another process runs a request whose idempotency lease has expired, and th
   await other.client.close();
 });
 
-test('a handler continues when its client leaves, and a repetition gets its response', async () => {
+test('a handler continues when its client leaves, and a repeated request gets its response', async () => {
   const gate = Promise.withResolvers<string>();
   const s = site({}, { '/': () => gate.promise });
   await using _ = s.client;
@@ -484,7 +484,7 @@ test('a handler continues when its client leaves, and a repetition gets its resp
   );
 });
 
-test('a request beyond its time limit does not run twice: 409 until its handler ends, then its response', async () => {
+test('if a request exceeds its time limit, repetitions get 409 until the handler ends and then its response; the handler runs once', async () => {
   for (const where of ['outside', 'inside']) {
     const gate = Promise.withResolvers<string>();
     const limit = new TimeoutMiddleware({ seconds: 1 });
@@ -531,7 +531,7 @@ class FailingStore implements RecordStore {
   }
 }
 
-test('IdempotencyMiddleware runs nothing while its store fails; a failure afterwards is logged and does not change the response', async () => {
+test('if its store fails, IdempotencyMiddleware runs no handler; if the store fails after the handler, the failure is logged and the response is sent', async () => {
   const store = new FailingStore();
   const s = site(
     { store, leaseSeconds: 3 },
@@ -556,7 +556,7 @@ test('IdempotencyMiddleware runs nothing while its store fails; a failure afterw
   assert.equal((await s.send('/')).status, 409); // until the lease ends
 });
 
-test('IdempotencyMiddleware answers 503 for new keys when its store is full, and still answers known keys', async () => {
+test('if its store is full, IdempotencyMiddleware answers 503 for new keys and still replays responses for known keys', async () => {
   const s = site({ store: new MemoryRecordStore({ maxRecords: 3 }) }, { '/': () => 'x' });
   await using _ = s.client;
   const statuses: number[] = [];
@@ -570,7 +570,7 @@ test('IdempotencyMiddleware answers 503 for new keys when its store is full, and
   assert.equal(s.calls.length, 3);
 });
 
-test('IdempotencyMiddleware never runs a request again whose record cannot be read', async () => {
+test('if the stored record of a request cannot be read, IdempotencyMiddleware does not run the request again', async () => {
   const store = new MemoryRecordStore();
   const keys: string[] = [];
   const spy: RecordStore = {
@@ -594,7 +594,7 @@ test('IdempotencyMiddleware never runs a request again whose record cannot be re
   );
 });
 
-test('SVC121 reports IdempotencyMiddleware in a wrong order, in a route, and without a principal', () => {
+test('SVC121 reports IdempotencyMiddleware in a wrong order, in a route, and without the option "principal"', () => {
   const findings = (app: Svc): unknown[] =>
     app
       .check()
@@ -687,7 +687,7 @@ test('IdempotencyMiddleware refuses options out of range', () => {
   assert.throws(() => new IdempotencyMiddleware({ ttl: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('every idempotency key runs once and always gets the same response, in generated sequences', async () => {
+test('in generated sequences, the request of every idempotency key runs once, and repetitions get the same response', async () => {
   const below = seeded(409);
   const gates: { readonly open: () => void }[] = [];
   const s = site(

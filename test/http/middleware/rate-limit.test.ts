@@ -49,7 +49,7 @@ function setting(options: RateLimitOptions, change: (app: Svc) => void = () => u
 const tally = (statuses: readonly number[], status: number): number =>
   statuses.filter((each) => each === status).length;
 
-test('RateLimitMiddleware answers the request after perMinute with 429, Retry-After and a problem', async () => {
+test('RateLimitMiddleware allows "perMinute" requests, and answers the next request with 429, Retry-After and a problem', async () => {
   const { client, send } = setting({ perMinute: 3 });
   await using _ = client;
   assert.deepEqual(await send(3), [200, 200, 200]);
@@ -66,7 +66,7 @@ test('RateLimitMiddleware answers the request after perMinute with 429, Retry-Af
   );
 });
 
-test('RateLimitMiddleware sends a Retry-After of at least 1, also when the next request may come sooner', async () => {
+test('RateLimitMiddleware sends a Retry-After of at least 1 second, also when the next request is allowed sooner', async () => {
   const { client, send } = setting({ perMinute: 60_000, burst: 1 });
   await using _ = client;
   await send(1);
@@ -76,7 +76,7 @@ test('RateLimitMiddleware sends a Retry-After of at least 1, also when the next 
   );
 });
 
-test('RateLimitMiddleware allows no double burst across the edge of a minute', async () => {
+test('RateLimitMiddleware does not allow two bursts around the start of a minute', async () => {
   const { client, send, clock } = setting({ perMinute: 60 });
   await using _ = client;
   await clock.advance(59_900);
@@ -87,7 +87,7 @@ test('RateLimitMiddleware allows no double burst across the edge of a minute', a
   assert.deepEqual(tally(await send(60), 200), 1);
 });
 
-test('RateLimitMiddleware allows a client again that has waited for Retry-After, at any rate', async () => {
+test('if a client has waited for the time in Retry-After, RateLimitMiddleware allows its next request, at any rate', async () => {
   for (const perMinute of [1, 7, 13, 59, 61, 120, 999]) {
     const { client, send, clock } = setting({ perMinute });
     await using _ = client;
@@ -103,7 +103,7 @@ test('RateLimitMiddleware allows a client again that has waited for Retry-After,
   }
 });
 
-test('RateLimitMiddleware counts 200,000 addresses within its memory limit, and resets no limited client', async () => {
+test('RateLimitMiddleware counts 200,000 addresses within its memory limit, and a limited client stays limited meanwhile', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock, maxBuckets: 10_000 });
   const rule = { limit: 60, periodMs: 60_000 };
@@ -129,7 +129,7 @@ test('RateLimitMiddleware counts 200,000 addresses within its memory limit, and 
   assert.ok(allowed <= 60 + 10 + 1, `${allowed} of 2,000`); // the burst, and a refill of one a second for ten seconds
 });
 
-test('invented keys of one rate limit neither evict the keys of other limits, nor reset their own quota', async () => {
+test('if a client invents many keys for one rate limit, other limits keep their counts, and the client cannot reset its own count', async () => {
   const { client, send } = setting({
     perMinute: 10,
     maxBuckets: 50,
@@ -145,7 +145,7 @@ test('invented keys of one rate limit neither evict the keys of other limits, no
   assert.deepEqual(await send(1), [429]);
 });
 
-test('RateLimitMiddleware refuses an async key function when it is created, and a key that is a promise at the request', async () => {
+test('RateLimitMiddleware refuses an async function as "key" when it is created, and a key that is a promise when a request arrives', async () => {
   assert.throws(() => new RateLimitMiddleware({ key: (async () => 'a') as never }), {
     code: 'E_OPTION_RANGE',
     message: /"key" needs a function of the request that returns text or undefined, not a promise/,
@@ -165,7 +165,7 @@ test('RateLimitMiddleware refuses an async key function when it is created, and 
   }
 });
 
-test('RateLimitMiddleware counts by the address of the peer by default, and ignores X-Forwarded-For', async () => {
+test('by default RateLimitMiddleware counts requests by the address of the peer, and ignores X-Forwarded-For', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).use(new RateLimitMiddleware({ perMinute: 2 })).get('/', () => 'x');
   await using client = new TestClient(app);
@@ -184,7 +184,7 @@ test('RateLimitMiddleware behind a trusted proxy counts each client of the proxy
   );
 });
 
-test('RateLimitMiddleware groups IPv6 clients by /64 or by its option, and treats IPv4-mapped addresses as IPv4', async () => {
+test('RateLimitMiddleware counts IPv6 clients by /64 or by the prefix of its option, and treats IPv4-mapped addresses as IPv4', async () => {
   const { client, send } = setting({ perMinute: 2 });
   await using _ = client;
   assert.deepEqual(
@@ -243,7 +243,7 @@ test('RateLimitMiddleware is not affected by jumps of the wall clock in either d
   assert.deepEqual(await send(2), [200, 429]);
 });
 
-test('RateLimitMiddleware writes one audit event per client and minute', async () => {
+test('RateLimitMiddleware writes at most one audit event per client and minute', async () => {
   const { client, send, events, clock, app } = setting({ perMinute: 1 });
   await using _ = client;
   const audit = (): unknown[] =>
@@ -288,7 +288,7 @@ test('every response has the RateLimit header fields: 200, 404, 500, asynchronou
   }
 });
 
-test('the RateLimit field has the time until the next allowed request when none remains, not the time until the full limit', async () => {
+test('if no request remains, the RateLimit field has the time until the next allowed request, not until the full limit', async () => {
   const { client } = setting({ perMinute: 4 });
   await using _ = client;
   const reported: (string | null)[] = [];
@@ -301,7 +301,7 @@ test('the RateLimit field has the time until the next allowed request when none 
   ]);
 });
 
-test('legacyHeaders adds the three X-RateLimit header fields from before the draft', async () => {
+test('the option "legacyHeaders" adds the three X-RateLimit header fields that were used before the draft', async () => {
   const { client, clock } = setting({
     perMinute: 2,
     legacyHeaders: true,
@@ -378,7 +378,7 @@ test('a rate-limit rule replaces the default limit for its path and methods, and
   );
 });
 
-test('rateLimit of a route replaces rules and default, is part of req.route, and with false removes the limit', async () => {
+test('the option "rateLimit" of a route replaces rules and default, appears in req.route, and removes the limit if it is false', async () => {
   const { client, send, app } = setting(
     { perMinute: 3, rules: [{ path: '/strict', perMinute: 2 }] },
     (svc) => {
@@ -420,7 +420,7 @@ test('the rate limit of a route with a non-ASCII path has a name that header fie
   );
 });
 
-test('RateLimitMiddleware counts by the result of its key function, and without a result by address', async () => {
+test('RateLimitMiddleware counts by the result of the function "key", and by address if the function returns undefined', async () => {
   const { client } = setting({ perMinute: 1, key: (req) => req.headers['x-user'] });
   await using _ = client;
   const ask = async (headers: Record<string, string>): Promise<number> =>
@@ -437,7 +437,7 @@ test('RateLimitMiddleware counts by the result of its key function, and without 
   );
 });
 
-test('RateLimitMiddleware stays synchronous with a synchronous store, awaits an asynchronous one, and applies onStoreError if the store fails', async () => {
+test('RateLimitMiddleware answers synchronously with a synchronous store, awaits an asynchronous store, and applies "onStoreError" if the store fails', async () => {
   const clock = new ManualClock();
   const memory = new MemoryRateLimitStore({ clock });
   const later: RateLimitStore = { take: async (...args) => memory.take(...args) };
@@ -469,7 +469,7 @@ test('RateLimitMiddleware stays synchronous with a synchronous store, awaits an 
   assert.deepEqual(await sendShut(2), [503, 503]);
 });
 
-test("two RateLimitMiddleware limit by two keys; a route's limit applies to the first, and rateLimit: false removes both", async () => {
+test('two RateLimitMiddleware limit by two keys; the option "rateLimit" of a route replaces one limit, and rateLimit: false removes both', async () => {
   const { client, send } = setting({ perMinute: 5 }, (app) => {
     app.use(new RateLimitMiddleware({ name: 'user', perMinute: 2, key: (req) => req.headers['x-user'] }));
     app.get('/own', { rateLimit: { perMinute: 3 } }, () => 'x').get('/free', { rateLimit: false }, () => 'x');
@@ -491,7 +491,7 @@ test("two RateLimitMiddleware limit by two keys; a route's limit applies to the 
   assert.deepEqual(await send(9, '/free'), Array(9).fill(200));
 });
 
-test('SVC121 reports a rateLimit without RateLimitMiddleware, two with one name, and rules without a route', () => {
+test('SVC121 reports the option "rateLimit" without RateLimitMiddleware, two limits with one name, and rules that match no route', () => {
   const messages = (app: Svc): string[] =>
     app
       .check()
@@ -547,7 +547,7 @@ test('SVC121 reports a rateLimit without RateLimitMiddleware, two with one name,
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });
 
-test('SVC403 reports rate limits in the memory of each of several processes, also with an explicit memory store', () => {
+test('SVC403 reports rate limits that several processes each keep in their own memory, also with an explicit memory store', () => {
   const found = (workers: number, options: RateLimitOptions): number =>
     new Svc({ config: { workers } })
       .use(new RateLimitMiddleware(options))
@@ -597,7 +597,7 @@ for (const [options, code] of [
     assert.throws(() => new RateLimitMiddleware(options as never), { name: 'SvcError', code }));
 }
 
-test('a route refuses an invalid rateLimit', () => {
+test('a route refuses an invalid value of the option "rateLimit"', () => {
   for (const rateLimit of [true, 5, null, { perMinute: 0 }, { perMinutes: 5 }, { perMinute: 5, key: 'ip' }]) {
     assert.throws(
       () => new Svc().get('/', { rateLimit } as never, (() => 'x') as never),

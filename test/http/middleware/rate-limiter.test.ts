@@ -38,7 +38,7 @@ const from = (address: string, account?: string): { headers: Record<string, stri
   json: { account },
 });
 
-test('RateLimiter by account stops attempts from rotating addresses, and does not affect other accounts', async () => {
+test('RateLimiter with the account as key stops attempts that come from changing addresses, and does not affect other accounts', async () => {
   const { client } = login();
   await using _ = client;
   const statuses: number[] = [];
@@ -48,7 +48,7 @@ test('RateLimiter by account stops attempts from rotating addresses, and does no
   assert.deepEqual(await (await client.post('/login', from('192.0.2.1', 'grace'))).json(), { left: 4 });
 });
 
-test('RateLimiter does not charge refused attempts, so an account is never locked longer than the limit', async () => {
+test('RateLimiter does not count refused attempts, so an account is never locked for longer than the limit says', async () => {
   const { client, clock } = login();
   await using _ = client;
   for (let index = 0; index < 500; index++) await client.post('/login', from('192.0.2.1', 'ada'));
@@ -58,7 +58,7 @@ test('RateLimiter does not charge refused attempts, so an account is never locke
   assert.equal((await client.post('/login', from('203.0.113.1', 'ada'))).status, 200);
 });
 
-test('a request that RateLimiter refuses gets one problem with the RateLimit fields of both limits', async () => {
+test('if RateLimiter refuses a request, the response is one problem with the RateLimit fields of both limits', async () => {
   const { client, app } = login();
   app.use(new RateLimitMiddleware({ perMinute: 100 }));
   await using _ = client;
@@ -76,7 +76,7 @@ test('a request that RateLimiter refuses gets one problem with the RateLimit fie
   });
 });
 
-test('several RateLimiters share one store, and each has buckets of its own', async () => {
+test('several RateLimiters can share one store, and each has its own buckets', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock });
   const limits = [
@@ -94,7 +94,7 @@ test('several RateLimiters share one store, and each has buckets of its own', as
   assert.equal(store.size, 2);
 });
 
-test('RateLimiter.take() counts by address without a key, charges a given cost, and only reads with cost 0', async () => {
+test('RateLimiter.take() counts by address if no key is given, subtracts the given cost, and subtracts nothing if the cost is 0', async () => {
   const { logger } = collectedLog();
   const limiter = new RateLimiter({ name: 'mail', perMinute: 10, burst: 3 });
   const app = new Svc({ logger, trustProxy: 'loopback' }).get('/{cost:int}', async ({ req, params }) => ({
@@ -121,7 +121,7 @@ test('RateLimiter.take() refuses a cost that is not a whole number (E_OPTION_RAN
     assert.throws(() => limiter.take({} as never, 'k', cost), { code: 'E_OPTION_RANGE' });
 });
 
-test('RateLimiter writes one audit event without the key per key and window, and its metric counts every refusal', async () => {
+test('RateLimiter writes one audit event per key and window, without the key itself, and counts every refusal in its metric', async () => {
   const { client, clock, events, app } = login();
   await using _ = client;
   const hammer = async (account: string, times: number): Promise<void> => {
@@ -159,7 +159,7 @@ for (const [how, take] of [
   ],
   ['rejects', () => Promise.reject(new Error('store is away'))],
 ] as const) {
-  test(`RateLimiter with a store that ${how} allows requests or answers 503 by onStoreError, and logs once a minute`, async () => {
+  test(`if its store ${how}, RateLimiter allows requests or answers 503, depending on "onStoreError", and logs once a minute`, async () => {
     for (const onStoreError of ['allow', 'refuse'] as const) {
       const { client, events, clock } = login({ store: { take }, onStoreError });
       await using _ = client;
@@ -186,7 +186,7 @@ test('RateLimiter awaits an asynchronous store', async () => {
   assert.equal((await client.post('/login', from('192.0.2.1', 'ada'))).status, 429);
 });
 
-test('RateLimiter makes a bucket name of bounded length from a key of any length', async () => {
+test('RateLimiter builds bucket names of limited length from keys of any length', async () => {
   const keys: string[] = [];
   const { client } = login({
     store: {
@@ -215,7 +215,7 @@ test('an exception handler can replace the response to a request that RateLimite
   assert.ok(new TooManyRequests() instanceof HTTPException);
 });
 
-test('RateLimiter uses the clock and log of the application that calls it, and keeps its buckets', async () => {
+test('RateLimiter uses the clock and log of the application that calls it, and two applications share its buckets', async () => {
   const limiter = new RateLimiter({ name: 'both', perMinute: 2 });
   const clock = new ManualClock();
   const apps = [0, 1].map(() =>

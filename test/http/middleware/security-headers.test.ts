@@ -73,7 +73,7 @@ async function overSocket(app: Svc, target: string, fields = ''): Promise<RawAns
   return answer;
 }
 
-test('a header value from a user with CR, LF or NUL is a 500 before anything is sent, and the body does not show the value', async () => {
+test('a header value with CR, LF or NUL is a 500 before anything is sent, and the body does not show the value', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).get('/', ({ req }) => ['x', 200, { 'X-Name': req.query.get('v')! }]);
   app.get('/thrown', ({ req }) => {
@@ -91,7 +91,7 @@ test('a header value from a user with CR, LF or NUL is a 500 before anything is 
   }
 });
 
-test('a redirect to a location with CR, LF, spaces or non-ASCII text has one encoded Location field', async () => {
+test('a redirect to a location with CR, LF, spaces or non-ASCII text has one Location field with the encoded location', async () => {
   const app = new Svc().get('/', ({ req }) => new RedirectResponse(req.query.get('to')!));
   for (const [to, location] of [
     ['/a\r\nSet-Cookie: evil=1', '/a%0D%0ASet-Cookie:%20evil=1'],
@@ -108,14 +108,14 @@ test('a redirect to a location with CR, LF, spaces or non-ASCII text has one enc
   }
 });
 
-test('SecurityHeadersMiddleware adds general header fields to every response, and document fields to documents', async () => {
+test('SecurityHeadersMiddleware adds general header fields to every response, and header fields for documents only to documents', async () => {
   const { client } = setting();
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/json')), EVERYWHERE);
   assert.deepEqual(fieldsOf(await client.get('/page')), DOCUMENT);
 });
 
-test('SecurityHeadersMiddleware adds its header fields to error responses, and no field names the server software', async () => {
+test('SecurityHeadersMiddleware adds its header fields to error responses, and no response names the server software', async () => {
   const { app, client } = setting();
   app
     .use(new CORSMiddleware({ origins: '*' }))
@@ -145,7 +145,7 @@ test('SecurityHeadersMiddleware adds its header fields to error responses, and n
   }
 });
 
-test('SecurityHeadersMiddleware sends HSTS in production for any scheme, because a proxy may terminate TLS', async () => {
+test('in production SecurityHeadersMiddleware sends HSTS for any scheme, because a proxy may terminate TLS', async () => {
   for (const [env, expected] of [
     ['production', 'max-age=31536000; includeSubDomains'],
     ['development', null],
@@ -159,7 +159,7 @@ test('SecurityHeadersMiddleware sends HSTS in production for any scheme, because
   }
 });
 
-test('SecurityHeadersMiddleware sends HSTS for a year with subdomains, outside production over https only', async () => {
+test('SecurityHeadersMiddleware sends HSTS for a year with subdomains; outside production it does so only over https', async () => {
   const { client } = setting();
   await using _ = client;
   const secure = { headers: { 'X-Forwarded-Proto': 'https' } };
@@ -223,7 +223,7 @@ test('each header field of SecurityHeadersMiddleware has the value of its option
   });
 });
 
-test('SecurityHeadersMiddleware preserves header fields of the handler in any case, and removes X-Powered-By', async () => {
+test('SecurityHeadersMiddleware preserves header fields of the handler, whatever their case, and removes X-Powered-By', async () => {
   const { app, client } = setting();
   app.get(
     '/own',
@@ -254,7 +254,7 @@ test('SecurityHeadersMiddleware preserves header fields of the handler in any ca
   assert.deepEqual(fieldsOf(await client.get('/typed')), { ...DOCUMENT, 'x-a': '1' });
 });
 
-test('a response object that a program returns repeatedly does not collect security header fields', async () => {
+test('a response object that is returned repeatedly does not collect security header fields', async () => {
   const { app, client } = setting();
   const kept = new HTMLResponse('kept');
   app.get('/kept', () => kept);
@@ -263,7 +263,7 @@ test('a response object that a program returns repeatedly does not collect secur
   assert.deepEqual([...kept.headers].length, 1);
 });
 
-test('cspNonce() puts a nonce into the policy of the page that calls it, without unsafe-inline, and other pages get none', async () => {
+test('cspNonce() adds a nonce to the policy of the page that calls it, without unsafe-inline; other pages get no nonce', async () => {
   const { app, client } = setting();
   app.get(
     '/help',
@@ -286,7 +286,7 @@ test('cspNonce() puts a nonce into the policy of the page that calls it, without
   assert.equal((await client.get('/page')).headers.get('content-security-policy'), POLICY);
 });
 
-test('cspNonce() adds no policy when the middleware has none, and a policy of the handler stays unchanged', async () => {
+test('cspNonce() adds no policy if the middleware has none, and does not change a policy that the handler has set', async () => {
   const { app, client } = setting({ contentSecurityPolicy: false });
   app.get('/help', ({ req }) => new HTMLResponse(cspNonce(req)));
   await using _ = client;
@@ -320,7 +320,7 @@ test('text responses declare their charset, and JSON errors are never sent as HT
   }
 });
 
-test('a 500 without debug shows nothing of the error; with debug it shows the stack, and the log masks secrets', async () => {
+test('without debug a 500 shows nothing of the error; with debug it shows the stack; the log masks secrets', async () => {
   for (const debug of [false, true]) {
     const { logger, events } = collectedLog();
     const app = new Svc({ debug, logger, authSecret: 'a-secret-of-more-than-32-bytes-000' });
@@ -341,7 +341,7 @@ test('a 500 without debug shows nothing of the error; with debug it shows the st
   }
 });
 
-test('an exception in an exception handler is a plain 500 with security header fields, and the process continues', async () => {
+test('if an exception handler throws, the response is a plain 500 with security header fields, and the process continues', async () => {
   const { app, client } = setting();
   app.exceptionHandler(Error, () => {
     throw new TypeError('handler broke');
@@ -391,7 +391,7 @@ test('SVC121 reports SecurityHeadersMiddleware inside middleware that answers re
   );
 });
 
-test('SVC121 warns of SecurityHeadersMiddleware inside TrustedHostMiddleware, and reports an error if another middleware is also outside', () => {
+test('SVC121 warns if SecurityHeadersMiddleware is inside TrustedHostMiddleware, and reports an error if it is inside a further middleware', () => {
   const hosts = (): TrustedHostMiddleware => new TrustedHostMiddleware({ hosts: ['example.com'] });
   const found = (app: Svc): unknown[] =>
     app

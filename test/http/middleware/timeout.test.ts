@@ -35,7 +35,7 @@ const clientOf = ({ app, clock }: Site): TestClient => new TestClient(app, { clo
 const metric = async (client: TestClient, name: string): Promise<string[]> =>
   (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(name));
 
-test('TimeoutMiddleware answers 503 with Retry-After and a problem after its time limit, and does not change faster responses', async () => {
+test('TimeoutMiddleware answers 503 with Retry-After and a problem when its time limit passes, and does not change faster responses', async () => {
   const s = site();
   s.app
     .use(new TimeoutMiddleware({ seconds: 5 }))
@@ -74,7 +74,7 @@ test('TimeoutMiddleware answers 503 with Retry-After and a problem after its tim
   );
 });
 
-test('TimeoutMiddleware aborts the signal with RequestTimeout, and discards the late result of the handler', async () => {
+test('when the time limit passes, TimeoutMiddleware aborts the signal with RequestTimeout, and discards the late result of the handler', async () => {
   const s = site();
   const reasons: unknown[] = [];
   s.app
@@ -116,7 +116,7 @@ test('TimeoutMiddleware aborts the signal with RequestTimeout, and discards the 
   ]); // the last one would otherwise be lost
 });
 
-test('timeoutMs of a route replaces the limit of TimeoutMiddleware, works without it, and false removes the limit', async () => {
+test('the option "timeoutMs" of a route replaces the limit of TimeoutMiddleware, works without TimeoutMiddleware, and removes the limit if it is false', async () => {
   for (const hasMiddleware of [true, false]) {
     const s = site();
     if (hasMiddleware) s.app.use(new TimeoutMiddleware({ seconds: 5 }));
@@ -149,7 +149,7 @@ test('timeoutMs of a route replaces the limit of TimeoutMiddleware, works withou
   }
 });
 
-test('timeoutMs of a route must be an integer from 1 to 86_400_000 or false', () => {
+test('the option "timeoutMs" of a route must be an integer from 1 to 86_400_000 or false', () => {
   for (const timeoutMs of [0, -1, 1.5, 86_400_001, '5', true, null])
     assert.throws(
       () => new Svc().get('/', { timeoutMs: timeoutMs as never }, () => 1),
@@ -165,7 +165,7 @@ test('timeoutMs of a route must be an integer from 1 to 86_400_000 or false', ()
   assert.throws(() => new TimeoutMiddleware({ second: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test("after its time limit a handler's generators get RequestTimeout, its background tasks are dropped, and its stream is closed", async () => {
+test('when the time limit passes, generators of dependencies get RequestTimeout, background tasks are dropped, and the stream of the handler is closed', async () => {
   const s = site();
   const reported: string[] = [];
   const told2 = (name: string, error: unknown): void =>
@@ -218,7 +218,7 @@ test("after its time limit a handler's generators get RequestTimeout, its backgr
   assert.deepEqual(await metric(client, 'svc_background_waiting'), ['svc_background_waiting 0']);
 });
 
-test('a streamed response that is returned after the time limit is closed, and an error of closing is logged', async () => {
+test('if a handler returns a stream after its time limit, the stream is closed, and an error during closing is logged', async () => {
   const s = site();
   let ended = 0;
   const chunks = (fails: boolean): AsyncIterable<string> => ({
@@ -245,7 +245,7 @@ test('a streamed response that is returned after the time limit is closed, and a
   assert.deepEqual([ended, s.events.filter(({ event }) => event === 'response_failed').length], [2, 1]);
 });
 
-test('a handler does not start when the time limit passes while its body or a dependency is awaited', async () => {
+test('if the time limit passes while a body or a dependency is awaited, the handler does not start', async () => {
   const s = site();
   let calls = 0;
   s.app.post('/', { timeoutMs: 20, slow: Depends(() => s.gate.promise) }, () => {
@@ -261,7 +261,7 @@ test('a handler does not start when the time limit passes while its body or a de
   assert.equal(calls, 0);
 });
 
-test('a handler does not start when the time limit passes in a middleware around it', async () => {
+test('if the time limit passes in a middleware around a handler, the handler does not start', async () => {
   const s = site();
   let calls = 0;
   s.app
@@ -304,7 +304,7 @@ test('TimeoutMiddleware does not cut a stream that has begun', async () => {
   assert.equal(await text, 'ab');
 });
 
-test('exception handlers answer RequestTimeout once, and outer middleware adds its header fields', async () => {
+test('exception handlers are called once for RequestTimeout, and outer middleware adds its header fields', async () => {
   const s = site();
   let calls = 0;
   s.app
@@ -331,7 +331,7 @@ test('exception handlers answer RequestTimeout once, and outer middleware adds i
   assert.equal(calls, 1);
 });
 
-test('a client that leaves before the time limit aborts the signal with ClientDisconnected', async () => {
+test('if a client leaves before the time limit, the signal aborts with ClientDisconnected', async () => {
   const s = site();
   let request: HttpRequest | undefined;
   s.app.use(new TimeoutMiddleware({ seconds: 1 })).get('/', ({ req }) => {
@@ -350,7 +350,7 @@ test('a client that leaves before the time limit aborts the signal with ClientDi
   await answer;
 });
 
-test('a connection stays open after a timeout, and a closing server waits for the handler that still runs', async () => {
+test('a connection stays open after a timeout, and HttpServer.close() waits for the handler that still runs', async () => {
   const s = site();
   s.app.withEnvironment({ clock: s.clock });
   s.app.get('/', { timeoutMs: 30 }, () => s.gate.promise).get('/next', () => 'next');
@@ -376,7 +376,7 @@ test('a connection stays open after a timeout, and a closing server waits for th
   await s.app.shutdown();
 });
 
-test('a TimeoutMiddleware that one application uses is refused by a second application', () => {
+test('one TimeoutMiddleware object cannot be used by two applications', () => {
   const layer = new TimeoutMiddleware();
   const [first, second] = [new Svc().use(layer), new Svc().use(layer)];
   assert.deepEqual(

@@ -69,14 +69,14 @@ for (const [host, status] of [
   [`${'a'.repeat(64)}.shop.example`, 400],
   [`${'a.'.repeat(130)}shop.example`, 400],
 ] as const) {
-  test(`TrustedHostMiddleware answers ${status} to the host ${JSON.stringify(host).slice(0, 50)}`, async () => {
+  test(`TrustedHostMiddleware answers ${status} to a request with the host ${JSON.stringify(host).slice(0, 50)}`, async () => {
     const { client } = site();
     await using _ = client;
     assert.equal(await statusFor(client, host), status);
   });
 }
 
-test('TrustedHostMiddleware refuses requests with problem codes that do not repeat the host, and logs once a minute', async () => {
+test('TrustedHostMiddleware refuses requests with a problem code that does not repeat the host, and logs once a minute', async () => {
   const { client, events } = site();
   await using _ = client;
   const foreign = await client.get('/', { headers: { Host: 'evil.example' } });
@@ -97,7 +97,7 @@ test('TrustedHostMiddleware refuses requests with problem codes that do not repe
   );
 });
 
-test('TrustedHostMiddleware accepts names of the local machine outside production only', async () => {
+test('TrustedHostMiddleware accepts names of the local machine only outside production', async () => {
   for (const [env, expected] of [
     ['test', 200],
     ['development', 200],
@@ -111,7 +111,7 @@ test('TrustedHostMiddleware accepts names of the local machine outside productio
   }
 });
 
-test('TrustedHostMiddleware exempts probes and marked routes, but not metrics and unknown paths', async () => {
+test('TrustedHostMiddleware accepts any host for probes and exempt routes, but not for metrics and unknown paths', async () => {
   const { client } = site();
   await using _ = client;
   for (const path of ['/healthz', '/readyz', '/any'])
@@ -120,7 +120,7 @@ test('TrustedHostMiddleware exempts probes and marked routes, but not metrics an
     assert.equal(await statusFor(client, '10.1.2.3:8000', path), 421, path);
 });
 
-test('TrustedHostMiddleware checks the forwarded host with trustForwardedHost, and otherwise the field Host', async () => {
+test('if trustForwardedHost is true, TrustedHostMiddleware checks the forwarded host, otherwise the field Host', async () => {
   for (const [trustForwardedHost, expected] of [
     [true, [200, 421]],
     [false, [421, 200]],
@@ -175,7 +175,7 @@ test('TrustedHostMiddleware refuses an invalid list of hosts, and suggests how t
   });
 });
 
-test('SVC121 warns of middleware around TrustedHostMiddleware that works before the host is checked', () => {
+test('SVC121 warns of middleware that does its work before TrustedHostMiddleware has checked the host', () => {
   const findingsOf = (app: Svc): unknown[] =>
     app
       .check()

@@ -62,7 +62,7 @@ for (const text of [
     assert.equal(parseAddress(text), undefined));
 }
 
-test('parseAddress() agrees with node:net on 20,000 mutated addresses, and reads its own output as the same address', () => {
+test('parseAddress() accepts the same 20,000 mutated addresses as node:net, and reads its own output as the same address', () => {
   const random = seeded(7);
   const alphabet = '0123456789abcdefF:.::..%[] g';
   const seeds = [
@@ -89,7 +89,7 @@ test('parseAddress() agrees with node:net on 20,000 mutated addresses, and reads
   assert.ok(good > 2_000, String(good));
 });
 
-test('contains() agrees with a BlockList of node:net on generated networks and addresses', () => {
+test('contains() returns the same as a BlockList of node:net for generated networks and addresses', () => {
   const random = seeded(11);
   for (let round = 0; round < 3_000; round++) {
     const isFour = random(2) === 0;
@@ -114,7 +114,7 @@ test('contains() agrees with a BlockList of node:net on generated networks and a
   }
 });
 
-test('parseNetwork() reads a single address as a network, and refuses invalid texts', () => {
+test('parseNetwork() reads a single address as a network with one address, and refuses invalid texts', () => {
   assert.equal(parseNetwork('10.0.0.1')!.bits, 128);
   assert.equal(parseNetwork('10.0.0.0/8')!.bits, 104);
   for (const text of [
@@ -131,7 +131,7 @@ test('parseNetwork() reads a single address as a network, and refuses invalid te
     assert.equal(parseNetwork(text), undefined, text);
 });
 
-test('clientOf() groups IPv6 addresses by prefix, and recognises IPv4 in both notations', () => {
+test('clientOf() returns the network of an IPv6 address, and converts an IPv4-mapped address to IPv4', () => {
   assert.equal(clientOf('2001:db8:1:2:aaaa::1', 64), '2001:db8:1:2::/64');
   assert.equal(clientOf('2001:db8:1:2:bbbb::2', 64), clientOf('2001:DB8:1:2:ffff:0:0:1', 64));
   assert.notEqual(clientOf('2001:db8:1:3::1', 64), clientOf('2001:db8:1:2::1', 64));
@@ -146,7 +146,7 @@ test('clientOf() groups IPv6 addresses by prefix, and recognises IPv4 in both no
   assert.equal(clientOf('', 64), '');
 });
 
-test('peerAddress() and withoutZone() return the address of a socket in one notation', () => {
+test('peerAddress() returns an IPv4-mapped address as IPv4, and withoutZone() removes the zone of an address', () => {
   assert.equal(peerAddress('::ffff:127.0.0.1'), '127.0.0.1');
   assert.equal(peerAddress('::1'), '::1');
   assert.equal(withoutZone('fe80::1%eth0'), 'fe80::1');

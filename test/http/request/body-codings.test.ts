@@ -64,7 +64,7 @@ const post = (
   client.post(path, { headers: { 'content-encoding': coding, 'content-type': type }, body });
 
 for (const coding of CODINGS) {
-  test(`a body with Content-Encoding ${coding} is decoded for every reader`, async () => {
+  test(`every method that reads a body decodes Content-Encoding: ${coding}`, async () => {
     await using client = site();
     const json = ENCODE[coding](Buffer.from('{"text":"é"}'));
     assert.equal(await (await post(client, '/json', coding, json)).text(), '{"text":"é"}');
@@ -102,7 +102,7 @@ for (const coding of CODINGS) {
     );
   });
 
-  test(`a ${coding} body that a middleware has read completely is decoded once for its handler, also as a stream`, async () => {
+  test(`if a middleware reads a ${coding} body completely, the body is decoded once, and the handler can still read it, also as a stream`, async () => {
     await using client = site({ decompressBodies: true }, new IdempotencyMiddleware({ methods: ['POST'] }));
     const send = async (path: string, bytes: Uint8Array, type?: string): Promise<string> => {
       const answer = await client.post(path, {
@@ -130,7 +130,7 @@ for (const coding of CODINGS) {
     assert.equal(await send('/body', ENCODE[coding](json)), `200 ${json.length}`);
   });
 
-  test(`a malformed, truncated or padded ${coding} body is answered with 400, also as a stream`, async (t) => {
+  test(`a malformed, truncated or padded ${coding} body is answered with 400, also if it is read as a stream`, async (t) => {
     await using client = site();
     const whole = ENCODE[coding](Buffer.from('{"text":"some text that is long enough to be cut"}'));
     if (IS_OLDER_NODE && coding === 'zstd') return t.skip('this Node takes a frame that is cut for whole');
@@ -152,7 +152,7 @@ for (const coding of CODINGS) {
       );
   });
 
-  test(`limits apply to the decoded size of a ${coding} body: a compression bomb is answered with 413`, async () => {
+  test(`limits apply to the decoded size of a ${coding} body, so a compression bomb is answered with 413`, async () => {
     await using client = site();
     const bomb = ENCODE[coding](Buffer.alloc(30_000_000));
     const before = process.memoryUsage().rss;
@@ -169,7 +169,7 @@ for (const coding of CODINGS) {
     assert.equal((await post(capped, '/body', coding, justEnough)).status, 413);
   });
 
-  test(`decodedChunks() returns equal bytes from a ${coding} body wherever it is split`, async () => {
+  test(`decodedChunks() returns the same bytes from a ${coding} body wherever the body is split`, async () => {
     const plain = Buffer.from('{"text":"the same, however it is cut, the same"}');
     const coded = ENCODE[coding](plain);
     for (let size = 1; size <= coded.length; size++) {
@@ -182,7 +182,7 @@ for (const coding of CODINGS) {
     }
   });
 
-  test(`decodedChunks() leaves no listeners behind on a ${coding} body of many chunks`, async (t) => {
+  test(`decodedChunks() adds so few listeners for a ${coding} body of many chunks that Node emits no warning`, async (t) => {
     const warned = t.mock.method(process, 'emitWarning', () => undefined); // which Node does of more than ten
     const coded = ENCODE[coding](randomBytes(2_000_000));
     let length = 0;
@@ -203,7 +203,7 @@ for (const [coding, status] of [
   ['IDENTITY', 200],
   ['x-gzip', 400],
 ] as const) {
-  test(`a body with Content-Encoding: ${coding} is ${status} when decompressBodies is true`, async () => {
+  test(`if decompressBodies is true, Content-Encoding: ${coding} is answered with ${status}`, async () => {
     await using client = site();
     const answer = await post(client, '/json', coding, Buffer.from('{}'));
     assert.equal(answer.status, status);
@@ -211,7 +211,7 @@ for (const [coding, status] of [
   });
 }
 
-test('a gzip body of several members is read completely, and bytes after the last member are refused (RFC 1952 §2.2)', async () => {
+test('a gzip body of several members is read completely; bytes after the last member are refused (RFC 1952 §2.2)', async () => {
   await using client = site();
   const members = Buffer.concat([gzipSync('{"a"'), gzipSync(':1}')]);
   assert.equal(await (await post(client, '/json', 'gzip', members)).text(), '{"a":1}');
@@ -237,7 +237,7 @@ test('a gzip body of several members is read completely, and bytes after the las
   );
 });
 
-test('a zstd body of several frames is read completely or refused, never read in part (RFC 8878 §3.1)', async () => {
+test('a zstd body of several frames is either read completely or refused (RFC 8878 §3.1)', async () => {
   await using client = site();
   const frames = Buffer.concat([zstdCompressSync('{"a"'), zstdCompressSync(':1}')]);
   for (const path of ['/body', '/stream', '/limited', '/stream-limited']) {
@@ -246,12 +246,12 @@ test('a zstd body of several frames is read completely or refused, never read in
   }
 });
 
-test('a raw deflate body without zlib header is refused (RFC 9110 §8.4.1.2)', async () => {
+test('a raw deflate body that has no zlib header is refused (RFC 9110 §8.4.1.2)', async () => {
   await using client = site();
   assert.equal((await post(client, '/json', 'deflate', deflateRawSync('{}'))).status, 400);
 });
 
-test('without decompressBodies every reader answers a coded body with 415 and Accept-Encoding, and reads identity', async () => {
+test('if decompressBodies is not set, a compressed body is answered with 415 and Accept-Encoding; Content-Encoding: identity is accepted', async () => {
   await using client = site({});
   for (const path of ['/json', '/text', '/body', '/stream', '/form', '/schema', '/twice']) {
     const answer = await post(
@@ -272,7 +272,7 @@ test('an empty body with a Content-Encoding is read as empty', async () => {
   assert.equal(await (await post(client, '/stream', 'gzip', new Uint8Array())).text(), '0');
 });
 
-test('a client that leaves during a coded body rejects its reader, and the server continues', async () => {
+test('if a client leaves during a compressed body, reading the body rejects, and the server continues', async () => {
   const outcome = Promise.withResolvers<unknown>();
   const app = new Svc({ decompressBodies: true })
     .get('/', () => 'ok')

@@ -39,7 +39,7 @@ test('collect() returns a single chunk without a copy', async () => {
   assert.equal(await body, chunk);
 });
 
-test('collect() joins many chunks, up to exactly its limit', async () => {
+test('collect() joins many chunks, and accepts a body of exactly the limit', async () => {
   const incoming = source();
   const body = collect(incoming, -1, 9);
   await incoming.pushAll(['abc', 'def', 'ghi']);
@@ -55,7 +55,7 @@ test('collect() returns an empty body for an empty stream, and for a stream that
   assert.equal((await collect(incoming, -1, 0)).length, 0);
 });
 
-test('collect() refuses a declared length beyond its limit before it reads', async () => {
+test('collect() refuses a declared length beyond its limit before it reads the body', async () => {
   const incoming = source();
   await assert.rejects(collect(incoming, 6, 5), { status: 413, detail: /5 bytes/ });
   assert.equal(incoming.listenerCount('data'), 0);
@@ -73,7 +73,7 @@ test('collect() refuses a body at the first byte beyond its limit, whatever leng
   }
 });
 
-test('collect() rejects with ClientDisconnected when the client leaves before or during the body', async () => {
+test('if the client leaves before or during the body, collect() rejects with ClientDisconnected', async () => {
   const incoming = source();
   const body = collect(incoming, 10, 10);
   incoming.push('abc');
@@ -90,7 +90,7 @@ test('chunksOf() yields chunks as they arrive, and ends with the body', async ()
   assert.deepEqual(await drained(chunksOf(incoming, -1, 6)), []);
 });
 
-test('chunksOf() refuses a declared length beyond its limit, and the first chunk that exceeds it', async () => {
+test('chunksOf() refuses a declared length beyond its limit, and the first chunk with which the body exceeds the limit', async () => {
   await assert.rejects(drained(chunksOf(source(), 7, 6)), { status: 413 });
   const incoming = source();
   const seen: string[] = [];
@@ -102,7 +102,7 @@ test('chunksOf() refuses a declared length beyond its limit, and the first chunk
   assert.ok(!incoming.destroyed, "what is left is the transport's affair");
 });
 
-test('chunksOf() leaves the rest of the body unread when its loop is left', async () => {
+test('if a for-await loop over chunksOf() is left, the rest of the body stays unread', async () => {
   const incoming = source();
   incoming.push('abc');
   for await (const chunk of chunksOf(incoming, -1, 100)) {
@@ -115,7 +115,7 @@ test('chunksOf() leaves the rest of the body unread when its loop is left', asyn
   assert.equal(String(await rest), 'def');
 });
 
-test('chunksOf() throws ClientDisconnected when the client leaves before or during the body', async () => {
+test('if the client leaves before or during the body, chunksOf() throws ClientDisconnected', async () => {
   const incoming = source();
   const reading = drained(chunksOf(incoming, -1, 100));
   incoming.push('abc');
@@ -125,7 +125,7 @@ test('chunksOf() throws ClientDisconnected when the client leaves before or duri
   await assert.rejects(drained(chunksOf(incoming, -1, 100)), ClientDisconnected);
 });
 
-test('chunksOf() rethrows errors of its loop, and other errors of the source unchanged', async () => {
+test('chunksOf() rethrows errors of its loop and other errors of the source without a change', async () => {
   const incoming = source({ body: 'abc' });
   const failure = new Error('mine');
   await assert.rejects(
@@ -137,7 +137,7 @@ test('chunksOf() rethrows errors of its loop, and other errors of the source unc
   );
 });
 
-test('collect() joins small chunks among large ones in order, without a Buffer for each', async () => {
+test('collect() joins small and large chunks in order, and creates no Buffer for each small chunk', async () => {
   const random = seeded(7);
   const chunks = Array.from({ length: 3_000 }, (_, index) =>
     Buffer.alloc(index % 500 === 499 ? 4_096 + random(5_000) : 1 + random(40), index),
@@ -149,7 +149,7 @@ test('collect() joins small chunks among large ones in order, without a Buffer f
   assert.deepEqual(await body, Buffer.concat(chunks));
 });
 
-test('readAhead() and joined() join small chunks in order, without an object for each', async () => {
+test('readAhead() and joined() join small chunks in order, and create no object for each chunk', async () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
   const incoming = source();

@@ -31,7 +31,7 @@ for (const [name, source] of Object.entries(SOURCES)) {
     assert.equal(bytes, 5);
   });
 
-  test(`CountedChunks closes ${name} when its loop is left`, async () => {
+  test(`if a loop over CountedChunks is left, ${name} is closed`, async () => {
     let bytes = 0;
     const chunks = iterate(
       new CountedChunks(source(), (more) => {
@@ -45,7 +45,7 @@ for (const [name, source] of Object.entries(SOURCES)) {
   });
 }
 
-test('the access log counts the bytes of a stream, in memory and over a socket', async (t) => {
+test('the access log has the number of bytes of a stream, in memory and over a socket', async (t) => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, accessLog: true });
   app.get('/', () => new StreamingResponse(['é', 'xyz']));

@@ -45,7 +45,7 @@ function application(t: TestContext): {
   return { app, client, events };
 }
 
-test('svc:request publishes one event for a request, from its match to its end', async (t) => {
+test('svc:request publishes one event object per request, from the match of the route to the end of the response', async (t) => {
   const { app, client } = application(t);
   const seen: [Phase, unknown][] = [];
   const reported = new Set<object>();
@@ -99,7 +99,7 @@ test('an event of svc:request has the ids of its request and a duration, but no 
     assert.doesNotMatch(shown, /hidden/);
 });
 
-test('svc:request publishes responses to unknown routes and refusals, and errors only when no handler handles them', async (t) => {
+test('svc:request publishes responses to unknown routes and refused requests, and publishes an error only if no handler handles it', async (t) => {
   const { app, client, events } = application(t);
   const seen: unknown[] = [];
   hear(t, 'svc:request', (phase, { route, status, error }: RequestEvent) => {
@@ -124,7 +124,7 @@ test('svc:request publishes responses to unknown routes and refusals, and errors
   );
 });
 
-test('svc:request publishes the error that cut a response after its head, and that the client has left', async (t) => {
+test('svc:request publishes an error that cuts a response after its head, and the error ClientDisconnected', async (t) => {
   const { app } = application(t);
   const ends: unknown[] = [];
   const [arrived, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -166,7 +166,7 @@ test('svc:request publishes the error that cut a response after its head, and th
   ]);
 });
 
-test('svc:dependency and svc:handler publish each dependency and handler with its request event, and their errors', async (t) => {
+test('svc:dependency and svc:handler publish the start, end and errors of each dependency and handler, with the event of the request', async (t) => {
   const { app, client } = application(t);
   const seen: string[] = [];
   let request: RequestEvent | undefined;
@@ -234,7 +234,7 @@ test('svc:dependency and svc:handler publish each dependency and handler with it
   ]);
 });
 
-test('an AsyncLocalStorage that is bound to the start of svc:request is visible in middleware, dependencies, handlers, and after a body was read', async (t) => {
+test('an AsyncLocalStorage bound to the start of svc:request has its value in middleware, dependencies and handlers, also after the body was read', async (t) => {
   const { app, client } = application(t);
   const store = new AsyncLocalStorage<string>();
   const { start } = tracingChannel<unknown, object>('svc:request');
@@ -312,7 +312,7 @@ class Spans {
   }
 }
 
-test("a subscriber like OpenTelemetry's builds a correct tree of spans for concurrent requests", async (t) => {
+test('a subscriber that works like that of OpenTelemetry builds a correct tree of spans for concurrent requests', async (t) => {
   const { app, client } = application(t);
   const spans = new Spans();
   spans.watch(t, 'svc:request', ({ method, path }: RequestEvent) => `${method} ${path}`);
@@ -338,7 +338,7 @@ test("a subscriber like OpenTelemetry's builds a correct tree of spans for concu
   );
 });
 
-test('a subscriber that throws does not stop the request: Node reports an uncaught exception', async () => {
+test('if a subscriber throws, the request continues, and Node reports an uncaught exception', async () => {
   const program = `
     import { channel } from 'node:diagnostics_channel';
     import { Svc } from 'svc';
@@ -365,7 +365,7 @@ test('a subscriber that throws does not stop the request: Node reports an uncaug
   );
 });
 
-test('requests have no event object without subscribers', async (t) => {
+test('if there is no subscriber, requests have no event object', async (t) => {
   const { app, client } = application(t);
   let event: unknown = 'not run';
   app.get('/', ({ req }) => {

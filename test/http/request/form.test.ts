@@ -52,7 +52,7 @@ const READ = [
   ['docs', ['a.txt', 'application/octet-stream', 'first'], ['b.txt', 'application/octet-stream', '']],
 ];
 
-test('form() returns fields and files of a multipart body, however it is split and wherever files are stored', async (t) => {
+test('form() returns fields and files of a multipart body, however the body is split and wherever files are stored', async (t) => {
   const folder = new UploadFolder(t);
   const body = written(PARTS);
   for (const memoryBytes of [0, 1, 8, 1_000]) {
@@ -91,7 +91,7 @@ test('form() returns fields and files by name', async () => {
   assert.equal(await req.form(), form);
 });
 
-test('form() omits an unused file input, and includes an empty file', async () => {
+test('form() omits a file input for which no file was chosen, and includes an empty file', async () => {
   const { req } = formRequest([
     fileOf('unused', '', ''),
     fileOf('empty', 'a', ''),
@@ -131,7 +131,7 @@ test('form() answers other media types with 415, and multipart without a boundar
     assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [400, 'multipart'], type);
 });
 
-test('form() answers 400 to text that is not UTF-8, or that declares another charset', async () => {
+test('form() answers 400 to text that is not UTF-8, and to a body that declares another charset', async () => {
   for (const parts of [
     [field('a', Buffer.from([0xff]))],
     [field('a', Buffer.from([0xc3]))],
@@ -177,7 +177,7 @@ const LIMITS: readonly (readonly [options: FormOptions, code: string | undefined
   [{ maxHeaderBytes: 64 }, 'max_header_bytes'],
   [{ maxBytes: 500 }, undefined],
 ];
-test('a urlencoded form with escapes that are not UTF-8 is a 400, and malformed escapes are preserved as text', async () => {
+test('a urlencoded form with escapes that are not UTF-8 is a 400; malformed escapes are kept as text', async () => {
   const app = new Svc({ env: 'test' });
   const handler = async ({ req }: { readonly req: HttpRequest }): Promise<unknown> => {
     const form = await req.form();
@@ -214,7 +214,7 @@ test('a urlencoded form with escapes that are not UTF-8 is a 400, and malformed 
   }
 });
 
-test('form() and parts() answer 413 to a body beyond a limit, and delete its temporary files', async (t) => {
+test('form() and parts() answer 413 to a body beyond a limit, and delete the temporary files of the body', async (t) => {
   const folder = new UploadFolder(t);
   for (const [options, code] of LIMITS) {
     const own = { ...options, directory: folder.path, memoryBytes: 0 };
@@ -281,7 +281,7 @@ test('form() and parts() refuse unknown or invalid options', async () => {
   }
 });
 
-test('form() deletes its temporary files when the body ends too early or the client leaves', async (t) => {
+test('if the body ends too early or the client leaves, form() deletes its temporary files', async (t) => {
   const folder = new UploadFolder(t);
   const options = { directory: folder.path, memoryBytes: 0 };
   const short = formRequest(written(PARTS).subarray(0, 400));
@@ -299,7 +299,7 @@ test('form() deletes its temporary files when the body ends too early or the cli
   assert.deepEqual(folder.left, []);
 });
 
-test('form() without a waiting caller does not end the process when the client leaves', async () => {
+test('if the client leaves during form() and no caller waits for its result, the process does not end', async () => {
   const { req, incoming } = formRequest();
   void req.form();
   incoming.push('--b');
@@ -308,7 +308,7 @@ test('form() without a waiting caller does not end the process when the client l
   await new Promise((resolve) => setImmediate(resolve)); // an unhandled rejection would fail this test
 });
 
-test('form() works after a middleware has read the body, and no other reader works after form()', async () => {
+test('form() works after body(); after form() or stream(), every other method that reads the body throws', async () => {
   const { req } = formRequest(PARTS);
   assert.equal((await req.body()).length, written(PARTS).length);
   assert.deepEqual(await asText(await req.form()), READ);
@@ -326,7 +326,7 @@ test('form() works after a middleware has read the body, and no other reader wor
   await assert.rejects(streamed.form(), { code: 'E_BODY_CONSUMED' });
 });
 
-test('form() pauses reading until the temporary file has been written', async (t) => {
+test('form() stops reading from the connection until the temporary file has been written', async (t) => {
   const folder = new UploadFolder(t);
   const { req, incoming, end } = formRequest();
   const reading = req.form({ directory: folder.path, memoryBytes: 0, maxBytes: 100_000_000 });
@@ -351,7 +351,7 @@ test('form() pauses reading until the temporary file has been written', async (t
 
 // ── parts() ──
 
-test('parts() yields each part as it arrives, and skips the unread rest of a part', async () => {
+test('parts() yields each part as soon as it arrives, and skips what the loop has not read of a part', async () => {
   const body = written(PARTS);
   for (const size of [1, 5, 50, body.length]) {
     const { req, incoming } = formRequest();
@@ -377,7 +377,7 @@ test('parts() yields each part as it arrives, and skips the unread rest of a par
   }
 });
 
-test('parts() reports a malformed body after the parts before it', async () => {
+test('parts() yields the parts before a malformed part, and then throws a 400', async () => {
   const { req } = formRequest(Buffer.concat([written([field('a', '1')]).subarray(0, -4), Buffer.from('x')]));
   const seen: string[] = [];
   assert.deepEqual(
@@ -391,7 +391,7 @@ test('parts() reports a malformed body after the parts before it', async () => {
   assert.deepEqual(seen, ['1']);
 });
 
-test('parts() refuses to read a part after its loop has moved on or ended', async () => {
+test('if the loop over parts() has moved on or ended, reading an earlier part throws', async () => {
   const { req } = formRequest(PARTS);
   const kept = [];
   for await (const part of req.parts()) {
@@ -413,7 +413,7 @@ test('parts() refuses to read a part after its loop has moved on or ended', asyn
   );
 });
 
-test('parts() reads no chunk before the last one was used', async () => {
+test('parts() reads the next chunk only when the previous chunk has been used', async () => {
   const { req, incoming } = formRequest();
   incoming.push('--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nfirst');
   const parts = req.parts()[Symbol.asyncIterator]();
@@ -429,7 +429,7 @@ test('parts() reads no chunk before the last one was used', async () => {
 
 // ── leadingFields() ──
 
-test('leadingFields() returns the fields before the first file within 64 KiB, however the body is split, and the body stays readable', async () => {
+test('leadingFields() returns the fields before the first file if they fit in 64 KiB, and the body can still be read', async () => {
   const before = [field('a', '1'), field('a', 'ü'), field('b', 'x'.repeat(60_000))];
   const inside = written([...before, fileOf('f', 'f', 'y'.repeat(80_000)), field('c', 'late')]);
   const room =
@@ -463,7 +463,7 @@ test('leadingFields() returns the fields before the first file within 64 KiB, ho
   }
 });
 
-test('leadingFields() works after body() and form(), and returns nothing for streamed and urlencoded bodies', async () => {
+test('leadingFields() works after body() and form(), and returns no fields for streamed and urlencoded bodies', async () => {
   const read = formRequest(PARTS).req;
   await read.body();
   assert.deepEqual((await read.leadingFields()).getAll('tag'), ['x']);
@@ -483,7 +483,7 @@ test('leadingFields() works after body() and form(), and returns nothing for str
   );
 });
 
-test('leadingFields() rejects when the client has left, and for a body that is too large or malformed', async () => {
+test('leadingFields() rejects if the client has left, or if the body is too large or malformed', async () => {
   const { req, incoming } = formRequest();
   const reading = req.leadingFields();
   incoming.push('--b\r\n');
@@ -546,7 +546,7 @@ function filled(entries: Readonly<Record<string, string | File | readonly File[]
 }
 const png = (text: string, name = 'a.png'): File => new File([text], name, { type: 'image/png' });
 
-test('spec.form: a schema converts fields, and returns files', async () => {
+test('the option "form" of a route takes a schema, converts fields with it, and returns files', async () => {
   const { client } = profiles();
   await using _ = client;
   const response = await client.post('/', {
@@ -573,7 +573,7 @@ test('spec.form: a schema converts fields, and returns files', async () => {
   });
 });
 
-test('spec.form reports all problems at once with their places, and deletes files that are too large', async (t) => {
+test('the option "form" reports all issues of a form at once with their places, and deletes files that are too large', async (t) => {
   const folder = new UploadFolder(t);
   const { client, ran } = profiles(folder.path);
   await using _ = client;
@@ -615,7 +615,7 @@ test('spec.form reports all problems at once with their places, and deletes file
   assert.deepEqual(readdirSync(folder.path), []);
 });
 
-test('spec.form skips a file that no field of the schema declares, whatever its size', async (t) => {
+test('the option "form" skips a file for which the schema has no field, whatever its size', async (t) => {
   const folder = new UploadFolder(t);
   const app = new Svc({ env: 'test', uploadDirectory: folder.path });
   let seen: unknown;
@@ -631,7 +631,7 @@ test('spec.form skips a file that no field of the schema declares, whatever its 
   assert.deepEqual(seen, ['x', [], true, undefined]);
 });
 
-test('spec.form with a schema that forbids undeclared members refuses undeclared files', async () => {
+test('if a schema forbids undeclared members, the option "form" refuses undeclared files', async () => {
   class Strict extends Schema {
     static extra = 'forbid';
     f = Field(
@@ -650,7 +650,7 @@ test('spec.form with a schema that forbids undeclared members refuses undeclared
   );
 });
 
-test('spec.form: an optional file may be missing from multipart and urlencoded forms', async () => {
+test('the option "form" accepts multipart and urlencoded forms without a file that the schema declares as optional', async () => {
   const app = new Svc({ env: 'test' });
   app.post('/', { form: { a: Field(str), f: Field(file, { optional: true }) } }, ({ form }) => ({
     a: form.a,
@@ -665,7 +665,7 @@ test('spec.form: an optional file may be missing from multipart and urlencoded f
     assert.deepEqual(await (await client.post('/', { form })).json(), { a: 'x', f });
 });
 
-test('the setting uploadDirectory is read from the options of the application or its configuration', async (t) => {
+test('the setting "uploadDirectory" is read from the options of the application or its configuration', async (t) => {
   const folder = new UploadFolder(t);
   for (const options of [{ uploadDirectory: folder.path }, { config: { uploadDirectory: folder.path } }]) {
     const app = new Svc({ env: 'test', ...options });
@@ -681,7 +681,7 @@ test('the setting uploadDirectory is read from the options of the application or
   assert.throws(() => new Svc({ uploadDirectory: 5 as never }), { code: 'E_OPTION_RANGE' });
 });
 
-test('spec.form: maxBodyBytes of the route limits forms, also above 10 MB, and does not affect other routes', async () => {
+test('"maxBodyBytes" of a route limits a form of the option "form", also above 10 MB, and does not affect other routes', async () => {
   const app = new Svc({ env: 'test' });
   const length = async ({ req }: { req: HttpRequest }): Promise<number> => (await req.form()).file('f')!.size;
   app

@@ -62,7 +62,7 @@ function* everySplit(body: Buffer): Generator<readonly Uint8Array[]> {
 const text = (body: string): Buffer => Buffer.from(body, 'latin1');
 const HEAD = 'Content-Disposition: form-data; name="n"';
 
-test('boundaryOf() returns the boundary of RFC 2046 §5.1.1, quoted or not', () => {
+test('boundaryOf() returns a boundary as RFC 2046 §5.1.1 defines it, quoted or not', () => {
   const most = 'x'.repeat(70);
   for (const [value, boundary] of [
     ['multipart/form-data; boundary=gc0pJq0M:08jU534c0p', 'gc0pJq0M:08jU534c0p'],
@@ -142,7 +142,7 @@ const EXAMPLES: Readonly<Record<string, { body: string; boundary?: string; parts
   },
 };
 for (const [what, { body, boundary, parts }] of Object.entries(EXAMPLES)) {
-  test(`MultipartParser reads ${what}, however it is split`, () => {
+  test(`MultipartParser reads ${what}, however the bytes are split`, () => {
     for (const chunks of everySplit(text(body)))
       assert.deepEqual(read(chunks, boundary), { parts, problem: undefined }, String(chunks[0]!.length));
     assert.deepEqual(partsByReference(body, boundary ?? 'b'), parts);
@@ -167,7 +167,7 @@ const MALFORMED: Readonly<Record<string, string>> = {
   'a head that is not UTF-8': '--b\r\nContent-Disposition: form-data; name="\xff"\r\n\r\nx\r\n--b--',
 };
 for (const [what, body] of Object.entries(MALFORMED)) {
-  test(`MultipartParser answers 400 to ${what}, however it is split`, () => {
+  test(`MultipartParser answers 400 to ${what}, however the bytes are split`, () => {
     for (const chunks of everySplit(text(body))) {
       const { problem } = read(chunks);
       assert.deepEqual([problem?.status, problem?.code], [400, 'multipart'], `${chunks[0]?.length}`);
@@ -177,7 +177,7 @@ for (const [what, body] of Object.entries(MALFORMED)) {
   });
 }
 
-test('MultipartParser answers 413 one byte or part beyond each limit, and accepts input at the limit, however it is split', () => {
+test('MultipartParser accepts input at each limit, and answers 413 to one byte or part more, however the bytes are split', () => {
   const body = written([
     field('a', 'xyz'),
     field('b', '12345'),
@@ -208,7 +208,7 @@ test('MultipartParser answers 413 one byte or part beyond each limit, and accept
   );
 });
 
-test('MultipartParser returns its first problem permanently, and reads nothing after it', () => {
+test('after its first problem, MultipartParser returns the same problem for all further input, and reads nothing more', () => {
   const kept = new Kept();
   const parser = new MultipartParser('b', kept, LIMITS);
   const problem = parser.push(text('--bad'));
@@ -218,7 +218,7 @@ test('MultipartParser returns its first problem permanently, and reads nothing a
   assert.deepEqual(kept.parts, []);
 });
 
-test('MultipartParser passes chunks on without a copy, and never reuses bytes that it passed on', () => {
+test('MultipartParser emits chunks without copying them, and never reuses their bytes', () => {
   const body = written([fileOf('f', 'f', 'x'.repeat(1_000))]);
   let handed = 0;
   const parser = new MultipartParser(
@@ -263,7 +263,7 @@ test('MultipartParser passes chunks on without a copy, and never reuses bytes th
   assert.equal(other.end(), undefined);
 });
 
-test('MultipartParser agrees with the plain reference on generated bodies, however they are split', () => {
+test('MultipartParser returns the same as a simple reference implementation for generated bodies, however they are split', () => {
   const random = seeded(20261121);
   const pick = <T>(items: readonly T[]): T => items[random(items.length)]!;
   const BOUNDARIES = ['b', '---', 'a:b', '-', 'bb', 'a b', 'x'.repeat(70)];
@@ -326,7 +326,7 @@ test('MultipartParser agrees with the plain reference on generated bodies, howev
   assert.ok(sound > total / 4 && sound < total * 0.9, `${sound} of ${total}`);
 });
 
-test('MultipartParser takes linear time for bodies full of near-boundaries', () => {
+test('MultipartParser takes linear time for bodies that contain many near matches of the boundary', () => {
   const boundary = '----WebKitFormBoundary0123456789abcdef';
   const near = (unit: string, bytes: number): Buffer =>
     written([fileOf('f', 'f', unit.repeat(Math.ceil(bytes / unit.length)))], boundary);

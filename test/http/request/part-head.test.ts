@@ -14,7 +14,7 @@ function read(parameters: string): readonly (string | undefined)[] | undefined {
   return typeof head === 'string' ? undefined : [head.name, head.filename];
 }
 
-test('parsePartHead() returns names and file names by RFC 7578 §4.2', () => {
+test('parsePartHead() returns field names and file names as RFC 7578 §4.2 defines them', () => {
   for (const [parameters, name, filename] of [
     ['; name="user"', 'user', undefined],
     ['; name=user', 'user', undefined],
@@ -33,7 +33,7 @@ test('parsePartHead() returns names and file names by RFC 7578 §4.2', () => {
     assert.deepEqual(read(parameters), [name, filename], parameters);
 });
 
-test('parsePartHead() decodes exactly the escapes that browsers and curl write', () => {
+test('parsePartHead() decodes only the escapes that browsers and curl write', () => {
   for (const [quoted, text] of [
     ['a%22b', 'a"b'],
     ['a%0D%0Ab', 'a\r\nb'],
@@ -50,7 +50,7 @@ test('parsePartHead() decodes exactly the escapes that browsers and curl write',
   }
 });
 
-test('parsePartHead() reduces a file name to its last path segment without control characters', () => {
+test('parsePartHead() shortens a file name to its last path segment, and removes control characters', () => {
   for (const [quoted, filename] of [
     ['../../etc/passwd', 'passwd'],
     ['/etc/passwd', 'passwd'],
@@ -72,7 +72,7 @@ test('parsePartHead() reduces a file name to its last path segment without contr
     assert.deepEqual(read(`; name="f"; filename="${quoted}"`), ['f', filename], quoted);
 });
 
-test('parsePartHead() reads filename* (RFC 8187 §3.2.3) only without filename', () => {
+test('parsePartHead() reads "filename*" (RFC 8187 §3.2.3) only if there is no "filename"', () => {
   for (const [parameters, filename] of [
     ["; filename*=UTF-8''%c2%a3%20and%20%e2%82%ac%20rates", '£ and € rates'],
     ["; filename*=utf-8'en'%2e%2e%2fa.txt", 'a.txt'],
@@ -144,7 +144,7 @@ test('parsePartHead() refuses a Content-Disposition that is malformed, ambiguous
   );
 });
 
-test('parsePartHead() returns the Content-Type unchanged, or text/plain, and refuses encoding transfer encodings', () => {
+test('parsePartHead() returns Content-Type unchanged, or text/plain if it is missing, and refuses base64 and other encodings of the content', () => {
   const typeOf = (lines: string): unknown => {
     const head = parsePartHead(`Content-Disposition: form-data; name="f"; filename="x"${lines}`);
     return typeof head === 'string' ? undefined : head.contentType;

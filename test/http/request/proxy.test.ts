@@ -37,7 +37,7 @@ function mirror(options: ConstructorParameters<typeof Svc>[0] = {}): Svc {
   return new Svc(options).get('/', ({ req }) => ({ ip: req.ip, scheme: req.scheme, host: req.host }));
 }
 
-test('without trustProxy no header field of a client changes its address, scheme or host', async () => {
+test('if trustProxy is not set, no header field of a client changes its address, scheme or host', async () => {
   await using client = new TestClient(mirror());
   const headers = {
     'X-Forwarded-For': '203.0.113.9',
@@ -52,7 +52,7 @@ test('without trustProxy no header field of a client changes its address, scheme
   });
 });
 
-test('a peer that is not trusted counts as the client, whatever X-Forwarded-* contains', () => {
+test('if a peer is not trusted, the peer is the client, whatever X-Forwarded-* contains', () => {
   assert.deepEqual(
     resolve(['10.0.0.0/8'], '203.0.113.1', {
       'x-forwarded-for': '198.51.100.1',
@@ -63,7 +63,7 @@ test('a peer that is not trusted counts as the client, whatever X-Forwarded-* co
   );
 });
 
-test('X-Forwarded-For: the first address from the right that is not trusted is the client', () => {
+test('the client is the first address in X-Forwarded-For, from the right, that is not trusted', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
   assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', chain), '198.51.100.7');
   assert.equal(ipOf(['10.0.0.0/8', '198.51.100.7'], '10.0.0.1', chain), '203.0.113.9');
@@ -72,7 +72,7 @@ test('X-Forwarded-For: the first address from the right that is not trusted is t
   assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', {}), '10.0.0.1');
 });
 
-test('trustProxy as a number counts entries of X-Forwarded-For from the right, including the peer', () => {
+test('if trustProxy is a number n, the address of the client is entry n of X-Forwarded-For, counted from the right', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
   assert.equal(ipOf(1, '10.0.0.1', chain), '10.0.0.2');
   assert.equal(ipOf(2, '10.0.0.1', chain), '198.51.100.7');
@@ -81,7 +81,7 @@ test('trustProxy as a number counts entries of X-Forwarded-For from the right, i
   assert.equal(ipOf('2', '10.0.0.1', chain), '198.51.100.7');
 });
 
-test('elements of Forwarded are read like X-Forwarded-For (RFC 7239 §4)', () => {
+test('elements of Forwarded are read in the same way as X-Forwarded-For (RFC 7239 §4)', () => {
   const forwarded =
     'for=192.0.2.43, For="[2001:db8:cafe::17]:4711";proto=https;by=203.0.113.60;host="app.example:8443", for=10.0.0.2;proto=http';
   assert.deepEqual(resolve(['10.0.0.0/8'], '10.0.0.1', { forwarded }), {
@@ -112,7 +112,7 @@ test('empty elements of X-Forwarded-* and Forwarded do not count (RFC 9110 §5.6
   assert.deepEqual([scheme, host], ['https', 'a.example']);
 });
 
-test('a client that changes the leftmost entries of X-Forwarded-For behind a trusted proxy is still rate limited', async () => {
+test('behind a trusted proxy, a client that changes the leftmost entries of X-Forwarded-For is still rate limited', async () => {
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 5 }));
   await using client = new TestClient(app);
   const statuses: number[] = [];
@@ -123,7 +123,7 @@ test('a client that changes the leftmost entries of X-Forwarded-For behind a tru
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429]);
 });
 
-test("a client that sends a victim's address in X-Forwarded-For does not limit the victim", async () => {
+test('if a client sends the address of another client in X-Forwarded-For, the rate limit of that other client does not change', async () => {
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 2 }));
   await using client = new TestClient(app);
   const from = async (chain: string): Promise<number> =>
@@ -152,11 +152,11 @@ for (const [what, value, expected] of [
   ['an octal octet', '010.0.0.2', '10.0.0.1'],
   ['an entry of 600 characters', `203.0.113.9,${' '.repeat(600)}10.0.0.2`, '10.0.0.1'],
 ] as const) {
-  test(`X-Forwarded-For with ${what} yields the last address that a trusted proxy has written`, () =>
+  test(`if X-Forwarded-For contains ${what}, the address of the client is the last valid address that a trusted proxy has written`, () =>
     assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': value }), expected));
 }
 
-test('at most 32 entries of X-Forwarded-For are read, out of 500', () => {
+test('only the last 32 entries of X-Forwarded-For are read, even if there are 500', () => {
   const chain = [
     '203.0.113.9',
     ...Array.from({ length: 499 }, (_, index) => `10.0.${index >> 8}.${index & 255}`),
@@ -165,7 +165,7 @@ test('at most 32 entries of X-Forwarded-For are read, out of 500', () => {
   assert.equal(ipOf(32, '10.9.9.9', { 'x-forwarded-for': chain }), '10.0.1.211');
 });
 
-test('several X-Forwarded-For fields are read as one list, over a socket', async () => {
+test('several X-Forwarded-For fields received over a socket are read as one list', async () => {
   const app = mirror({ trustProxy: ['127.0.0.1'], trustForwardedHost: true });
   await app.startup();
   const server = new HttpServer(app.application());
@@ -199,7 +199,7 @@ for (const [what, forwarded] of [
   ['an element that is none', 'for'],
   ['an empty one', ''],
 ] as const) {
-  test(`an element of Forwarded with ${what} ends the search at the peer`, () =>
+  test(`if an element of Forwarded has ${what}, the client has the address of the peer`, () =>
     assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));
 }
 
@@ -214,7 +214,7 @@ for (const forged of [
   'for="203.0.113.9',
   'for=203.0.113.9, for=10.0.0.1;proto=http',
 ]) {
-  test(`Forwarded: ${JSON.stringify(forged)} from a client changes nothing behind a proxy that writes X-Forwarded-For`, () => {
+  test(`behind a proxy that writes X-Forwarded-For, a client cannot change its address with Forwarded: ${JSON.stringify(forged)}`, () => {
     for (const saysHost of [false, true]) {
       assert.deepEqual(
         resolve(1, '10.0.0.1', { ...HONEST, forwarded: forged }, { header: 'x-forwarded', saysHost }),
@@ -229,7 +229,7 @@ for (const forged of [
   });
 }
 
-test('X-Forwarded-* from a client changes nothing behind a proxy that writes Forwarded', () => {
+test('behind a proxy that writes Forwarded, a client cannot change its address with X-Forwarded-*', () => {
   const forged = {
     'x-forwarded-for': '198.51.100.1',
     'x-forwarded-proto': 'http',
@@ -248,7 +248,7 @@ test('X-Forwarded-* from a client changes nothing behind a proxy that writes For
   });
 });
 
-test('X-Forwarded-Host and host= of Forwarded set the host only with trustForwardedHost', async () => {
+test('X-Forwarded-Host and the parameter "host" of Forwarded set the host only if trustForwardedHost is true', async () => {
   const says = { ...HONEST, 'x-forwarded-host': 'app.example' };
   assert.equal(resolve(1, '10.0.0.1', says, { saysHost: false }).host, undefined);
   assert.equal(resolve(1, '10.0.0.1', says, { saysHost: true }).host, 'app.example');
@@ -280,7 +280,7 @@ test('a client behind a trusted proxy cannot change its address, or its rate lim
   assert.deepEqual(statuses, [200, 200, 200, 429]);
 });
 
-test('forwardedHeader and trustForwardedHost are options of the application, or text settings from variables', async () => {
+test('"forwardedHeader" and "trustForwardedHost" are options of the application, or settings that environment variables give as text', async () => {
   const headers = { Forwarded: 'for=203.0.113.9;proto=https;host=app.example' };
   const expected = { ip: '203.0.113.9', scheme: 'https', host: 'app.example' };
   await using client = new TestClient(
@@ -319,7 +319,7 @@ async function watched(
 }
 
 for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
-  test(`an undeclared proxy is logged once, when a nearby peer sends ${field}`, async () => {
+  test(`if a peer with a private address sends ${field} and no proxy is declared, the undeclared proxy is logged once`, async () => {
     const lines = await watched({}, {}, { [field]: 'x' }, { [field]: 'x' });
     assert.deepEqual(
       lines.map(({ level, peer, field: by }) => ({ level, peer, by })),
@@ -328,13 +328,13 @@ for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
   });
 }
 
-test('ProxyWatch logs nothing for a declared proxy, for no proxy, and after a thousand requests', async () => {
+test('ProxyWatch logs nothing if a proxy is declared, if there is no proxy, and after a thousand requests', async () => {
   assert.deepEqual(await watched({ trustProxy: 'loopback' }, HONEST), []);
   assert.deepEqual(await watched({}, {}, { 'X-Real-Ip': '203.0.113.9' }), []);
   assert.deepEqual(await watched({}, ...Array<Fields>(1_000).fill({}), HONEST), []);
 });
 
-test('ProxyWatch only reports peers with loopback or private addresses', () => {
+test('ProxyWatch reports only peers with loopback or private addresses', () => {
   for (const [ip, count] of [
     ['127.0.0.1', 1],
     ['10.0.0.7', 1],
@@ -352,7 +352,7 @@ test('ProxyWatch only reports peers with loopback or private addresses', () => {
   }
 });
 
-test('scheme and host are those written by the proxy that received the request from the client', () => {
+test('scheme and host are read from the entry of the proxy that received the request from the client', () => {
   const chain = { 'x-forwarded-for': '192.0.2.1, 203.0.113.9, 10.0.0.2' };
   const trust = ['10.0.0.0/8'];
   assert.equal(
@@ -384,7 +384,7 @@ test('scheme and host are those written by the proxy that received the request f
     assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-host': host }).host, undefined, host);
 });
 
-test('trustProxy accepts the names loopback, private and linklocal, also for addresses with a zone', () => {
+test('trustProxy accepts the names "loopback", "private" and "linklocal", also for addresses with a zone', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9' };
   for (const [word, peer] of [
     ['loopback', '127.9.9.9'],
@@ -427,7 +427,7 @@ for (const [value, pattern] of [
   [{}, /a list of addresses is needed/],
   [false, /found false/],
 ] as const) {
-  test(`trustProxy ${JSON.stringify(value)} is refused with a remedy (E_TRUST_PROXY)`, () => {
+  test(`the setting trustProxy: ${JSON.stringify(value)} is refused with a remedy (E_TRUST_PROXY)`, () => {
     assert.throws(
       () => readTrustProxy(value),
       (error) =>
@@ -439,7 +439,7 @@ for (const [value, pattern] of [
   });
 }
 
-test('new Svc() refuses to trust every proxy, and check() reports such a value from loadDict() as SVC210', () => {
+test('new Svc() refuses a trustProxy that trusts every proxy, and check() reports such a value from loadDict() as SVC210', () => {
   assert.throws(() => new Svc({ trustProxy: true as never }), { code: 'E_TRUST_PROXY' });
   const app = new Svc();
   app.config.loadDict({ trust_proxy: 'true' });
@@ -452,7 +452,7 @@ test('new Svc() refuses to trust every proxy, and check() reports such a value f
   assert.match(findings[0]!.remedy, /trustProxy: 1/);
 });
 
-test('trustProxy may be a comma-separated text as in a variable; empty text and 0 trust no proxy', async () => {
+test('trustProxy may be a comma-separated text, as in an environment variable; an empty text and 0 trust no proxy', async () => {
   const app = mirror();
   app.config.loadDict({ trustProxy: ' 10.0.0.0/8, loopback ' });
   await using client = new TestClient(app);

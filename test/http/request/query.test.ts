@@ -4,7 +4,7 @@ import { parsePairs } from '../../../src/http/request/query.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 import { seeded } from '../../support/random.ts';
 
-test('parsePairs() agrees with URLSearchParams on generated input', () => {
+test('parsePairs() returns the same pairs as URLSearchParams for generated input', () => {
   const below = seeded(4);
   const parts = [
     'a',
@@ -54,7 +54,7 @@ test('parsePairs() agrees with URLSearchParams on generated input', () => {
 });
 
 for (const count of [3, 100]) {
-  test(`Pairs returns only what was sent, with ${count} pairs`, () => {
+  test(`the lookups of Pairs find only names that were sent, among ${count} pairs`, () => {
     const pairs = parsePairs(Array.from({ length: count }, (_, n) => `n${n}=${n}&n${n}=again`).join('&'))!;
     assert.equal(pairs.get('absent'), undefined);
     assert.equal(pairs.get('toString'), undefined);
@@ -72,7 +72,7 @@ test('parsePairs() returns undefined for more than maxPairs pairs', () => {
   assert.equal(parsePairs('', 0)!.size, 0);
 });
 
-test('parsePairs() reads many names before one long name in linear time', () => {
+test('parsePairs() takes linear time for many short names before one long name', () => {
   const text = `${'a&'.repeat(999)}${'a'.repeat(9_900_000)}`;
   const startedMs = cpuMs();
   assert.equal(parsePairs(text)!.size, 1_000);

@@ -33,7 +33,7 @@ for (const [url, path, query] of [
   });
 }
 
-test('TransportRequest returns scheme, host and address', () => {
+test('TransportRequest returns the scheme, host and address of the request', () => {
   const plain = fakeRequest({ headers: ['Host', 'a.example:8000'] }).req;
   assert.deepEqual(
     [plain.scheme, plain.host, plain.ip, plain.method],
@@ -52,7 +52,7 @@ test('TransportRequest returns scheme, host and address', () => {
   assert.equal(fakeRequest().req.host, '');
 });
 
-test('TransportRequest parses each part of the target once', () => {
+test('TransportRequest parses headers, cookies and query only once', () => {
   const { req } = fakeRequest({ url: '/?a=1', headers: ['Cookie', 'a=1', 'cookie', 'b=2', 'X-A', '1'] });
   assert.equal(req.headers, req.headers);
   assert.equal(req.cookies, req.cookies);
@@ -64,7 +64,7 @@ test('TransportRequest parses each part of the target once', () => {
   assert.equal(req.headers['x-a'], '1');
 });
 
-test('TransportRequest has the route, its parameters and its maxBodyBytes once it is matched', async () => {
+test('once TransportRequest is matched, it returns its route and path parameters, and applies maxBodyBytes of the route', async () => {
   const { req } = fakeRequest();
   assert.equal(req.route, undefined);
   assert.deepEqual(req.pathParams, {});
@@ -88,11 +88,11 @@ test('TransportRequest has the route, its parameters and its maxBodyBytes once i
   await assert.rejects(other.body({ maxBytes: 100 }), { status: 413 });
 });
 
-test('TransportRequest.session throws when there is no session middleware', () => {
+test('TransportRequest.session throws if the application has no session middleware', () => {
   assert.throws(() => fakeRequest().req.session, { code: 'E_SESSION_ABSENT' });
 });
 
-test('TransportRequest.json() accepts any JSON media type, and a missing Content-Type', async () => {
+test('TransportRequest.json() accepts any JSON media type, and also a request without Content-Type', async () => {
   for (const type of [
     undefined,
     'application/json',
@@ -131,14 +131,14 @@ test('TransportRequest.json() answers other media types with 415, and invalid JS
   });
 });
 
-test('TransportRequest.json() skips a byte order mark, and changes no prototype', async () => {
+test('TransportRequest.json() skips a byte order mark, and does not change a prototype', async () => {
   assert.deepEqual(await fakeRequest({ body: '\ufeff{"a":1}' }).req.json(), { a: 1 });
   const value = (await fakeRequest({ body: '{"__proto__":{"polluted":1}}' }).req.json()) as object;
   assert.ok(Object.hasOwn(value, '__proto__'));
   assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
 });
 
-test('TransportRequest.json() refuses bodies nested deeper than 1,000 levels, which could overflow the stack when written again', async () => {
+test('TransportRequest.json() refuses bodies nested deeper than 1,000 levels, because writing them again could overflow the stack', async () => {
   const lists = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
   const mixed = (levels: number): string =>
     `${'{"a":0,"b":[1,"c",'.repeat(levels / 2)}null${']}'.repeat(levels / 2)}`;
@@ -155,7 +155,7 @@ test('TransportRequest.json() refuses bodies nested deeper than 1,000 levels, wh
     await assert.rejects(fakeRequest({ body }).req.json(), { status: 400, code: 'depth' });
 });
 
-test('TransportRequest.text() decodes UTF-8 characters that are split across chunks', async () => {
+test('TransportRequest.text() decodes a UTF-8 character that is split between two chunks', async () => {
   const { req, incoming } = fakeRequest();
   const text = req.text();
   const bytes = Buffer.from('\ufeffh\u00e9😀');
@@ -184,7 +184,7 @@ test('TransportRequest.form() reads urlencoded fields, and limits their number',
     await assert.rejects(fakeRequest({ body: 'a=1', headers }).req.form(), { status: 415 });
 });
 
-test('TransportRequest limits json(), text() and form() to 10 MB by default, and body() not at all', async () => {
+test('TransportRequest limits json(), text() and form() to 10 MB by default, and does not limit body()', async () => {
   const body = Buffer.alloc(10_000_001, 0x31);
   const headers = ['Content-Length', String(body.length)];
   await assert.rejects(fakeRequest({ body, headers }).req.json(), { status: 413 });
@@ -194,7 +194,7 @@ test('TransportRequest limits json(), text() and form() to 10 MB by default, and
   assert.equal((await fakeRequest({ body }).req.body()).length, body.length);
 });
 
-test('TransportRequest never reads more than maxBodyBytes of its application', async () => {
+test('TransportRequest never reads more than the "maxBodyBytes" of its application', async () => {
   const defaults = { maxBodyBytes: 5 };
   await assert.rejects(fakeRequest({ body: '123456', defaults }).req.body(), { status: 413 });
   await assert.rejects(fakeRequest({ body: '123456', defaults }).req.body({ maxBytes: 100 }), {
@@ -226,7 +226,7 @@ test('TransportRequest.body() can be called twice at the same time', async () =>
   assert.deepEqual(await both, ['[]', []]);
 });
 
-test('TransportRequest provides a body either as a stream or complete, but not both', async () => {
+test('TransportRequest allows reading a body either as a stream or as a whole, but not both', async () => {
   const streamed = fakeRequest({ body: 'x' }).req;
   assert.equal((await streamed.stream()[Symbol.asyncIterator]().next()).value?.length, 1);
   for (const read of [
@@ -252,7 +252,7 @@ test('TransportRequest refuses a maxBytes that is not a number of bytes', async 
   await assert.rejects(fakeRequest({ body: 'x' }).req.body({ maxBytes: 0 }), { status: 413 });
 });
 
-test('TransportRequest.signal aborts when the response is cut, also when the signal is read afterwards', () => {
+test('TransportRequest.signal aborts when the response is cut, even if the signal is first read afterwards', () => {
   const early = fakeRequest();
   const { signal } = early.req;
   early.outgoing.close(false);
@@ -263,7 +263,7 @@ test('TransportRequest.signal aborts when the response is cut, also when the sig
   assert.ok(late.req.signal.aborted);
 });
 
-test('TransportRequest.signal does not abort when the response is complete, or when its source failed', () => {
+test('TransportRequest.signal does not abort when the response is complete, or when the source of the response failed', () => {
   const finished = fakeRequest();
   const { signal } = finished.req;
   finished.outgoing.close(true);
@@ -276,7 +276,7 @@ test('TransportRequest.signal does not abort when the response is complete, or w
   assert.deepEqual([signal.aborted, late.req.signal.aborted, failedSignal.aborted], [false, false, false]);
 });
 
-test('TransportRequest.takeAfterwards() returns the registered functions, and passes later ones to the runner', () => {
+test('TransportRequest.takeAfterwards() returns the functions registered so far, and passes functions registered later to the given runner', () => {
   const { req } = fakeRequest();
   const fn = (): void => undefined;
   const late: unknown[] = [];

@@ -22,7 +22,7 @@ for (const [name, field, isSampled] of [
   ['traceparent_version_0xcc with more behind', `cc-${TRACE}-${SPAN}-01-what-the-future-will-be-like`, true],
   ['version fe with a dash behind', `fe-${TRACE}-${SPAN}-00-`, false],
 ] as const) {
-  test(`readTraceContext() continues the trace of a valid traceparent: ${name}`, () => {
+  test(`readTraceContext() continues the trace of a valid traceparent (${name})`, () => {
     const context = readTraceContext(field, undefined);
     assert.deepEqual(
       { ...context, spanId: '' },
@@ -69,7 +69,7 @@ for (const [name, field] of [
   ['a line feed behind', `${VALID}\n`],
   ['other separators', VALID.replaceAll('-', '_')],
 ] as const) {
-  test(`readTraceContext() starts a new trace, and drops tracestate, for ${name}`, () => {
+  test(`readTraceContext() starts a new trace and drops tracestate if traceparent is invalid: ${name}`, () => {
     const context = readTraceContext(field, 'foo=1');
     assert.match(context.traceId, TRACE_ID);
     assert.match(context.spanId, SPAN_ID);
@@ -133,14 +133,14 @@ for (const [name, field, state] of [
   ['characters beyond ASCII', 'foo=\xe9', ''],
   ['no value', 'foo', ''],
 ] as const) {
-  test(`readTraceContext() accepts or drops tracestate as a whole, and continues the trace: ${name}`, () => {
+  test(`readTraceContext() keeps or drops the whole tracestate, and continues the trace in both cases: ${name}`, () => {
     const context = readTraceContext(VALID, field);
     assert.equal(context.traceId, TRACE);
     assert.equal(context.state, state);
   });
 }
 
-test('readTraceContext() accepts exactly what it would write, and reads long texts in linear time, for generated texts', () => {
+test('readTraceContext() accepts exactly the generated texts that it would write itself, and reads long texts in linear time', () => {
   const below = seeded(8);
   const chunks = [
     '00',
@@ -192,7 +192,7 @@ test('readTraceContext() accepts exactly what it would write, and reads long tex
   assert.ok(cpuMs() - begunMs < 1_000);
 });
 
-test('traceHeaders() writes a new span for each call, in the trace of the request', () => {
+test('traceHeaders() returns a new span for each call, in the trace of the request', () => {
   const { req } = fakeRequest({
     headers: ['TraceParent', VALID, 'tracestate', 'foo=1', 'TraceState', 'bar=2'],
   });
@@ -211,7 +211,7 @@ test('traceHeaders() writes a new span for each call, in the trace of the reques
   });
 });
 
-test('traceHeaders() of a request without a trace starts one trace for all its calls', () => {
+test('if a request has no trace, traceHeaders() starts one trace for all its outgoing calls', () => {
   const { req } = fakeRequest();
   const [first, second] = [traceHeaders(req), traceHeaders(req)];
   assert.deepEqual(Object.keys(first), ['traceparent']);
@@ -219,7 +219,7 @@ test('traceHeaders() of a request without a trace starts one trace for all its c
   assert.equal(first['traceparent']!.slice(0, 36), second['traceparent']!.slice(0, 36));
 });
 
-test('TransportRequest.trace ignores two traceparent fields, and is parsed once', () => {
+test('TransportRequest.trace ignores traceparent if the field occurs twice, and parses it once', () => {
   const { req } = fakeRequest({ headers: ['traceparent', VALID, 'traceparent', VALID] });
   assert.equal(req.trace, req.trace);
   assert.notEqual(req.trace.traceId, TRACE);
@@ -228,7 +228,7 @@ test('TransportRequest.trace ignores two traceparent fields, and is parsed once'
   assert.equal(seen.trace.traceId, TRACE);
 });
 
-test('TransportRequest.logFields() includes the trace of the request, or one that was started', () => {
+test('TransportRequest.logFields() includes the trace of the request, or a trace that was started for it', () => {
   assert.equal(fakeRequest({ headers: ['traceparent', VALID] }).req.logFields()['trace_id'], TRACE);
   const { req } = fakeRequest();
   assert.equal(req.logFields()['trace_id'], undefined);

@@ -70,7 +70,7 @@ async function emptied(uploads: UploadFolder): Promise<void> {
 
 const LARGE = Buffer.alloc(3_000_000, 'binary\r\n--');
 
-test('curl -F uploads fields and files, which form() reads', async (t) => {
+test('form() reads fields and files that curl -F uploads', async (t) => {
   const { url, uploads } = await serve(t);
   const files = folder(t, { 'a.txt': 'small', 'we"ird;name=x.txt': 'weird' });
   writeFileSync(join(files, 'large.bin'), LARGE);
@@ -129,7 +129,7 @@ test('curl -F uploads fields and files, which form() reads', async (t) => {
   await emptied(uploads);
 });
 
-test('fetch() uploads FormData, which form() reads', async (t) => {
+test('form() reads FormData that fetch() uploads', async (t) => {
   const { url, uploads } = await serve(t);
   const form = new FormData();
   form.append('name', 'ü "quoted"\nlines');
@@ -149,7 +149,7 @@ test('fetch() uploads FormData, which form() reads', async (t) => {
   await emptied(uploads);
 });
 
-test('Chromium uploads a form with files, with its CSRF token in a field before them', async (t) => {
+test('Chromium uploads a form in which a field with the CSRF token comes before the files', async (t) => {
   if (!needsChromium(t)) return;
   const { url, uploads } = await serve(t, (app) => {
     app.use(new SessionMiddleware()).use(new CSRFMiddleware({ exempt: ['/'] }));
@@ -191,7 +191,7 @@ test('Chromium uploads a form with files, with its CSRF token in a field before 
   await emptied(uploads);
 });
 
-test('an upload whose client leaves during the body leaves no temporary file', async (t) => {
+test('if a client leaves during an upload, no temporary file is left', async (t) => {
   const { port, uploads, done } = await serve(t);
   const client = await RawClient.open(port);
   client
@@ -206,7 +206,7 @@ test('an upload whose client leaves during the body leaves no temporary file', a
   await emptied(uploads);
 });
 
-test('a refused upload is answered while the client still sends, and the connection stays usable', async (t) => {
+test('a refused upload is answered while the client still sends, and the connection stays usable afterwards', async (t) => {
   const { port, uploads } = await serve(t);
   const client = await RawClient.open(port);
   t.after(() => client[Symbol.asyncDispose]());
@@ -227,7 +227,7 @@ test('a refused upload is answered while the client still sends, and the connect
 });
 
 test(
-  'a process that is killed during an upload leaves no file in the upload folder',
+  'if a process is killed during an upload, no file is left in the upload folder',
   { skip: process.platform !== 'linux' },
   async (t) => {
     const uploads = folder(t);

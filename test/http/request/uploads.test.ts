@@ -35,7 +35,7 @@ async function received(
   return { files: (await req.form(options)).files('f'), end };
 }
 
-test('UploadFile.stream() and bytes() return the content repeatedly, from memory and from the temporary file', async (t) => {
+test('UploadFile.stream() and bytes() can be called repeatedly, for files in memory and in the temporary file', async (t) => {
   const uploads = new UploadFolder(t);
   const contents = ['', 'a', 'x'.repeat(700_000), 'yz', 'w'.repeat(262_144)];
   for (const memoryBytes of [0, 2, 1e9]) {
@@ -61,7 +61,7 @@ test('UploadFile.stream() and bytes() return the content repeatedly, from memory
   }
 });
 
-test('UploadFile.bytes() returns a copy, so that writing to it changes nothing', async () => {
+test('UploadFile.bytes() returns a copy, so changes to it do not change the file', async () => {
   const {
     files: [file],
   } = await received(['abc'], {});
@@ -70,7 +70,7 @@ test('UploadFile.bytes() returns a copy, so that writing to it changes nothing',
 });
 
 test(
-  'UploadStore holds files in memory up to its limit in total, and others in one unnamed temporary file',
+  'UploadStore keeps files in memory up to its total limit, and writes further files to one unnamed temporary file',
   { skip: process.platform !== 'linux' },
   async (t) => {
     const uploads = new UploadFolder(t);
@@ -104,7 +104,7 @@ test(
   },
 );
 
-test('UploadStore joins small chunks, so that a client that sends byte by byte needs little memory', async () => {
+test('UploadStore joins small chunks, so a client that sends single bytes needs little memory', async () => {
   const store = new UploadStore('/nowhere', 1e9);
   const file = store.begin({ name: 'f', filename: 'f', contentType: 'a/b' }, Infinity);
   const chunk = Buffer.alloc(65_536, 'x');
@@ -116,7 +116,7 @@ test('UploadStore joins small chunks, so that a client that sends byte by byte n
   assert.ok(after.external + after.arrayBuffers - before.external - before.arrayBuffers < 20_000_000);
 });
 
-test('UploadFile.save() writes exactly the content of the file, completely or not at all', async (t) => {
+test('UploadFile.save() writes the whole content of the file, or no file if it fails', async (t) => {
   const uploads = new UploadFolder(t);
   const target = folder(t);
   const umask = process.umask();
@@ -134,7 +134,7 @@ test('UploadFile.save() writes exactly the content of the file, completely or no
   assert.equal(readdirSync(target).length, 2);
 });
 
-test('UploadFile.save() replaces a file only with overwrite: true, and leaves nothing when it fails', async (t) => {
+test('UploadFile.save() replaces an existing file only with overwrite: true, and leaves no file behind when it fails', async (t) => {
   const target = folder(t, { 'there.txt': 'before' });
   mkdirSync(join(target, 'folder'));
   writeFileSync(join(target, 'outside.txt'), 'outside');
@@ -163,7 +163,7 @@ test('UploadFile.save() replaces a file only with overwrite: true, and leaves no
   assert.equal(saves.filter(({ status }) => status === 'fulfilled').length, 1);
 });
 
-test('an uploaded file can be read until the background tasks have run, and afterwards reading is refused', async (t) => {
+test('an uploaded file can be read until the background tasks have run, and reading it afterwards throws', async (t) => {
   const uploads = new UploadFolder(t);
   const app = new Svc({ env: 'test', uploadDirectory: uploads.path });
   const kept: UploadFile[] = [];
@@ -188,7 +188,7 @@ test('an uploaded file can be read until the background tasks have run, and afte
   assert.equal(inspect(kept[0]).includes('a.txt'), true);
 });
 
-test('files uploaded to a handler that throws are deleted', async (t) => {
+test('if a handler throws, the files uploaded to it are deleted', async (t) => {
   const uploads = new UploadFolder(t);
   const app = new Svc({ env: 'test', uploadDirectory: uploads.path, logger: collectedLog().logger });
   app.post('/', async ({ req }) => {
@@ -202,7 +202,7 @@ test('files uploaded to a handler that throws are deleted', async (t) => {
   assert.deepEqual(uploads.left, []);
 });
 
-test('an unusable upload folder is E_UPLOAD_DIRECTORY, and does not affect forms that fit in memory', async (t) => {
+test('an upload folder that cannot be used is E_UPLOAD_DIRECTORY; forms that fit in memory still work', async (t) => {
   const uploads = new UploadFolder(t);
   const gone = join(uploads.path, 'gone');
   await assert.rejects(received(['x'], { directory: gone, memoryBytes: 0 }), {
@@ -220,7 +220,7 @@ test('an unusable upload folder is E_UPLOAD_DIRECTORY, and does not affect forms
   rmSync(gone, { recursive: true });
 });
 
-test('an upload is answered with 507 for a full disk, 503 without file descriptors, and 500 otherwise; no file is left', async (t) => {
+test('an upload that cannot be written is a 507 for a full disk, a 503 without file descriptors, otherwise a 500; no file is left', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   for (const [code, status] of [
@@ -242,7 +242,7 @@ test('an upload is answered with 507 for a full disk, 503 without file descripto
   }
 });
 
-test('UploadStore continues after a write that wrote only a part', async (t) => {
+test('if a write to the temporary file writes only a part, UploadStore writes the rest', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   type Writev = (chunks: readonly Uint8Array[], position: number) => Promise<unknown>;

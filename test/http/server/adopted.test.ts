@@ -64,7 +64,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
   }
 }
 
-test('HttpServer.adopt() limits the time for the first head of a connection, and answers an incomplete head with 408', async () => {
+test('HttpServer.adopt() limits the time until the first request head of a connection is complete, and answers a late head with 408', async () => {
   await using it = await adopting();
   await using silent = await it.open();
   await using half = await it.open();
@@ -87,7 +87,7 @@ test('HttpServer.adopt() limits the time for the first head of a connection, and
   }
 });
 
-test('HttpServer.adopt() limits the time for a body, and does not count a body as a late head', async () => {
+test('HttpServer.adopt() limits the time of a request body, and does not apply the time limit for heads to it', async () => {
   await using it = await adopting((app) => app.post('/', async ({ req }) => await req.text()));
   await using client = await it.open();
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc');
@@ -98,7 +98,7 @@ test('HttpServer.adopt() limits the time for a body, and does not count a body a
   assert.equal((await client.answer()).status, 408);
 });
 
-test('HttpServer.close() closes adopted connections that are idle, and answers the others first', async () => {
+test('HttpServer.close() closes idle adopted connections at once, and other adopted connections after their response', async () => {
   const [begun, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   await using it = await adopting((app) =>
     app

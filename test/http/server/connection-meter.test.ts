@@ -35,7 +35,7 @@ function value(app: Svc, line: string): number {
   return found === undefined ? Number.NaN : Number(found.slice(line.length + 1));
 }
 
-test('svc_connections counts open connections, and svc_connection_requests the requests of each', async (t) => {
+test('svc_connections counts open connections, and svc_connection_requests counts the requests of each connection', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', () => '');
   const server = await app.run({ port: 0, handleSignals: false });
@@ -81,7 +81,7 @@ test('svc_connections_refused_total counts refused connections by reason', async
   );
 });
 
-test('ConnectionMeter counts requests of a TLS server once, and failed handshakes', async () => {
+test('ConnectionMeter counts a request to a TLS server only once, and counts failed handshakes', async () => {
   const metrics = createMetrics({ log: collectedLog().logger });
   const meter = new ConnectionMeter(metrics);
   const server = createServer();
@@ -107,7 +107,7 @@ test('ConnectionMeter counts requests of a TLS server once, and failed handshake
   raw.destroy();
 });
 
-test('ConnectionMeter does not count a connection that is destroyed before the server receives it', () => {
+test('if a connection is destroyed before the server receives it, ConnectionMeter does not count it', () => {
   const metrics = createMetrics({ log: collectedLog().logger });
   const meter = new ConnectionMeter(metrics);
   const server = createServer();

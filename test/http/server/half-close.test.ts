@@ -51,7 +51,7 @@ async function open(port: number): Promise<Socket> {
 const get = (path: string, version = '1.1'): string => `GET ${path} HTTP/${version}\r\nHost: a\r\n\r\n`;
 
 test(
-  'HttpServer aborts the signal of a client that half-closes its connection, and still sends the response',
+  'if a client half-closes its connection, HttpServer aborts the signal and still sends the response',
   { skip },
   async () => {
     await using it = await serve();
@@ -64,7 +64,7 @@ test(
   },
 );
 
-test('HttpServer cuts the connection of a half-closed client that would get a chunked response', async () => {
+test('if a client has half-closed its connection and would get a chunked response, HttpServer cuts the connection', async () => {
   const [entered, gate] = [Promise.withResolvers<AbortSignal>(), Promise.withResolvers<void>()];
   const app = new Svc({ logger: collectedLog().logger }).get('/', async ({ signal }) => {
     entered.resolve(signal);
@@ -81,19 +81,23 @@ test('HttpServer cuts the connection of a half-closed client that would get a ch
   assert.equal((await client.ended()).length, 0);
 });
 
-test('HttpServer answers all requests that a client pipelined before it half-closed', { skip }, async () => {
-  await using it = await serve();
-  await using client = await RawClient.open(it.port);
-  client.send(get('/') + get('/none') + get('/')).socket.end();
-  await it.entered();
-  assert.deepEqual(
-    [(await client.answer()).status, (await client.answer()).status, (await client.answer()).status],
-    [200, 404, 200],
-  );
-  await client.ended();
-});
+test(
+  'HttpServer answers all requests that a client has pipelined before it half-closes the connection',
+  { skip },
+  async () => {
+    await using it = await serve();
+    await using client = await RawClient.open(it.port);
+    client.send(get('/') + get('/none') + get('/')).socket.end();
+    await it.entered();
+    assert.deepEqual(
+      [(await client.answer()).status, (await client.answer()).status, (await client.answer()).status],
+      [200, 404, 200],
+    );
+    await client.ended();
+  },
+);
 
-test('HttpServer aborts the signal when the client has left, before the response and during it', async () => {
+test('HttpServer aborts the signal when the client leaves before or during the response', async () => {
   for (const path of ['/', '/pieces']) {
     await using it = await serve();
     const socket = await open(it.port);
@@ -104,7 +108,7 @@ test('HttpServer aborts the signal when the client has left, before the response
   }
 });
 
-test('HttpServer aborts the signal of an HTTP/1.0 client that half-closes its connection', async () => {
+test('if an HTTP/1.0 client half-closes its connection, HttpServer aborts the signal', async () => {
   await using it = await serve();
   const socket = await open(it.port);
   socket.write(get('/', '1.0'));
@@ -114,7 +118,7 @@ test('HttpServer aborts the signal of an HTTP/1.0 client that half-closes its co
   socket.destroy();
 });
 
-test('HttpServer closes a connection without requests when the client half-closes it', async () => {
+test('if a client half-closes a connection without having sent a request, HttpServer closes the connection', async () => {
   await using it = await serve();
   await using silent = await RawClient.open(it.port);
   await using used = await RawClient.open(it.port);
@@ -125,7 +129,7 @@ test('HttpServer closes a connection without requests when the client half-close
   }
 });
 
-test('HttpServer answers a truncated body with 400 when the client still reads', async () => {
+test('if a client half-closes its connection during the body and still reads, HttpServer answers 400', async () => {
   await using it = await serve();
   await using client = await RawClient.open(it.port);
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc').socket.end();

@@ -47,7 +47,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
 }
 
 test(
-  'HttpServer closes a connection that is idle for longer than the announced time plus a second, and not earlier',
+  'HttpServer closes a connection when it has been idle for one second longer than the announced time, and not earlier',
   { skip },
   async () => {
     await using it = await serve();
@@ -63,7 +63,7 @@ test(
   },
 );
 
-test('HttpServer does not count the time of a handler or of a body as idle', async () => {
+test('HttpServer does not count the time of a handler or a body as idle time', async () => {
   const isThere = Promise.withResolvers<void>(),
     gate = Promise.withResolvers<void>();
   await using it = await serve(
@@ -87,7 +87,7 @@ test('HttpServer does not count the time of a handler or of a body as idle', asy
   assert.equal((await client.send('hi').answer()).text(), 'hi');
 });
 
-test('HttpServer does not close a connection while a request head arrives', async () => {
+test('HttpServer does not close a connection on which a request head is arriving', async () => {
   await using it = await serve();
   await using client = await RawClient.open(it.server.port);
   await client.send(GET).answer();
@@ -118,7 +118,7 @@ test('HttpServer does not close an idle WebSocket', async () => {
   assert.equal(socket!.destroyed, false);
 });
 
-test('HttpServer has no timer without idle connections', { skip }, async () => {
+test('if there are no idle connections, HttpServer has no timer', { skip }, async () => {
   await using it = await serve();
   const before = it.clock.pending;
   await using client = await RawClient.open(it.server.port);

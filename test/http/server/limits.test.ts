@@ -47,7 +47,7 @@ test('new Svc() refuses limits out of range from every source', () => {
   }
 });
 
-test('new Svc() reads limits from variables, which override options', (t) => {
+test('new Svc() reads limits from environment variables, which take precedence over options', (t) => {
   process.env['SVC_MAX_IN_FLIGHT'] = '7';
   t.after(() => {
     delete process.env['SVC_MAX_IN_FLIGHT'];
@@ -55,7 +55,7 @@ test('new Svc() reads limits from variables, which override options', (t) => {
   assert.equal(new Svc({ maxInFlight: 9 }).application().limits.maxInFlight, 7);
 });
 
-test('new Svc() keeps idle connections open for 5 seconds, and behind a proxy longer than proxies do', () => {
+test('new Svc() keeps idle connections open for 5 seconds, and behind a proxy for longer than common proxies do', () => {
   assert.equal(new Svc().application().limits.keepAliveTimeoutMs, 5_000);
   assert.equal(new Svc({ trustProxy: 'loopback' }).application().limits.keepAliveTimeoutMs, 65_000);
   assert.equal(
@@ -64,7 +64,7 @@ test('new Svc() keeps idle connections open for 5 seconds, and behind a proxy lo
   );
 });
 
-test('HttpServer closes silent connections, answers slow heads with 408, and serves other clients meanwhile', async () => {
+test('HttpServer closes silent connections and answers slow heads with 408, while it serves other clients', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { headersTimeoutMs: 60 });
   await using silent = await RawClient.open(it.server.port);
   await using slow = await RawClient.open(it.server.port);
@@ -76,7 +76,7 @@ test('HttpServer closes silent connections, answers slow heads with 408, and ser
   await silent.ended();
 });
 
-test('HttpServer answers a body that takes too long with 408, and ends its handler', async () => {
+test('HttpServer answers 408 if a body takes too long, and ends the handler', async () => {
   const failure = Promise.withResolvers<unknown>();
   await using it = await serve(
     (app) =>
@@ -121,7 +121,7 @@ test('HttpServer.close() does not extend the time limits of requests that still 
   );
 });
 
-test('HttpServer limits the time of a body by its route, shorter or longer than the default', async () => {
+test('HttpServer limits the time of a body by the option of its route, which may be shorter or longer than the default', async () => {
   const clock = new ManualClock();
   await using it = await serve(
     (app) => {
@@ -174,7 +174,7 @@ test('HttpServer answers heads that are too large, or have too many fields, with
   }
 });
 
-test('HttpServer answers connections above its limit with 503, closes those far above, counts both, and serves the others', async () => {
+test('HttpServer answers some connections above maxConnections with 503, closes further ones, and still serves the connections within the limit', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 10 });
   const within = await Promise.all(Array.from({ length: 10 }, () => RawClient.open(it.server.port)));
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
@@ -209,7 +209,7 @@ test('HttpServer answers connections above its limit with 503, closes those far 
   }
 });
 
-test('HttpServer answers a probe on a connection above its limit, and then closes that connection', async () => {
+test('HttpServer answers a probe on a connection above its limit with 200, and then closes that connection', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 20 });
   const within = await Promise.all(Array.from({ length: 20 }, () => RawClient.open(it.server.port)));
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
@@ -226,7 +226,7 @@ test('HttpServer answers a probe on a connection above its limit, and then close
   for (const client of within) await client[Symbol.asyncDispose]();
 });
 
-test('HttpServer answers requests beyond maxInFlight with 503 and keeps the connection open, but serves probes', async () => {
+test('HttpServer answers requests above maxInFlight with 503, keeps their connections open, and still serves probes', async () => {
   const release = Promise.withResolvers<void>();
   await using it = await serve(
     (app) =>
@@ -254,7 +254,7 @@ test('HttpServer answers requests beyond maxInFlight with 503 and keeps the conn
   for (const each of busy) await each[Symbol.asyncDispose]();
 });
 
-test('HttpServer serves maxPipelined pipelined requests plus one, then closes the connection', async () => {
+test('if a client pipelines more requests than maxPipelined while one runs, HttpServer answers maxPipelined + 1 and closes the connection', async () => {
   const release = Promise.withResolvers<void>();
   let seen = 0;
   await using it = await serve(
@@ -278,7 +278,7 @@ test('HttpServer serves maxPipelined pipelined requests plus one, then closes th
   assert.equal(seen, 4);
 });
 
-test('HttpServer applies maxPipelined also to a connection whose requests it refuses beyond maxInFlight', async () => {
+test('HttpServer applies maxPipelined also to requests that it refuses because of maxInFlight', async () => {
   const release = Promise.withResolvers<void>();
   await using it = await serve(
     (app) =>
@@ -306,7 +306,7 @@ test('HttpServer applies maxPipelined also to a connection whose requests it ref
   assert.equal((await client.ended()).length, 0);
 });
 
-test('HttpServer serves any number of pipelined requests when responses keep up', async () => {
+test('HttpServer serves any number of pipelined requests if no more than maxPipelined wait at once', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxPipelined: 3 });
   await using client = await RawClient.open(it.server.port);
   for (let round = 0; round < 50; round++) {

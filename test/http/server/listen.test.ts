@@ -36,7 +36,7 @@ function make(): Svc {
 const modeOf = (path: string): number => lstatSync(path).mode & 0o777;
 
 test(
-  'run({ socket }) listens at a Unix socket with mode 660, and removes it when it stops',
+  'run({ socket }) listens on a Unix socket with mode 660, and removes the socket when it stops',
   { skip },
   async (t) => {
     const path = join(folder(t), 'app.sock');
@@ -50,45 +50,53 @@ test(
   },
 );
 
-test('run({ socket, socketMode }) sets the given permissions whatever the umask', { skip }, async (t) => {
-  const path = join(folder(t), 'app.sock');
-  for (const umask of [0o000, 0o077]) {
-    const usual = process.umask(umask);
-    const running = await make().run({ socket: path, socketMode: 0o606, handleSignals: false });
-    assert.equal(process.umask(usual), umask);
-    assert.equal(modeOf(path), 0o606);
-    await running.close();
-  }
-});
-
-test('run({ socket }) removes the socket of a killed process, but no other file', { skip }, async (t) => {
-  const cwd = project(t, {
-    'app.ts':
-      "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\napp.get('/', () => String(process.pid));\n",
-  });
-  const path = join(cwd, 'app.sock');
-  const killed = start(t, process.execPath, [BIN, 'run', 'app.ts', '--socket', 'app.sock'], { cwd });
-  await killed.printed(/"url":"unix:/);
-  await assert.rejects(make().run({ socket: path, handleSignals: false }), {
-    code: 'E_LISTEN',
-    message: `Cannot listen on ${path}: another process listens there`,
-  });
-  assert.equal(await ask(path), String(killed.child.pid)); // it still serves
-  killed.child.kill('SIGKILL');
-  await killed.ended;
-  assert.ok(existsSync(path));
-  const running = await make().run({ socket: path, handleSignals: false });
-  assert.match(await ask(path), /http$/);
-  await running.close();
-  writeFileSync(path, 'a file');
-  await assert.rejects(make().run({ socket: path, handleSignals: false }), {
-    message: `Cannot listen on ${path}: the path leads to a file that is not a socket`,
-  });
-  assert.equal(readFileSync(path, 'utf8'), 'a file');
-});
+test(
+  'run({ socket, socketMode }) sets the given permissions whatever the umask of the process is',
+  { skip },
+  async (t) => {
+    const path = join(folder(t), 'app.sock');
+    for (const umask of [0o000, 0o077]) {
+      const usual = process.umask(umask);
+      const running = await make().run({ socket: path, socketMode: 0o606, handleSignals: false });
+      assert.equal(process.umask(usual), umask);
+      assert.equal(modeOf(path), 0o606);
+      await running.close();
+    }
+  },
+);
 
 test(
-  'run({ socket }) names what is wrong with its path, and refuses a socket together with a port',
+  'run({ socket }) removes a socket that a killed process has left, and removes no other file',
+  { skip },
+  async (t) => {
+    const cwd = project(t, {
+      'app.ts':
+        "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\napp.get('/', () => String(process.pid));\n",
+    });
+    const path = join(cwd, 'app.sock');
+    const killed = start(t, process.execPath, [BIN, 'run', 'app.ts', '--socket', 'app.sock'], { cwd });
+    await killed.printed(/"url":"unix:/);
+    await assert.rejects(make().run({ socket: path, handleSignals: false }), {
+      code: 'E_LISTEN',
+      message: `Cannot listen on ${path}: another process listens there`,
+    });
+    assert.equal(await ask(path), String(killed.child.pid)); // it still serves
+    killed.child.kill('SIGKILL');
+    await killed.ended;
+    assert.ok(existsSync(path));
+    const running = await make().run({ socket: path, handleSignals: false });
+    assert.match(await ask(path), /http$/);
+    await running.close();
+    writeFileSync(path, 'a file');
+    await assert.rejects(make().run({ socket: path, handleSignals: false }), {
+      message: `Cannot listen on ${path}: the path leads to a file that is not a socket`,
+    });
+    assert.equal(readFileSync(path, 'utf8'), 'a file');
+  },
+);
+
+test(
+  'run({ socket }) says why a path cannot be used, and refuses a socket together with a port or host',
   { skip },
   async (t) => {
     const cwd = folder(t);
@@ -107,14 +115,18 @@ test(
   },
 );
 
-test('run({ socket }) does not remove the socket of another running server', { skip }, async (t) => {
-  const path = join(folder(t), 'other.sock');
-  const other = createServer((socket) => void socket.on('error', () => undefined).end('other'));
-  await new Promise<void>((resolve) => other.listen(path, resolve));
-  t.after(() => other.close());
-  await assert.rejects(make().run({ socket: path, handleSignals: false }), /another process listens there/);
-  assert.ok(existsSync(path));
-});
+test(
+  'if another server runs on a socket, run({ socket }) does not remove the socket',
+  { skip },
+  async (t) => {
+    const path = join(folder(t), 'other.sock');
+    const other = createServer((socket) => void socket.on('error', () => undefined).end('other'));
+    await new Promise<void>((resolve) => other.listen(path, resolve));
+    t.after(() => other.close());
+    await assert.rejects(make().run({ socket: path, handleSignals: false }), /another process listens there/);
+    assert.ok(existsSync(path));
+  },
+);
 
 for (const [what, args] of [
   ['one process', []],
@@ -122,7 +134,7 @@ for (const [what, args] of [
   ['a process that reloads', ['--reload']],
 ] as const) {
   test(
-    `svc run --socket --socket-mode serves with ${what}, and SIGTERM removes the socket`,
+    `svc run --socket --socket-mode serves requests with ${what}, and SIGTERM removes the socket`,
     { skip },
     async (t) => {
       const cwd = project(t, {
@@ -148,7 +160,7 @@ for (const [what, args] of [
 }
 
 test(
-  'svc run reads the socket from SVC_SOCKET and SVC_SOCKET_MODE, and refuses invalid values',
+  'svc run reads the path and mode of its socket from SVC_SOCKET and SVC_SOCKET_MODE, and refuses invalid values',
   { skip },
   async (t) => {
     const cwd = project(t, {

@@ -11,7 +11,7 @@ const app = (): Svc => new Svc({ logger: collectedLog().logger, env: 'test' });
 const get = (path: string, init: RequestInit = {}): Request =>
   new Request(`http://a.example:8080${path}`, init);
 
-test('Svc.fetch() sends a web Request through the application', async () => {
+test('Svc.fetch() answers a web Request with a web Response of the application', async () => {
   const it = app().post('/{id:int}', async ({ req, params }) => ({
     id: params.id,
     q: req.query.get('q'),
@@ -61,7 +61,7 @@ test('Svc.fetch() sends a web Request through the application', async () => {
   );
 });
 
-test('Svc.fetch() has an empty body for a request without one', async () => {
+test('Svc.fetch() gives a handler an empty body if the request has none', async () => {
   const it = app()
     .get('/text', ({ req }) => req.text())
     .get('/stream', async ({ req }) => {
@@ -108,7 +108,7 @@ for (const [what, body] of [
       }),
   ],
 ] as const) {
-  test(`Svc.fetch() treats the client as disconnected when the source of its body ${what}`, async () => {
+  test(`if the source of the request body ${what}, Svc.fetch() rejects reading with ClientDisconnected`, async () => {
     const it = app().post('/', async ({ req }) => {
       await assert.rejects(req.text(), ClientDisconnected);
       return 'seen';
@@ -122,7 +122,7 @@ for (const [what, body] of [
   });
 }
 
-test('Svc.fetch() returns null bodies for HEAD and bodiless statuses, with the length of HEAD', async () => {
+test('Svc.fetch() returns a null body for HEAD and for statuses without a body; HEAD keeps Content-Length', async () => {
   let ended = 0;
   const source = {
     [Symbol.asyncIterator]: () => ({
@@ -150,7 +150,7 @@ test('Svc.fetch() returns null bodies for HEAD and bodiless statuses, with the l
   }
 });
 
-test('Svc.fetch() adds Secure to cookies over https, and returns several cookies separately', async () => {
+test('Svc.fetch() adds Secure to cookies of https requests, and returns each of several cookies separately', async () => {
   const it = app().get('/', () => new HttpResponse('x').setCookie('a', '1').setCookie('b', '2'));
   assert.deepEqual((await it.fetch(get('/'))).headers.getSetCookie(), [
     'a=1; Path=/; HttpOnly; SameSite=Lax',
@@ -163,7 +163,7 @@ test('Svc.fetch() adds Secure to cookies over https, and returns several cookies
   );
 });
 
-test('Svc.fetch() runs the work after a response before it resolves, or after the last chunk of a stream', async () => {
+test('Svc.fetch() calls functions registered with afterwards() before it resolves; for a stream, after the last chunk', async () => {
   const order: unknown[] = [];
   const it = app()
     .use((req, next) => {
@@ -180,7 +180,7 @@ test('Svc.fetch() runs the work after a response before it resolves, or after th
   assert.deepEqual(order, [undefined, undefined]);
 });
 
-test('Svc.fetch() closes the source of a stream, and aborts the signal, when the reader cancels', async () => {
+test('when the reader of the response cancels, Svc.fetch() closes the source of the stream and aborts the signal', async () => {
   const outcome = Promise.withResolvers<unknown>();
   let isEnded = false;
   let signal: AbortSignal | undefined;
@@ -206,7 +206,7 @@ test('Svc.fetch() closes the source of a stream, and aborts the signal, when the
   assert.ok(signal!.aborted);
 });
 
-test('Svc.fetch() passes an error of a source to its reader and its request, without aborting the signal', async () => {
+test('if a source fails, Svc.fetch() gives the error to the reader of the response and to the request, and does not abort the signal', async () => {
   const failure = new Error('source');
   const outcome = Promise.withResolvers<unknown>();
   let signal: AbortSignal | undefined;
@@ -225,7 +225,7 @@ test('Svc.fetch() passes an error of a source to its reader and its request, wit
   assert.equal(signal!.aborted, false);
 });
 
-test('Svc.fetch() treats an aborted request like a client that has left: signal, body and source', async () => {
+test('if a request is aborted, Svc.fetch() aborts the signal, rejects reading the body, and closes the source of the response', async () => {
   const controller = new AbortController();
   const returned = Promise.withResolvers<void>();
   const outcome = Promise.withResolvers<unknown>();
@@ -258,7 +258,7 @@ test('Svc.fetch() treats an aborted request like a client that has left: signal,
   await assert.rejects(response.text(), { name: 'AbortError' });
 });
 
-test('Svc.fetch() closes a source during a read when its request is aborted', async () => {
+test('if a request is aborted while a source is being read, Svc.fetch() closes the source', async () => {
   const controller = new AbortController();
   const returned = Promise.withResolvers<void>();
   const it = app().get(

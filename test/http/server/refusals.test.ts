@@ -198,7 +198,7 @@ const REFUSED: readonly (readonly [what: string, bytes: string, status: number])
 ];
 
 for (const [what, bytes, status] of REFUSED) {
-  test(`HttpServer refuses ${what} with ${status}, a problem and a request id, and closes the connection`, async () => {
+  test(`HttpServer refuses a request with ${what} with status ${status}, a problem and a request id, and closes the connection`, async () => {
     const before = served;
     await using client = await RawClient.open(server.port);
     const answer = await client.send(bytes + get('/behind')).answer();
@@ -257,18 +257,18 @@ for (const [what, bytes, text] of [
   ],
   ['a percent escape of a control character', get('/%00'), 'GET a /%00 0'],
 ] as const) {
-  test(`HttpServer serves ${what}, and the connection stays usable`, async () => {
+  test(`HttpServer serves a request with ${what}, and the connection stays usable`, async () => {
     await using client = await RawClient.open(server.port);
     for (let round = 0; round < 2; round++) assert.equal((await client.send(bytes).answer()).text(), text);
   });
 }
 
-test('HttpServer answers OPTIONS * itself (RFC 9110 §9.3.7)', async () => {
+test('HttpServer answers OPTIONS * without calling a handler (RFC 9110 §9.3.7)', async () => {
   await using client = await RawClient.open(server.port);
   assert.equal((await client.send(`OPTIONS * HTTP/1.1\r\n${HOST}\r\n`).answer()).status, 204);
 });
 
-test('HttpServer refuses malformed requests in the same way when the bytes arrive one by one', async () => {
+test('HttpServer refuses malformed requests with the same response if their bytes arrive one by one', async () => {
   const random = seeded(1);
   const pick = Array.from({ length: 12 }, () => REFUSED[random(REFUSED.length)]!);
   await Promise.all(
@@ -286,7 +286,7 @@ test('HttpServer refuses malformed requests in the same way when the bytes arriv
   );
 });
 
-test('HttpServer answers random bytes with 4xx or 5xx, or waits for more, and continues', async () => {
+test('HttpServer sends either nothing or a valid status line in response to random bytes, and continues to serve', async () => {
   const random = seeded(2);
   const parts = [
     'GET ',
@@ -334,7 +334,7 @@ for (const [what, version, field] of [
   ['a client that wants its connection closed', '1.1', 'Connection: close\r\n'],
   ['a client of HTTP/1.0', '1.0', ''],
 ] as const) {
-  test(`HttpServer lets ${what} finish sending a body that is too large, so that it receives the response (RFC 9112 §9.6)`, async () => {
+  test(`if a body is too large, HttpServer lets ${what} finish sending it, so the client receives the response (RFC 9112 §9.6)`, async () => {
     const app = new Svc({ logger: collectedLog().logger }).post(
       '/',
       { public: true, maxBodyBytes: 1_000 },
@@ -357,7 +357,7 @@ for (const [what, version, field] of [
   });
 }
 
-test('HttpServer lets a client whose head is refused finish sending its body, so that it receives the response (RFC 9112 §9.6)', async () => {
+test('if a head is refused, HttpServer lets the client finish sending the body, so the client receives the response (RFC 9112 §9.6)', async () => {
   for (let round = 0; round < 5; round++) {
     await using client = await RawClient.open(server.port);
     client.socket.pause();

@@ -13,7 +13,7 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
 
-test('slicesOf() cuts texts and bytes into slices of limited size that join to the original, for generated texts', () => {
+test('slicesOf() cuts generated texts and bytes into slices of limited size, and the joined slices equal the original', () => {
   const random = seeded(31);
   const LETTERS = ['a', 'é', '語', '😀', '😀', '\ud83d', '\ude00'];
   for (let round = 0; round < 60; round++) {
@@ -32,7 +32,7 @@ test('slicesOf() cuts texts and bytes into slices of limited size that join to t
   }
 });
 
-test('a long text is sent unchanged with its length, whatever its characters', async () => {
+test('a long text is sent unchanged with Content-Length, whatever characters it contains', async () => {
   const texts = [
     'a'.repeat(SLICE_BYTES + 1),
     'é'.repeat(SLICE_BYTES),
@@ -82,7 +82,7 @@ function dechunked(chunks: string): string {
   return `${text}…`;
 }
 
-test('chunks that a source yields before it fails in the same turn are sent, and then the response is cut', async () => {
+test('if a source yields chunks and fails in the same turn, the chunks are sent, and then the response is cut', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* failing<T>(...values: T[]): AsyncGenerator<T> {
     yield* values;
@@ -118,7 +118,7 @@ test('chunks that a source yields before it fails in the same turn are sent, and
   }
 });
 
-test('HTTP/1.0: a cut response without length ends by a reset, and a complete one by an ordinary close (RFC 9112 §8)', async () => {
+test('HTTP/1.0: if a response without length is cut, the connection is reset; after a complete response it closes normally (RFC 9112 §8)', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* giving(...values: (string | Error)[]): AsyncGenerator<string> {
     for (const value of values) {
@@ -160,7 +160,7 @@ test('HTTP/1.0: a cut response without length ends by a reset, and a complete on
   }
 });
 
-test('HTTP/1.0: a response that is unfinished when a server stops waiting ends by a reset', async () => {
+test('HTTP/1.0: if a server stops waiting for an unfinished response, the connection is reset', async () => {
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock });
   const more = Promise.withResolvers<void>();

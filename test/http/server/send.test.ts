@@ -94,7 +94,7 @@ const pending = (
 
 for (const first of ['x', undefined]) {
   for (const [index, what] of ['an iterator', 'a web stream', 'a Node stream'].entries()) {
-    test(`${what} as source of a response is closed when the client leaves while its ${first === undefined ? 'first' : 'next'} chunk is awaited`, async () => {
+    test(`if a client leaves while the ${first === undefined ? 'first' : 'next'} chunk of a response is awaited, the source of the response (${what}) is closed`, async () => {
       const [entered, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
       await using it = await serve((app) =>
         app.get('/', () => {
@@ -170,7 +170,7 @@ for (const [what, source] of [
       })(),
   ],
 ] as const) {
-  test(`a source that ${what} before its first byte is a 500 with the header fields of all middleware, logged and counted once`, async () => {
+  test(`if a source ${what} before its first byte, the response is a 500 with the header fields of all middleware, logged and counted once`, async () => {
     await using it = await serve((app) =>
       app
         .use(new CORSMiddleware({ origins: ['https://app.example'] }))
@@ -202,7 +202,7 @@ for (const [what, source] of [
   });
 }
 
-test('a source that fails before its first byte reaches the exception handler for its error class', async () => {
+test('if a source fails before its first byte, the exception handler for the class of its error is called', async () => {
   class Busy extends Error {}
   await using it = await serve((app) =>
     app
@@ -221,7 +221,7 @@ test('a source that fails before its first byte reaches the exception handler fo
   assert.deepEqual([answer.status, answer.json()], [503, { busy: true }]);
 });
 
-test('an unread web Response with FormData does not end the process, for HEAD and when the client leaves', async () => {
+test('if a web Response with FormData is not read, because of HEAD or a client that leaves, the process does not end', async () => {
   const form = (): Response => {
     const data = new FormData();
     data.set('a', 'b');
@@ -246,7 +246,7 @@ test('an unread web Response with FormData does not end the process, for HEAD an
   for (let n = 0; n < 50; n++) await turn(); // an unhandled rejection fails the test
 });
 
-test('svc_errors_total counts an error after the response head', async () => {
+test('svc_errors_total counts an error that occurs after the response head', async () => {
   await using it = await serve((app) =>
     app.get(
       '/',
@@ -270,7 +270,7 @@ for (const [what, chunks, contentLength] of [
   ['nothing at all', [], 4],
   ['nothing but empty pieces', ['', ''], 1],
 ] as const) {
-  test(`a source that yields ${what} than its contentLength is a 500 with E_STREAM`, async () => {
+  test(`if a source with a contentLength of at least 1 yields ${what}, the response is a 500 with E_STREAM`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => new StreamingResponse(chunks, { contentLength })),
     );
@@ -279,7 +279,7 @@ for (const [what, chunks, contentLength] of [
   });
 }
 
-test('contentLength counts bytes and not characters, and may be 0', async () => {
+test('"contentLength" counts bytes and not characters, and may be 0', async () => {
   await using it = await serve((app) =>
     app
       .get('/', () => new StreamingResponse(['é', 'ü'], { contentLength: 4 }))
@@ -289,7 +289,7 @@ test('contentLength counts bytes and not characters, and may be 0', async () => 
   assert.equal((await it.client.get('/none').answer()).field('content-length'), '0');
 });
 
-test('a source is closed when a middleware replaces its response', async () => {
+test('if a middleware replaces a response, the source of the replaced response is closed', async () => {
   const ended = Promise.withResolvers<void>();
   await using it = await serve((app) =>
     app
@@ -315,7 +315,7 @@ test('a source is closed when a middleware replaces its response', async () => {
   await ended.promise;
 });
 
-test('a source that never waits does not block other requests', async () => {
+test('a source that yields without ever waiting does not block other requests', async () => {
   let isOver = false;
   await using it = await serve((app) =>
     app
@@ -341,7 +341,7 @@ test('a source that never waits does not block other requests', async () => {
   assert.ok(isOver);
 });
 
-test('a locked web stream is a 500, and a Node stream in object mode is sent', async () => {
+test('a response with a locked web stream is a 500, and a Node stream in object mode is sent', async () => {
   const locked = new Blob(['x']).stream();
   locked.getReader();
   await using it = await serve((app) =>
@@ -370,7 +370,7 @@ for (const [what, body] of [
   ],
   ['one huge piece', () => new StreamingResponse([BIG])],
 ] as const) {
-  test(`a client that reads no byte of ${what} for sendTimeoutMs is disconnected, logged and counted`, async () => {
+  test(`if a client reads no byte of ${what} for sendTimeoutMs, the client is disconnected, logged and counted`, async () => {
     const clock = new ManualClock();
     await using it = await serve((app) => app.get('/', body), { clock, sendTimeoutMs: 8_000 });
     it.client.get('/');
@@ -390,7 +390,7 @@ for (const [what, body] of [
   });
 }
 
-test('over TLS a client that reads no byte is disconnected, and one that reads slowly is not', async (t) => {
+test('over TLS, a client that reads no byte is disconnected, and a client that reads slowly is not', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-send-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
@@ -439,7 +439,7 @@ test('over TLS a client that reads no byte is disconnected, and one that reads s
   await close();
 });
 
-test('a client that pipelines requests and reads nothing is disconnected, whichever response is blocked', async () => {
+test('if a client pipelines requests and reads nothing, the client is disconnected, whichever response is blocked', async () => {
   const clock = new ManualClock();
   const page = 'x'.repeat(100_000);
   await using it = await serve((app) => app.get('/', () => page), {
@@ -456,7 +456,7 @@ test('a client that pipelines requests and reads nothing is disconnected, whiche
   assert.equal(metric(it.app, 'svc_slow_readers_total'), 1);
 });
 
-test('a client that reads slowly, and a response whose source is silent, are not cut', async () => {
+test('a response is not cut if its client reads slowly or its source is silent', async () => {
   const clock = new ManualClock();
   const total = 60_000_000;
   const more = Promise.withResolvers<void>();
@@ -502,7 +502,7 @@ test('a client that reads slowly, and a response whose source is silent, are not
   assert.equal(metric(it.app, 'svc_slow_readers_total'), 0);
 });
 
-test('a response with other header names as long as X-Request-Id has exactly one request id', async () => {
+test('a response whose other header names are as long as X-Request-Id has exactly one request id', async () => {
   await using it = await serve((app) =>
     app.get(
       '/',

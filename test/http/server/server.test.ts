@@ -90,7 +90,7 @@ test('HttpServer answers several requests over one connection', async () => {
   }
 });
 
-test('HttpServer leaves no listeners on a keep-alive socket, for every kind of request', async () => {
+test('HttpServer leaves no listeners on the socket of a keep-alive connection, for every kind of request', async () => {
   const counts: number[] = [];
   await using it = await serve((app) => {
     app.get('/', ({ signal }) => String(signal.aborted));
@@ -117,7 +117,7 @@ test('HttpServer leaves no listeners on a keep-alive socket, for every kind of r
   await server.close(0);
 });
 
-test('HttpServer closes a connection, and does not end the process, when sending a refusal fails', async () => {
+test('if sending a refusal fails, HttpServer closes the connection, and the process does not end', async () => {
   const { logger, events } = collectedLog();
   const server = new HttpServer(new Svc({ logger }).application());
   const failure = new Error('a file is gone');
@@ -157,7 +157,7 @@ test('HttpServer closes a connection, and does not end the process, when sending
   );
 });
 
-test('HttpServer handles pipelined requests one after another, and answers them in their order (RFC 9112 §9.3.2)', async () => {
+test('HttpServer handles pipelined requests one after another, and answers in the order of the requests (RFC 9112 §9.3.2)', async () => {
   const first = gate();
   const steps: string[] = [];
   await using it = await serve((app) => {
@@ -186,7 +186,7 @@ test('HttpServer handles pipelined requests one after another, and answers them 
   assert.deepEqual(steps, ['slow begins', 'slow ends', 'fast', 'slow begins', 'slow ends']);
 });
 
-test('HttpServer creates no response to a pipelined request before the client has read the previous one', async () => {
+test('HttpServer calls the handler of a pipelined request only when the client has read the previous response', async () => {
   let made = 0;
   const page = 'x'.repeat(8_000_000); // more than the buffers of both sides take
   await using it = await serve((app) =>
@@ -205,7 +205,7 @@ test('HttpServer creates no response to a pipelined request before the client ha
   assert.equal(made, 10);
 });
 
-test('HttpServer does not handle pipelined requests of a client that has reset its connection, and stops counting them', async () => {
+test('if a client resets its connection, HttpServer does not handle its waiting pipelined requests, and no longer counts them', async () => {
   const outcomes: unknown[] = [];
   const ended = gate();
   await using it = await serve((app) =>
@@ -226,7 +226,7 @@ test('HttpServer does not handle pipelined requests of a client that has reset i
   assert.ok(outcomes[0] instanceof ClientDisconnected);
 });
 
-test('HttpServer.close() sends "Connection: close" with the last waiting pipelined request', async () => {
+test('HttpServer.close() sends "Connection: close" only with the response to the last of several pipelined requests', async () => {
   const first = gate();
   await using it = await serve((app) =>
     app.get('/{n}', async ({ params }) => {
@@ -249,7 +249,7 @@ test('HttpServer.close() sends "Connection: close" with the last waiting pipelin
   assert.equal((await it.client.ended()).length, 0);
 });
 
-test('HttpServer ends the running request before a CONNECT, and handles none of the waiting requests', async () => {
+test('when a CONNECT arrives, HttpServer aborts the running request, closes the connection, and answers no waiting request', async () => {
   const clock = new ManualClock();
   const release = gate();
   const aborted: string[] = [];
@@ -281,7 +281,7 @@ test('HttpServer ends the running request before a CONNECT, and handles none of 
   assert.equal(await server.close(0), 0);
 });
 
-test('HttpServer.close() resolves although a client of CONNECT does not read its response', async () => {
+test('if a client sends CONNECT and does not read the response, HttpServer.close() still resolves', async () => {
   for (const deadlineMs of [1_000, 10_000]) {
     const clock = new ManualClock();
     const server = new HttpServer(new Svc({ clock }).application());
@@ -296,7 +296,7 @@ test('HttpServer.close() resolves although a client of CONNECT does not read its
   }
 });
 
-test('HttpServer continues when a client of CONNECT resets its connection or has its last response', async () => {
+test('if a client sends CONNECT and resets its connection, or sends CONNECT after its last response, the server still works', async () => {
   const clock = new ManualClock();
   const server = new HttpServer(new Svc({ clock }).application());
   await server.listen({ port: 0 });
@@ -322,7 +322,7 @@ test('HttpServer continues when a client of CONNECT resets its connection or has
   assert.equal(await server.close(0), 0);
 });
 
-test('HttpServer answers HEAD with the head of GET and no body', async () => {
+test('HttpServer answers HEAD with the same head as GET and no body', async () => {
   let ended = 0;
   await using it = await serve((app) => {
     app.get('/text', () => 'five!');
@@ -430,7 +430,7 @@ test('HttpServer answers a path of 15,000 characters, and of 7,000 segments', as
   assert.equal((await it.client.get('/a'.repeat(7_000)).answer()).text(), '13997');
 });
 
-test('HttpServer answers HTTP/1.0 without Host, closes the connection afterwards, and does not chunk a stream', async () => {
+test('HttpServer answers an HTTP/1.0 request without Host, closes the connection afterwards, and does not use chunked coding', async () => {
   await using it = await serve((app) =>
     app.get('/', ({ req }) => `[${req.host}]`).get('/stream', () => new StreamingResponse(['a', 'b'])),
   );
@@ -443,7 +443,7 @@ test('HttpServer answers HTTP/1.0 without Host, closes the connection afterwards
   assert.equal(stream.text(), 'ab');
 });
 
-test('HttpServer sends Content-Length to HTTP/1.0, and keeps the connection open on request', async () => {
+test('HttpServer sends Content-Length to HTTP/1.0 clients, and keeps a connection open if the client asks for it', async () => {
   await using it = await serve((app) =>
     app
       .get('/', () => 'café')
@@ -469,7 +469,7 @@ test('HttpServer sends Content-Length to HTTP/1.0, and keeps the connection open
   await it.client.ended();
 });
 
-test('HttpServer sends 100 Continue when the body is first read, and the connection stays usable', async () => {
+test('HttpServer sends 100 Continue when the handler first reads the body, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app
       .post('/', async ({ req }) => await req.text())
@@ -512,7 +512,7 @@ test('HttpServer sends no 100 Continue before a response that does not need the 
   }
 });
 
-test('HttpServer sends no 100 Continue to HTTP/1.0 (RFC 9110 §10.1.1), or for a body that has already arrived', async () => {
+test('HttpServer sends no 100 Continue to HTTP/1.0 clients (RFC 9110 §10.1.1), or if the body has already arrived', async () => {
   await using it = await serve((app) => app.post('/', async ({ req }) => await req.text()));
   assert.equal(
     (
@@ -531,7 +531,7 @@ test('HttpServer sends no 100 Continue to HTTP/1.0 (RFC 9110 §10.1.1), or for a
   );
 });
 
-test('HttpServer answers a request with Upgrade like any other request when no WebSocket route exists', async () => {
+test('if no WebSocket route exists, HttpServer answers a request with Upgrade like any other request', async () => {
   for (const protocol of ['websocket', 'h2c']) {
     await using it = await serve((app) => app.get('/', () => 'plain'));
     const answer = await it.client.get('/', `Connection: Upgrade\r\nUpgrade: ${protocol}\r\n`).answer();
@@ -555,7 +555,7 @@ test('HttpServer accepts a valid X-Request-Id, and replaces an invalid one', asy
   );
 });
 
-test('HttpServer sends only its own X-Request-Id when an upstream response has another', async () => {
+test('if an upstream response has an X-Request-Id, HttpServer still sends only its own', async () => {
   await using it = await serve((app) =>
     app.get('/', () => new Response('x', { headers: { 'x-request-id': 'upstream' } })),
   );
@@ -565,7 +565,7 @@ test('HttpServer sends only its own X-Request-Id when an upstream response has a
 
 // ── bodies of requests ──
 
-test('HttpServer refuses a body by its Content-Length before it arrives, and the connection stays usable', async () => {
+test('HttpServer refuses a body with too large a Content-Length before the body arrives, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length),
   );
@@ -575,7 +575,7 @@ test('HttpServer refuses a body by its Content-Length before it arrives, and the
   assert.equal((await it.client.answer()).text(), '10');
 });
 
-test('HttpServer refuses a chunked body at the first byte beyond the limit, and the connection stays usable', async () => {
+test('HttpServer refuses a chunked body at the first byte above the limit, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length),
   );
@@ -586,7 +586,7 @@ test('HttpServer refuses a chunked body at the first byte beyond the limit, and 
   assert.equal((await it.client.answer()).status, 404);
 });
 
-test('HttpServer disconnects a client that keeps sending a refused body, after 5 seconds', async () => {
+test('if a client keeps sending a refused body, HttpServer disconnects the client after 5 seconds', async () => {
   const clock = new ManualClock();
   await using it = await serve((app) => app.post('/', () => 'no, thank you'), { clock });
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx');
@@ -597,7 +597,7 @@ test('HttpServer disconnects a client that keeps sending a refused body, after 5
   assert.equal(clock.pending, 0);
 });
 
-test('HttpServer removes the time limit, and the connection stays usable, when an unread body has arrived', async () => {
+test('when the rest of an unread body has arrived, HttpServer removes the time limit of the body, and the connection stays usable', async () => {
   const clock = new ManualClock();
   await using it = await serve((app) => app.post('/', () => 'no'), { clock });
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
@@ -610,7 +610,7 @@ test('HttpServer removes the time limit, and the connection stays usable, when a
   assert.equal(clock.pending, IDLE_TIMERS);
 });
 
-test('HttpServer removes the time limit, and the connection stays usable, when a handler reads its body after its timeout', async () => {
+test('if a handler reads the body after its timeout, HttpServer removes the time limit of the body, and the connection stays usable', async () => {
   const clock = new ManualClock();
   const read = gate<string>();
   await using it = await serve(
@@ -634,7 +634,7 @@ test('HttpServer removes the time limit, and the connection stays usable, when a
   assert.equal(clock.pending, IDLE_TIMERS);
 });
 
-test('HttpServer reads a body of GET, and drains an unread one', async () => {
+test('HttpServer lets a handler read the body of a GET request, and discards the body if the handler does not read it', async () => {
   await using it = await serve((app) => app.get('/read', ({ req }) => req.text()).get('/not', () => 'not'));
   assert.equal(
     (await it.client.send('GET /read HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(),
@@ -647,7 +647,7 @@ test('HttpServer reads a body of GET, and drains an unread one', async () => {
   assert.equal((await it.client.get('/read').answer()).text(), '');
 });
 
-test('HttpServer keeps the connection usable after a handler that left a stream of its body early', async () => {
+test('if a handler leaves the stream of its body early, HttpServer keeps the connection usable', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => {
       for await (const chunk of req.stream()) return String(chunk.length > 0);
@@ -660,7 +660,7 @@ test('HttpServer keeps the connection usable after a handler that left a stream 
   assert.equal((await it.client.answer()).status, 404);
 });
 
-test('HttpServer rejects the body of an interrupted upload with ClientDisconnected, and logs no error', async () => {
+test('if an upload is interrupted, HttpServer rejects reading the body with ClientDisconnected, and logs no error', async () => {
   const started = gate();
   const failed = gate<unknown>();
   await using it = await serve((app) =>
@@ -705,7 +705,7 @@ for (const [how, read] of [
       },
     ],
   ] as [string, (it: { client: RawClient }, clock: ManualClock) => Promise<void>][]) {
-    test(`HttpServer rejects ${how} of a handler that continues to read after the response when ${end}`, async () => {
+    test(`if a handler continues to read after the response, HttpServer rejects its ${how} when ${end}`, async () => {
       const clock = new ManualClock();
       const failed = gate<unknown>();
       await using it = await serve(
@@ -748,7 +748,7 @@ for (const [how, read] of [
     ['whole', 'whole'],
     ['under way', 'who'],
   ]) {
-    test(`HttpServer rejects ${how} of a handler that reads a body, ${what}, after the response, instead of returning an empty one`, async () => {
+    test(`if a handler starts to read a body (${what}) only after the response, HttpServer rejects its ${how} instead of returning an empty body`, async () => {
       const answered = gate();
       const failed = gate<unknown>();
       await using it = await serve((app) =>
@@ -774,7 +774,7 @@ for (const [how, read] of [
   }
 }
 
-test('HttpServer rejects a body that a handler reads after the response, also when it had read the leading fields before', async () => {
+test('if a handler reads the body after the response, HttpServer rejects the read, even if the handler has called leadingFields() before', async () => {
   const [ahead, answered] = [gate(), gate()];
   const failed = gate<unknown>();
   await using it = await serve((app) =>
@@ -802,7 +802,7 @@ test('HttpServer rejects a body that a handler reads after the response, also wh
   assert.equal(((await failed.promise) as SvcError).code, 'E_BODY_DISCARDED');
 });
 
-test('HttpServer returns an empty body to a handler that reads after the response to a request without a body', async () => {
+test('if a request has no body and a handler reads it after the response, HttpServer returns an empty body', async () => {
   const answered = gate();
   const late = gate<unknown>();
   await using it = await serve((app) =>
@@ -823,7 +823,7 @@ test('HttpServer returns an empty body to a handler that reads after the respons
 
 // ── clients that leave ──
 
-test('HttpServer aborts the signal and closes the source when the client leaves during a response', async () => {
+test('when the client leaves during a response, HttpServer aborts the signal and closes the source', async () => {
   const outcome = gate<unknown>();
   const returned = gate();
   let reason: unknown;
@@ -854,7 +854,7 @@ test('HttpServer aborts the signal and closes the source when the client leaves 
   assert.ok(reason instanceof ClientDisconnected);
 });
 
-test('HttpServer closes a source that is waiting when the client leaves', async () => {
+test('when the client leaves while a source is waiting, HttpServer closes the source', async () => {
   const returned = gate();
   await using it = await serve((app) =>
     app.get(
@@ -888,7 +888,7 @@ test('HttpServer closes a source that is waiting when the client leaves', async 
   await returned.promise;
 });
 
-test('HttpServer logs no error for a source that throws because the signal aborted', async () => {
+test('if a source throws because the signal has aborted, HttpServer logs no error', async () => {
   const ended = gate();
   await using it = await serve((app) =>
     app.get(
@@ -917,7 +917,7 @@ test('HttpServer logs no error for a source that throws because the signal abort
   );
 });
 
-test('HttpServer returns an aborted signal to a handler that first reads it after the client has left', async () => {
+test('if a handler first reads the signal after the client has left, the signal is already aborted', async () => {
   const started = gate();
   const aborted = gate<boolean>();
   const outcome = gate<unknown>();
@@ -1006,7 +1006,7 @@ test('HttpServer reads a source no faster than its client reads the response', a
   assert.equal(answer.body.length, total * 65_536);
 });
 
-test('HttpServer sends strings and bytes of a source, skips empty ones, and accepts a declared length', async () => {
+test('HttpServer sends strings and bytes of a source, skips empty chunks, and accepts a declared length', async () => {
   await using it = await serve((app) => {
     app.get('/chunked', () => new StreamingResponse(['a', '', Buffer.from('b'), new Uint8Array(), 'é']));
     app.get('/length', () => new StreamingResponse(['ab', 'c'], { contentLength: 3 }));
@@ -1069,7 +1069,7 @@ for (const [what, source, contentLength] of [
     undefined,
   ],
 ] as const) {
-  test(`HttpServer cuts the connection when a source ${what} after the response head, and logs it once`, async () => {
+  test(`if a source ${what} after the response head, HttpServer cuts the connection and logs the error once`, async () => {
     const outcome = gate<unknown>();
     let isAborted = false;
     await using it = await serve((app) =>
@@ -1097,7 +1097,7 @@ for (const [what, source, contentLength] of [
   });
 }
 
-test('HttpServer sends no content with 204, 205 and 304, and closes their sources', async () => {
+test('HttpServer sends no content with 204, 205 and 304, and closes the sources of such responses', async () => {
   let ended = 0;
   await using it = await serve((app) => {
     app.get('/{status:int}', ({ params }) => new HttpResponse('body', { status: params.status }));
@@ -1126,7 +1126,7 @@ test('HttpServer sends no content with 204, 205 and 304, and closes their source
   assert.equal(ended, 1);
 });
 
-test('HttpServer sends Content-Length 0 for an empty body, whatever contentLength says', async () => {
+test('HttpServer sends Content-Length 0 for an empty body, whatever the option "contentLength" says', async () => {
   await using it = await serve((app) =>
     app.get('/', () => {
       const response = new HttpResponse(null);
@@ -1141,7 +1141,7 @@ test('HttpServer sends Content-Length 0 for an empty body, whatever contentLengt
   );
 });
 
-test('a partly read body whose handler has returned does not end the process when reading fails', async () => {
+test('if a handler returns before it has read its body completely and reading then fails, the process does not end', async () => {
   const unheard: unknown[] = [];
   const hear = (reason: unknown): void => void unheard.push(reason);
   process.prependListener('unhandledRejection', hear);
@@ -1188,7 +1188,7 @@ test('a partly read body whose handler has returned does not end the process whe
   assert.deepEqual(unheard, []);
 });
 
-test('a pending read of a body, part or text whose handler has returned does not end the process when the client leaves or sends malformed data', async () => {
+test('if a handler returns before its read of a body, part or text has ended and the read then fails, the process does not end', async () => {
   const readings: Readonly<Record<string, (req: HttpRequest) => unknown>> = {
     stream: (req) => void req.stream()[Symbol.asyncIterator]().next(),
     parts: (req) => void req.parts()[Symbol.asyncIterator]().next(),
@@ -1231,7 +1231,7 @@ async function firstPart(req: HttpRequest): Promise<FormPart> {
   return value as FormPart; // it has been sent
 }
 
-test('HttpServer answers 500 once, and the connection stays usable, when node:http refuses a response', async () => {
+test('if node:http refuses a response, HttpServer answers 500 once, and the connection stays usable', async () => {
   await using it = await serve((app) => {
     app.get('/field', () => {
       const response = new HttpResponse('x');
@@ -1252,7 +1252,7 @@ test('HttpServer answers 500 once, and the connection stays usable, when node:ht
   }
 });
 
-test('HttpServer answers 500 with its own header fields when node:http refuses a response', async () => {
+test('if node:http refuses a response to GET or HEAD, the client receives a complete 500 response', async () => {
   await using it = await serve((app) => {
     app.get('/text', () => new HttpResponse('x', { status: 201, headers: { Trailer: 'X-Sum' } }));
     app.get('/field', () => {
@@ -1273,7 +1273,7 @@ test('HttpServer answers 500 with its own header fields when node:http refuses a
 
 // ── draining ──
 
-test('HttpServer.close() finishes requests in flight with Connection: close, and closes idle and new connections', async () => {
+test('HttpServer.close() completes requests in flight with Connection: close, and closes idle and new connections', async () => {
   const started = gate();
   const release = gate();
   await using it = await serve((app) =>
@@ -1303,7 +1303,7 @@ test('HttpServer.close() finishes requests in flight with Connection: close, and
   await Promise.all([fresh.ended(), partial.ended(), busy.ended()]);
 });
 
-test('HttpServer.close() resolves after the last request, and does not wait for the keep-alive time', async () => {
+test('HttpServer.close() resolves after the last response, and does not wait for the keep-alive time', async () => {
   const started = gate();
   const release = gate();
   await using it = await serve(
@@ -1386,7 +1386,7 @@ for (const [what, head, answer] of [
   ['a head alone', 'HEAD /', 'x'],
   ['no content', 'GET /none', null],
 ] as const) {
-  test(`HttpServer.close() waits until the client has read a response of ${what}`, async () => {
+  test(`HttpServer.close() waits until the client has read a response with ${what}`, async () => {
     const app = new Svc();
     app.get('/', () => answer);
     app.get('/none', { status: 204 }, () => answer);
@@ -1413,7 +1413,7 @@ for (const [what, isBefore] of [
   ['before it', true],
   ['during it', false],
 ] as const) {
-  test(`HttpServer.close() reads the rest of a body that was answered ${what}, so that its client receives the response`, async () => {
+  test(`if a body was answered ${what}, HttpServer.close() reads the rest of the body, so its client receives the response`, async () => {
     const clock = new ManualClock();
     const release = gate();
     const app = new Svc({ clock });
@@ -1454,7 +1454,7 @@ for (const [what, isBefore] of [
   });
 }
 
-test('HttpServer.close() cuts unfinished requests at its deadline, returns their number, and aborts their signals', async () => {
+test('HttpServer.close() cuts requests that are unfinished at the deadline, returns their number, and aborts their signals', async () => {
   const clock = new ManualClock();
   const started = gate();
   const aborted = gate();
@@ -1481,12 +1481,12 @@ test('HttpServer.close() cuts unfinished requests at its deadline, returns their
   assert.equal(clock.pending, 0);
 });
 
-test('HttpServer.close() of a server that does not listen resolves with 0', async () => {
+test('HttpServer.close() resolves with 0 if the server does not listen', async () => {
   const server = new HttpServer(new Svc().application());
   assert.equal(await server.close(1_000), 0);
 });
 
-test('HttpServer.listen() rejects with E_LISTEN when the address is in use, foreign or empty, and logs nothing else', async () => {
+test('HttpServer.listen() rejects with E_LISTEN if the address is in use, foreign or empty, and logs nothing', async () => {
   await using it = await serve(() => undefined);
   await assert.rejects(new HttpServer(it.app.application()).listen({ port: it.port }), {
     code: 'E_LISTEN',
@@ -1513,7 +1513,7 @@ test('HttpServer.listen() returns a URL with an IPv6 address in brackets', async
   await server.close(0);
 });
 
-test('HttpServer cuts a connection whose response has begun when malformed bytes follow, without a second head', async () => {
+test('if malformed bytes follow while a response is being sent, HttpServer cuts the connection and sends no second head', async () => {
   const started = gate();
   await using it = await serve((app) =>
     app.get(
@@ -1543,7 +1543,7 @@ for (const [what, behind] of [
     'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc',
   ],
 ] as const) {
-  test(`HttpServer sends a stream completely when ${what} behind it exceeds its time limit, and then closes the connection`, async () => {
+  test(`if ${what} exceeds its time limit while a stream is sent before it, HttpServer completes the stream and closes the connection`, async () => {
     const [begun, late] = [gate(), gate()];
     const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
     app.get(
@@ -1578,7 +1578,7 @@ for (const [what, behind] of [
   });
 }
 
-test('HttpServer sends one response to a request whose body becomes malformed after it', async () => {
+test('if a request body becomes malformed after the response was sent, HttpServer sends no second response', async () => {
   await using it = await serve((app) => app.post('/', () => 'early'));
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n');
   assert.equal((await it.client.answer()).text(), 'early');
@@ -1586,7 +1586,7 @@ test('HttpServer sends one response to a request whose body becomes malformed af
   assert.equal((await it.client.ended()).toString(), '');
 });
 
-test('HttpServer closes a connection after the response before malformed bytes, and drops a response that was made meanwhile', async () => {
+test('HttpServer closes a connection after the last response before malformed bytes, and drops the response to any later request', async () => {
   const [early, late] = [gate(), gate()];
   const app = new Svc();
   app
@@ -1620,7 +1620,7 @@ test('HttpServer closes a connection after the response before malformed bytes, 
   await server.close(0);
 });
 
-test('HttpServer answers a request that arrived between the rest of the previous body and malformed bytes', async () => {
+test('if a request arrives between the rest of the previous body and malformed bytes, HttpServer answers the request', async () => {
   const release = gate();
   await using it = await serve((app) =>
     app
@@ -1644,7 +1644,7 @@ for (const [what, bytes] of [
   ['rubbish', 'RUBBISH\r\n\r\n'],
   ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n'],
 ] as const) {
-  test(`HttpServer answers all pipelined requests before ${what}`, async () => {
+  test(`HttpServer answers all pipelined requests that arrived before ${what}`, async () => {
     const release = gate();
     const app = new Svc();
     app.get('/{n}', async ({ params }) => {
@@ -1669,7 +1669,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('HttpServer continues when a client resets its connection during a request', async () => {
+test('if a client resets its connection during a request, HttpServer continues to serve others', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'));
   const socket = connect(it.port, '127.0.0.1');
   await once(socket, 'connect');

@@ -67,7 +67,7 @@ function stepwise(): Duplex & { allow: (() => void) | undefined; bytesWritten: n
   return socket;
 }
 
-test('HttpServer keeps a client that reads one write of a response in time, and disconnects it when it reads none', async () => {
+test('HttpServer keeps a client that reads at least one write within the time limit, and disconnects a client that reads none', async () => {
   await using it = await serve(
     () =>
       new StreamingResponse(
@@ -92,7 +92,7 @@ test('HttpServer keeps a client that reads one write of a response in time, and 
   assert.equal(socket.destroyed, true);
 });
 
-test('HttpServer disconnects a client that never reads, aborts its request, and stops its timer', async () => {
+test('if a client never reads, HttpServer disconnects it, aborts its request, and stops the timer', async () => {
   await using it = await serve(() => BIG);
   const client = connect(it.server.port, '127.0.0.1');
   client.pause();
@@ -115,7 +115,7 @@ test('HttpServer disconnects a client that never reads, aborts its request, and 
 });
 
 test(
-  'HttpServer buffers a bounded part of long responses for 80 clients that never read',
+  'for 80 clients that never read, HttpServer buffers only a limited part of their long responses',
   { timeout: 120_000 },
   async () => {
     await using it = await serve(

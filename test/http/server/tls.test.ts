@@ -86,7 +86,7 @@ test('run({ tls }) serves HTTP/1.1 over TLS, and req.scheme is https', async (t)
   socket.destroy();
 });
 
-test('run({ tls }) selects the newest HTTP version that a client offers by ALPN, also HTTP/1.0, and nothing else (RFC 7301)', async (t) => {
+test('run({ tls }) selects the newest HTTP/1 version that a client offers by ALPN, also HTTP/1.0, and no other protocol (RFC 7301)', async (t) => {
   const { cert, key } = files(t, FIRST);
   const app = new Svc({ logger: collectedLog().logger }).get('/', () => 'served');
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: { cert, key } });
@@ -105,7 +105,7 @@ test('run({ tls }) selects the newest HTTP version that a client offers by ALPN,
   });
 });
 
-test('run({ tls }) refuses versions before TLS 1.2, or before minVersion', async (t) => {
+test('run({ tls }) refuses TLS versions below 1.2, or below the option "minVersion"', async (t) => {
   for (const [minVersion, refused, accepted] of [
     [undefined, 'TLSv1.1', 'TLSv1.2'],
     ['TLSv1.3', 'TLSv1.2', 'TLSv1.3'],
@@ -118,7 +118,7 @@ test('run({ tls }) refuses versions before TLS 1.2, or before minVersion', async
   }
 });
 
-test('run({ tls }) accepts with TLS 1.2 only ciphers with forward secrecy and authenticated encryption (RFC 9325 §4.2), unless the process has its own list', async (t) => {
+test('with TLS 1.2, run({ tls }) accepts only ciphers with forward secrecy and authenticated encryption, unless the process sets a list (RFC 9325 §4.2)', async (t) => {
   const serve = async (): Promise<number> => {
     const { port, close } = await new Svc({ logger: collectedLog().logger }).run({
       port: 0,
@@ -158,7 +158,7 @@ test('run({ tls }) accepts with TLS 1.2 only ciphers with forward secrecy and au
   assert.equal(await named(await serve(), `ECDHE-${kind}-AES128-SHA`), `ECDHE-${kind}-AES128-SHA`);
 });
 
-test('run({ tls }) closes a connection that speaks plain HTTP without a response, and continues', async (t) => {
+test('if a client speaks plain HTTP, run({ tls }) closes its connection without a response, and continues', async (t) => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger }).get('/', () => 'ok');
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: FIRST });
@@ -179,7 +179,7 @@ test('run({ tls }) closes a connection that speaks plain HTTP without a response
   );
 });
 
-test('run({ tls }) requires a client certificate when authorities are configured', async (t) => {
+test('run({ tls }) requires a client certificate if certificate authorities are configured', async (t) => {
   const app = new Svc({ logger: collectedLog().logger }).get('/', () => 'ok');
   const { port, close } = await app.run({
     port: 0,
@@ -196,7 +196,7 @@ test('run({ tls }) requires a client certificate when authorities are configured
   await once(stranger, 'error');
 });
 
-test('SecureTransport.reload() uses the new certificate for new connections, and keeps open ones', async (t) => {
+test('SecureTransport.reload() uses the new certificate for new connections, and keeps open connections', async (t) => {
   const { logger, events } = collectedLog();
   const { cert, key, write } = files(t, FIRST);
   const app = new Svc({ logger }).get('/', () => 'ok');
@@ -216,7 +216,7 @@ test('SecureTransport.reload() uses the new certificate for new connections, and
   assert.ok(events.some((event) => event['event'] === 'tls_reloaded'));
 });
 
-test('SecureTransport.reload() keeps the old certificate when the new one is invalid, and logs why without showing it', async (t) => {
+test('if a new certificate is invalid, SecureTransport.reload() keeps the old one, and logs the reason without showing the certificate', async (t) => {
   const { logger, events } = collectedLog();
   const { cert, key, write } = files(t, FIRST);
   const app = new Svc({ logger }).get('/', () => 'ok');
@@ -250,7 +250,7 @@ test('SecureTransport.reload() keeps the old certificate when the new one is inv
   );
 });
 
-test('SecureTransport renews the keys of session tickets, so that old tickets become invalid', async (t) => {
+test('SecureTransport renews the keys of session tickets, so old tickets become invalid', async (t) => {
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock }).get('/', () => 'ok');
   await app.startup();
@@ -270,7 +270,7 @@ test('SecureTransport renews the keys of session tickets, so that old tickets be
   later.destroy();
 });
 
-test('run({ tls }) refuses an invalid certificate or key before anything starts, with E_TLS', async () => {
+test('run({ tls }) refuses an invalid certificate or key with E_TLS before anything starts', async () => {
   let started = 0;
   for (const tls of [
     {},
@@ -292,7 +292,7 @@ test('run({ tls }) refuses an invalid certificate or key before anything starts,
   assert.equal(started, 0);
 });
 
-test('readTlsOptions() reads certificate and key from the settings when the options omit them', () => {
+test('readTlsOptions() reads certificate and key from the settings if the options omit them', () => {
   const config = new Config({ environment: { SVC_TLS_CERT: 'a.pem', SVC_TLS_KEY: 'b.pem' } });
   assert.deepEqual(
     { ...readTlsOptions(undefined, config)! },
@@ -305,7 +305,7 @@ test('readTlsOptions() reads certificate and key from the settings when the opti
   });
 });
 
-test('examinePair() reports a certificate that has expired, expires soon, is not yet valid, or has another key', () => {
+test('examinePair() reports a certificate that has expired, expires soon, is not yet valid, or belongs to another key', () => {
   const [now, end] = [Date.parse('2027-01-01'), Date.parse('2126-11-01')];
   for (const [pair, nowMs, problem] of [
     [FIRST, now, undefined],
@@ -322,7 +322,7 @@ test('examinePair() reports a certificate that has expired, expires soon, is not
   }
 });
 
-test('HttpServer.close() over TLS answers requests in flight with Connection: close', async (t) => {
+test('over TLS, HttpServer.close() answers requests in flight with Connection: close', async (t) => {
   const release = Promise.withResolvers<void>();
   const app = new Svc({ logger: collectedLog().logger }).get('/', async () => {
     await release.promise;
@@ -341,7 +341,7 @@ test('HttpServer.close() over TLS answers requests in flight with Connection: cl
   assert.ok(silent.destroyed || (await once(silent, 'close')));
 });
 
-test('run({ tls }) closes a connection that does not complete the TLS handshake', async (t) => {
+test('if a connection does not complete the TLS handshake, run({ tls }) closes it', async (t) => {
   const app = new Svc({ logger: collectedLog().logger, headersTimeoutMs: 30 });
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: FIRST });
   t.after(close);
@@ -349,7 +349,7 @@ test('run({ tls }) closes a connection that does not complete the TLS handshake'
   assert.equal((await silent.ended()).length, 0);
 });
 
-test('HttpServer.adopt() over TLS releases connections of clients that leave at any time, like connections that it accepts itself', async (t) => {
+test('over TLS, HttpServer.adopt() releases a connection when its client leaves, at any time, in the same way as listen()', async (t) => {
   const app = new Svc({
     logger: collectedLog().logger,
     headersTimeoutMs: 60_000,

@@ -57,7 +57,7 @@ async function post(
 const reasons = (of: Site): unknown[] => of.audited('malicious_csrf').map((line) => line['reason']);
 
 for (const env of ['production', 'test'] as const) {
-  test(`CSRFMiddleware passes GET, HEAD and OPTIONS, and requires proof for POST, PUT, PATCH, DELETE and unknown methods (${env})`, async () => {
+  test(`CSRFMiddleware accepts GET, HEAD and OPTIONS without a token, and requires proof for POST, PUT, PATCH, DELETE and unknown methods (${env})`, async () => {
     await using protectedSite = site({}, { env });
     const statuses: Record<string, number> = {};
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND', 'get'])
@@ -85,7 +85,7 @@ for (const env of ['production', 'test'] as const) {
     );
   });
 
-  test(`CSRFMiddleware accepts a token in X-CSRF-Token or the form field _csrf_token, and the handler can still read the form (${env})`, async () => {
+  test(`CSRFMiddleware accepts a token in X-CSRF-Token or in the form field _csrf_token, and the handler can still read the form (${env})`, async () => {
     await using protectedSite = site({}, { env });
     const token = await tokenFrom(protectedSite, login);
     assert.match(token, /^[\w-]{43}\.[\w-]{43}$/);
@@ -100,7 +100,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('CSRFMiddleware refuses a token with any flipped bit or cut, and 2,000 mutations', async () => {
+test('CSRFMiddleware refuses a token if any bit is flipped or its end is cut off, and refuses 2,000 mutations', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const below = seeded(11);
@@ -124,7 +124,7 @@ test('CSRFMiddleware refuses a token with any flipped bit or cut, and 2,000 muta
   assert.equal(await post(protectedSite, { 'x-csrf-token': token }), 200);
 });
 
-test('CSRFMiddleware refuses a token of session A with session B', async () => {
+test('CSRFMiddleware refuses a token of one session in a request with another session', async () => {
   await using protectedSite = site();
   const ofA = await tokenFrom(protectedSite, login);
   const sessionA = protectedSite.client.cookies.get('svc_session')!;
@@ -142,7 +142,7 @@ test('CSRFMiddleware refuses a token of session A with session B', async () => {
   assert.deepEqual(reasons(protectedSite), ['token_wrong', 'token_wrong']);
 });
 
-test('CSRFMiddleware does not take a visitor cookie that another host of the site has set for a session', async () => {
+test('if another host of the site has set a visitor cookie, CSRFMiddleware does not accept its token for a session', async () => {
   await using protectedSite = site();
   const attackers = await tokenFrom(protectedSite);
   const planted = protectedSite.client.cookies.get('svc_csrf')!;
@@ -160,7 +160,7 @@ test('CSRFMiddleware does not take a visitor cookie that another host of the sit
 });
 
 for (const how of ['cookie', 'store'] as const) {
-  test(`CSRFMiddleware refuses after a login a token from before it, and accepts a new one (session in the ${how})`, async () => {
+  test(`after a login, CSRFMiddleware refuses a token from before the login and accepts a new token (session in the ${how})`, async () => {
     await using protectedSite = site({}, how === 'cookie' ? {} : stored(new ManualClock()));
     const anonymous = await tokenFrom(protectedSite);
     assert.equal(
@@ -198,7 +198,7 @@ for (const [env, name] of [
   ['production', '__Host-svc_csrf'],
   ['test', 'svc_csrf'],
 ] as const) {
-  test(`csrfToken() gives a visitor without session a host-only cookie instead of a session, and the token is valid for the login (${env})`, async () => {
+  test(`csrfToken() sets a host-only cookie for a visitor without a session, starts no session, and its token is valid for the login (${env})`, async () => {
     await using protectedSite = site({}, { env });
     assert.deepEqual((await protectedSite.visit(ok)).headers.getSetCookie(), []);
     const page = await protectedSite.visit((req) => csrfField(req) + csrfField(req));
@@ -227,7 +227,7 @@ for (const [env, name] of [
 }
 
 for (const env of ['production', 'test'] as const) {
-  test(`CSRFMiddleware refuses Sec-Fetch-Site: cross-site even with a valid token, unless the origin is trusted (${env})`, async () => {
+  test(`CSRFMiddleware refuses Sec-Fetch-Site: cross-site, even with a valid token, unless the origin is trusted (${env})`, async () => {
     await using protectedSite = site({ trustedOrigins: ['https://admin.example'] }, { env });
     const token = await tokenFrom(protectedSite, login);
     const cross = { 'sec-fetch-site': 'cross-site', 'x-csrf-token': token };
@@ -243,7 +243,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('CSRFMiddleware refuses Sec-Fetch-Site: same-site by default and unknown values always; same-origin and none still need a token', async () => {
+test('CSRFMiddleware refuses Sec-Fetch-Site: same-site by default, always refuses unknown values, and still requires a token for same-origin and none', async () => {
   for (const [options, expected] of [
     [{}, [403, 200, 200, 403, 403, 403]],
     [{ allowSameSite: true }, [200, 200, 200, 403, 403, 403]],
@@ -286,7 +286,7 @@ for (const [baseUrl, config, origin, expected] of [
   ['https://shop.example', {}, 'http://shop.example', 403],
   ['https://shop.example', {}, 'https://www.shop.example', 403],
 ] as const) {
-  test(`CSRFMiddleware without Sec-Fetch-Site: origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ', proxied,' : ''} is answered with ${expected}`, async () => {
+  test(`if Sec-Fetch-Site is missing, CSRFMiddleware answers the origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ', proxied,' : ''} with ${expected}`, async () => {
     await using protectedSite = site({}, { baseUrl, config });
     const token = await tokenFrom(protectedSite, login);
     assert.equal(await post(protectedSite, { origin, 'x-csrf-token': token }), expected);
@@ -294,7 +294,7 @@ for (const [baseUrl, config, origin, expected] of [
   });
 }
 
-test('CSRFMiddleware accepts its own origin in capitals, or with the default port of its scheme', async () => {
+test('CSRFMiddleware accepts the origin of its own site in capitals, or with the default port of the scheme', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   for (const [host, origin, expected] of [
@@ -313,7 +313,7 @@ test('CSRFMiddleware accepts its own origin in capitals, or with the default por
   }
 });
 
-test('CSRFMiddleware requires a token from requests without Sec-Fetch-Site and Origin, which do not come from a browser', async () => {
+test('CSRFMiddleware requires a token from requests without Sec-Fetch-Site and Origin, although browsers send one of the two', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   assert.deepEqual(
@@ -322,7 +322,7 @@ test('CSRFMiddleware requires a token from requests without Sec-Fetch-Site and O
   );
 });
 
-test('CSRFMiddleware ignores X-Forwarded-Host and X-Forwarded-Proto of untrusted peers when it compares origins', async () => {
+test('when CSRFMiddleware compares origins, it ignores X-Forwarded-Host and X-Forwarded-Proto of untrusted peers', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const forged = {
@@ -335,7 +335,7 @@ test('CSRFMiddleware ignores X-Forwarded-Host and X-Forwarded-Proto of untrusted
   assert.equal(await post(protectedSite, forged), 403);
 });
 
-test('CSRFMiddleware refuses a token that is empty, of 10 kB or of invalid characters in a short time', async () => {
+test('CSRFMiddleware refuses an empty token, a token of 10 kB and a token with invalid characters, each in a short time', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   const startedMs = cpuMs();
@@ -352,7 +352,7 @@ test('CSRFMiddleware does not accept a token in the query string', async () => {
   assert.equal(await post(protectedSite, {}, { query: { _csrf_token: token, 'X-CSRF-Token': token } }), 403);
 });
 
-test('CSRFMiddleware refuses a multipart body without a token field; with a token in the header the handler reads the body unread', async () => {
+test('CSRFMiddleware refuses a multipart body without a token; if the token is in the header, CSRFMiddleware leaves the body unread for the handler', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const form = new FormData();
@@ -378,7 +378,7 @@ function multipart(...entries: readonly (readonly [name: string, value: string |
 }
 const largeFile = (bytes: number): File => new File(['x'.repeat(bytes)], 'a.txt');
 
-test('CSRFMiddleware finds a token in a multipart field before the first file, and the handler reads the whole form in any way', async () => {
+test('CSRFMiddleware finds a token in a multipart field before the first file, and the handler can read the whole form with every method', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const form = multipart(
@@ -421,7 +421,7 @@ test('CSRFMiddleware finds a token in a multipart field before the first file, a
   assert.equal(await small.text(), 'b');
 });
 
-test('CSRFMiddleware refuses a token field after a file, after 64 KiB, sent as a file, repeated, or wrong', async () => {
+test('CSRFMiddleware refuses a token field that is wrong, repeated, sent as a file, after a file, or after 64 KiB', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   for (const [form, status] of [
@@ -447,7 +447,7 @@ test('CSRFMiddleware refuses a token field after a file, after 64 KiB, sent as a
   ]);
 });
 
-test('CSRFMiddleware refuses an upload after 64 KiB without reading the rest, and its client receives the response', async () => {
+test('CSRFMiddleware refuses an upload whose first 64 KiB have no token, without reading the rest, and the client receives the response', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   let pulled = 0;
@@ -467,7 +467,7 @@ test('CSRFMiddleware refuses an upload after 64 KiB without reading the rest, an
   assert.ok(pulled < 20, `${pulled} pieces were taken`);
 });
 
-test('a form that is too large or not text is refused as such, not as a CSRF failure', async () => {
+test('a form that is too large is a 413 and a form that is not text is a 400; neither is logged as a CSRF failure', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const type = { 'content-type': 'application/x-www-form-urlencoded' };
@@ -484,7 +484,7 @@ test('a form that is too large or not text is refused as such, not as a CSRF fai
   assert.deepEqual(reasons(protectedSite), []);
 });
 
-test('CSRFMiddleware refuses a header and a field with different tokens, and two token fields', async () => {
+test('CSRFMiddleware refuses a request if the tokens in the header and the form field differ, or if there are two token fields', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const other = await tokenFrom(protectedSite);
@@ -497,7 +497,7 @@ test('CSRFMiddleware refuses a header and a field with different tokens, and two
   assert.deepEqual(reasons(protectedSite), [...Array<string>(4).fill('token_twice'), 'token_malformed']);
 });
 
-test('CSRFMiddleware passes a request with a bearer token and no cookie only with its option', async () => {
+test('CSRFMiddleware accepts a request with a bearer token and no cookie only if its option allows this', async () => {
   for (const exemptBearer of [false, true]) {
     await using protectedSite = site({ exemptBearer });
     const expected = exemptBearer ? 200 : 403;
@@ -513,7 +513,7 @@ test('CSRFMiddleware passes a request with a bearer token and no cookie only wit
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`CSRFMiddleware answers 403 as a problem with header fields of outer middleware, and logs one event malicious_csrf without the token (${env})`, async () => {
+  test(`CSRFMiddleware answers 403 with a problem and the header fields of outer middleware, and logs malicious_csrf once without the token (${env})`, async () => {
     const outer: Middleware = {
       async handle(_req, next) {
         const response = await next();
@@ -545,7 +545,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to responses of checked requests, also refusals, and to no others', async () => {
+test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to responses to checked requests, also if it refuses them, and to no other response', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}'] });
   const token = await tokenFrom(protectedSite, login);
   const varyOf = async (request: Parameters<Site['visit']>[1]): Promise<string | null> =>
@@ -559,7 +559,7 @@ test('CSRFMiddleware adds Vary: Sec-Fetch-Site, Origin to responses of checked r
   assert.equal(await varyOf({ method: 'POST', path: '/hooks/a' }), null);
 });
 
-test('csrfToken() returns a different token each time, and a response that contains one is not cached', async () => {
+test('csrfToken() returns a different token each time, and a response with a token is not stored by shared caches', async () => {
   await using protectedSite = site();
   await protectedSite.visit(login);
   const seen = new Set<string>();
@@ -579,7 +579,7 @@ test('csrfToken() returns a different token each time, and a response that conta
   }
 });
 
-test('neither a header nor a form field changes the method that CSRFMiddleware checks', async () => {
+test('CSRFMiddleware checks the real method of a request, whatever a header or a form field says', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   for (const name of ['x-http-method-override', 'x-http-method', 'x-method-override'])
@@ -594,7 +594,7 @@ test('neither a header nor a form field changes the method that CSRFMiddleware c
 
 // ── further cases ──
 
-test('the option exempt of CSRFMiddleware has path templates that match like routes', async () => {
+test('the templates in the option "exempt" of CSRFMiddleware match paths in the same way as routes', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}', '/hooks/{p:path}', '/exact'] });
   assert.equal(await post(protectedSite, { 'sec-fetch-site': 'cross-site' }, { path: '/hooks/pay/1' }), 200);
   assert.equal(await post(protectedSite, {}, { path: '/hooks/%70ay' }), 200);
@@ -612,7 +612,7 @@ test('the option exempt of CSRFMiddleware has path templates that match like rou
     assert.equal(await post(protectedSite, {}, { path }), 403, path);
 });
 
-test('CSRFMiddleware accepts tokens of the previous secret, and refuses those of a removed one', async () => {
+test('CSRFMiddleware accepts tokens of the previous secret, and refuses tokens of a removed secret', async () => {
   const withSecrets = (secrets: readonly string[]): Site =>
     new Site({ session: { secrets }, use: [new CSRFMiddleware()] });
   await using old = withSecrets([SECRET]);
@@ -623,14 +623,14 @@ test('CSRFMiddleware accepts tokens of the previous secret, and refuses those of
   assert.deepEqual([await post(both, headers), await post(removed, headers)], [200, 403]);
 });
 
-test('csrfToken() in the request that starts a session returns a token that is valid for that session', async () => {
+test('csrfToken() called in the request that starts a session returns a token that is valid for that session', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, (req) => req.session.set('cart', []));
   assert.deepEqual(protectedSite.client.cookies.names(), ['svc_session']);
   assert.equal(await post(protectedSite, { 'x-csrf-token': token }), 200);
 });
 
-test('csrfToken() throws without CSRFMiddleware, and after the response has been sent', async () => {
+test('csrfToken() throws if there is no CSRFMiddleware, or if the response has been sent', async () => {
   await using plain = new Site();
   assert.equal((await plain.visit((req) => csrfToken(req))).status, 500);
   assert.equal(
@@ -656,7 +656,7 @@ test('csrfToken() throws without CSRFMiddleware, and after the response has been
   assert.equal(code, 'E_SESSION_SENT');
 });
 
-test('SVC121 reports CSRFMiddleware without a session middleware before it, with the remedy, and the application does not compile', async () => {
+test('if CSRFMiddleware has no session middleware before it, SVC121 reports it with the remedy, and the application does not compile', async () => {
   for (const [layers, expected] of [
     [[new CSRFMiddleware()], /no session middleware is registered before the CSRF middleware/],
     [[new CSRFMiddleware(), new SessionMiddleware()], /is registered after the CSRF middleware/],
@@ -722,7 +722,7 @@ class OtherSessions implements Middleware {
   }
 }
 
-test('CSRFMiddleware works with a custom session middleware when the application has a secret', async () => {
+test('CSRFMiddleware works with a custom session middleware if the application has a secret', async () => {
   for (const isNew of [false, true]) {
     await using protectedSite = new Site({
       before: [new OtherSessions(isNew)],
@@ -757,7 +757,7 @@ test('CSRFMiddleware works with a custom session middleware when the application
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`a visitor logs in, sends a form with a CSRF token and logs out over a socket (${env})`, async () => {
+  test(`over a socket, a visitor logs in, sends a form with a CSRF token and logs out (${env})`, async () => {
     await using protectedSite = site({}, { env, listen: true, ...stored(new ManualClock()) });
     const form = async (act: (req: HttpRequest) => unknown, token: string): Promise<Response> =>
       protectedSite.visit(
@@ -777,7 +777,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('printing CSRFMiddleware, SessionMiddleware, a session or a request shows neither secrets nor tokens', async () => {
+test('inspect() of CSRFMiddleware, SessionMiddleware, a session or a request shows neither secrets nor tokens', async () => {
   const session = new SessionMiddleware({ secrets: SECRET, encrypt: true });
   const csrf = new CSRFMiddleware();
   await using protectedSite = new Site({ before: [session], use: [csrf], isWithoutSession: true });

@@ -23,7 +23,7 @@ const login = (req: HttpRequest): void => {
 const flashes = (req: HttpRequest): readonly Flash[] => req.session.takeFlashes();
 
 for (const [how, options] of KEPT) {
-  test(`a flash message of 3,000 characters from a client is cut to 500, between whole characters (${how})`, async () => {
+  test(`a flash message of 3,000 characters from a client is shortened to 500, without splitting a character (${how})`, async () => {
     await using site = new Site(options());
     for (const [text, expected] of [
       ['x'.repeat(3_000), `${'x'.repeat(499)}…`],
@@ -35,7 +35,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`numbers and nesting depths that JSON allows but a session cannot store are a 400, and the log names the mistake (${how})`, async () => {
+  test(`if a client sends a number or nesting depth that a session cannot store, the response is a 400, and the log names the value (${how})`, async () => {
     for (const json of [
       '1e999',
       '{"a":[-1e999]}',
@@ -74,7 +74,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('a session cookie without room for all flash messages drops the oldest messages, and keeps the values', async () => {
+test('if a session cookie has no room for all flash messages, the oldest messages are dropped and the values are kept', async () => {
   await using site = new Site();
   await site.visit((req) => {
     req.session.set('user', 'ada');
@@ -88,7 +88,7 @@ test('a session cookie without room for all flash messages drops the oldest mess
   assert.equal(await site.ask((req) => req.session.get('user')), 'ada');
 });
 
-test('a flash message that does not fit beside the values is dropped, and values that do not fit are a 413', async () => {
+test('if a flash message does not fit beside the values, it is dropped; if the values do not fit, the response is a 413', async () => {
   await using site = new Site();
   await site.visit((req) => {
     req.session.set('text', 'x'.repeat(2_700));
@@ -107,7 +107,7 @@ test('a flash message that does not fit beside the values is dropped, and values
   assert.equal(await site.ask((req) => req.session.get('more')), null);
 });
 
-test('a session store has a maximum size for values and messages, and keeps the newest messages', async () => {
+test('a record in a session store has a maximum size for values and messages, and keeps the newest messages', async () => {
   await using site = new Site(stored(new ManualClock()));
   await site.visit((req) => {
     req.session.set('text', 'x'.repeat(999_000));
@@ -119,7 +119,7 @@ test('a session store has a maximum size for values and messages, and keeps the 
   );
 });
 
-test('a session in a cookie that was only read is renewed by page requests, and not by script requests', async () => {
+test('a session in a cookie that is only read is renewed by requests for pages, and not by requests from scripts', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -139,7 +139,7 @@ test('a session in a cookie that was only read is renewed by page requests, and 
   assert.equal(await read(undefined), 1);
 });
 
-test('a session in a cookie: a request that only reads and ends after a logout does not restore the session', async () => {
+test('if a request that only reads a session in a cookie ends after a logout, the session is not restored', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
@@ -161,7 +161,7 @@ test('a session in a cookie: a request that only reads and ends after a logout d
   assert.equal(await site.ask((req) => req.session.get('user')), null);
 });
 
-test('a session in a store that was only read is renewed by every request, because a logout deletes the record', async () => {
+test('a session in a store that is only read is renewed by every request, because a logout also deletes the record', async () => {
   await using site = new Site(stored(new ManualClock(), { maxAgeSeconds: 1_000 }));
   await site.visit(login);
   await site.wait(200);
@@ -174,7 +174,7 @@ test('a session in a store that was only read is renewed by every request, becau
 });
 
 for (const isStored of [false, true]) {
-  test(`session cookies with one name and different paths or domains are separate sessions (stored: ${isStored})`, async () => {
+  test(`session cookies with the same name but different paths or domains are separate sessions (stored: ${isStored})`, async () => {
     const store = isStored ? { store: new MemoryRecordStore() } : {};
     const [admin, shop, domain, plain] = [
       { path: '/admin' },
@@ -204,7 +204,7 @@ for (const isStored of [false, true]) {
   });
 }
 
-test('a CSRF cookie over a connection without TLS and proxy is logged once as a warning in production', async () => {
+test('in production, a CSRF cookie over a connection without TLS and without a proxy is logged once as a warning', async () => {
   await using site = new Site({ env: 'production', use: [new CSRFMiddleware()] });
   await site.visit((req) => csrfToken(req), { headers: { 'x-forwarded-proto': 'https' } });
   assert.deepEqual(site.audited('session_cookie_without_tls'), []);
@@ -222,7 +222,7 @@ test('a CSRF cookie over a connection without TLS and proxy is logged once as a 
   );
 });
 
-test('a CSRF cookie is not logged as a warning outside production, or over TLS', async () => {
+test('outside production or over TLS, a CSRF cookie is not logged as a warning', async () => {
   for (const options of [{ env: 'test' }, { env: 'production', baseUrl: 'https://a.example' }] as const) {
     await using site = new Site({ ...options, use: [new CSRFMiddleware()] });
     await site.visit((req) => csrfToken(req));

@@ -68,7 +68,7 @@ for (const [what, cookie] of [
   });
 }
 
-test('a cookie with SameSite=None and secure: false, or an unknown SameSite, is refused; SameSite=None alone implies Secure', async () => {
+test('a cookie with SameSite=None and secure: false is refused, and so is an unknown SameSite; SameSite=None alone implies Secure', async () => {
   assert.throws(() => new SessionMiddleware({ cookie: { sameSite: 'none', secure: false } }), {
     code: 'E_COOKIE',
   });
@@ -90,7 +90,7 @@ test('a cookie with SameSite=None and secure: false, or an unknown SameSite, is 
   );
 });
 
-test('no control character, separator or non-ASCII character reaches Set-Cookie: names throw, values are encoded', () => {
+test('no control character, separator or non-ASCII character is written to Set-Cookie: a name with one throws, and a value is encoded', () => {
   for (const character of ['\r', '\n', '\0', ';', ',', ' ', '\t', '\x7f', 'é', '"', '\\']) {
     assert.throws(() => serializeCookie(`a${character}b`, 'x'), { code: 'E_COOKIE' });
     assert.throws(() => new SessionMiddleware({ cookie: { name: `a${character}b` } }), { code: 'E_COOKIE' });
@@ -102,7 +102,7 @@ test('no control character, separator or non-ASCII character reaches Set-Cookie:
 });
 
 for (const [how, options] of KEPT) {
-  test(`a session that is too large ${how} is a 413, and the log names the mistake and the remedy`, async () => {
+  test(`if a session ${how} is too large, the response is a 413, and the log names the reason and the remedy`, async () => {
     await using site = new Site(options());
     const isStored = how.includes('store');
     const large = 'x'.repeat(isStored ? 1_000_000 : 4_000);
@@ -136,7 +136,7 @@ test('a session cookie of 4,096 bytes is set, and one of 4,097 is refused with t
 });
 
 for (const [how, options] of KEPT) {
-  test(`a changed, cut, renamed or foreign session cookie is an empty session, and is logged once (${how})`, async () => {
+  test(`a session cookie that was changed, cut, renamed or written by another application is an empty session, and is logged once (${how})`, async () => {
     const other = new Site({ ...options(), session: { ...options().session, secrets: NEXT_SECRET } });
     await other.visit(setUser);
     const foreign = other.client.cookies.get('svc_session')!;
@@ -170,7 +170,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`a session cookie is invalid under another cookie name (${how})`, async () => {
+  test(`a session cookie is invalid if its value is sent under another cookie name (${how})`, async () => {
     const first = new Site(options());
     await first.visit(setUser);
     const text = first.client.cookies.get('svc_session')!;
@@ -183,7 +183,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'forged');
   });
 
-  test(`a session cookie of the previous secret is accepted and signed again, and one of a removed secret is an empty session (${how})`, async () => {
+  test(`a session cookie of the previous secret is accepted and signed again; a cookie of a removed secret is an empty session (${how})`, async () => {
     const store = options().session?.store;
     const clock = options().clock ?? new ManualClock();
     const base = { ...options(), clock };
@@ -212,7 +212,7 @@ for (const [how, options] of KEPT) {
     assert.equal(removed.audited('session_rejected')[0]!['reason'], 'unknown_key');
   });
 
-  test(`a session that was idle for too long is empty, although the browser sends its cookie, without a warning (${how})`, async () => {
+  test(`a session that was idle for too long is empty, although the browser still sends the cookie, and no warning is logged (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 100 }));
     await site.visit(setUser);
     const cookie = `svc_session=${site.client.cookies.get('svc_session')}`;
@@ -236,7 +236,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await site.ask(user), null);
   });
 
-  test(`session.regenerate() at login changes the id, and drops values that are not in "keep" (${how})`, async () => {
+  test(`session.regenerate() at login changes the id, and drops values that the option "keep" does not name (${how})`, async () => {
     await using site = new Site(options());
     await site.visit((req) => {
       req.session.set('cart', [1]);
@@ -262,7 +262,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
   });
 
-  test(`a session whose id an attacker has set before a login is not logged in afterwards (${how})`, async () => {
+  test(`if an attacker has set the session id of a visitor, the session with that id is not logged in after the login (${how})`, async () => {
     const shared = options();
     await using site = new Site(shared);
     await site.visit((req) => req.session.set('mine', 'attacker'));
@@ -277,7 +277,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await site.ask(user), null);
   });
 
-  test(`session.destroy() deletes the cookie with the attributes that it was set with (${how})`, async () => {
+  test(`session.destroy() deletes the cookie with the same attributes with which it was set (${how})`, async () => {
     const clock = new ManualClock();
     const base = how.includes('store') ? stored(clock) : { clock, session: {} };
     await using site = new Site({
@@ -305,7 +305,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('session.destroy() deletes the record from the store, so that a copy of the cookie is invalid', async () => {
+test('session.destroy() deletes the record from the store, so a copy of the cookie becomes invalid', async () => {
   const options = stored(new ManualClock());
   await using site = new Site(options);
   await site.visit(setUser);
@@ -317,7 +317,7 @@ test('session.destroy() deletes the record from the store, so that a copy of the
   assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
 });
 
-test('without a store a copy of the session cookie stays valid until it expires, also after destroy()', async () => {
+test('if there is no store, a copy of the session cookie stays valid until it expires, even after destroy()', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 60 } });
   await site.visit(setUser);
   const cookie = `svc_session=${site.client.cookies.get('svc_session')}`;
@@ -327,7 +327,7 @@ test('without a store a copy of the session cookie stays valid until it expires,
   assert.equal(await site.ask(user, { headers: { cookie } }), null);
 });
 
-test('SessionMiddleware uses the first of several cookies with its name, and ignores an unprefixed cookie when it requires a prefix', async () => {
+test('SessionMiddleware uses the first of several cookies with its name, and ignores a cookie without the prefix that it requires', async () => {
   await using site = new Site({ env: 'production' });
   await site.visit(setUser);
   const good = site.client.cookies.get('__Host-svc_session')!;
@@ -346,7 +346,7 @@ test('SessionMiddleware uses the first of several cookies with its name, and ign
   assert.equal(site.audited('session_rejected').length, 1);
 });
 
-test('64 kB of cookies, 1,000 cookies, and the name __proto__ are read quickly and give an empty session', async () => {
+test('64 kB of cookies, 1,000 cookies and a cookie named __proto__ are read quickly and give an empty session', async () => {
   const startedMs = cpuMs();
   for (const field of [
     'a=1;'.repeat(16_000),
@@ -373,7 +373,7 @@ test('64 kB of cookies, 1,000 cookies, and the name __proto__ are read quickly a
 });
 
 for (const [how, options] of KEPT) {
-  test(`session values with members named __proto__ and constructor are data, and change no prototype (${how})`, async () => {
+  test(`session values with members named __proto__ and constructor are stored as data, and change no prototype (${how})`, async () => {
     await using site = new Site(options());
     const evil: unknown = JSON.parse(
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"list":[{"__proto__":{"polluted":1}}]}',
@@ -393,7 +393,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('SessionMiddleware({ encrypt: true }) hides the values of its cookie, which is invalid under another name or key id', async () => {
+test('SessionMiddleware({ encrypt: true }) hides the values of its cookie, and the cookie is invalid under another name or key id', async () => {
   await using site = new Site({ session: { encrypt: true, secrets: [SECRET, NEXT_SECRET] } });
   await site.visit((req) => req.session.set('user', 'ada-lovelace'));
   const text = site.client.cookies.get('svc_session')!;
@@ -410,7 +410,7 @@ test('SessionMiddleware({ encrypt: true }) hides the values of its cookie, which
   assert.ok(signed.split('.').some((part) => Buffer.from(part, 'base64url').toString().includes('lovelace')));
 });
 
-test('SessionMiddleware({ encrypt: true }) hides the values in its store, and a record is invalid for another session', async () => {
+test('SessionMiddleware({ encrypt: true }) hides the values in its store, and a record is invalid for a session with another id', async () => {
   const options = stored(new ManualClock(), { encrypt: true });
   const records = new Map<string, string>();
   const { add } = options.store;
@@ -442,7 +442,7 @@ for (const [what, given, expected] of [
   ['nothing between commas', ' , ', 'private'],
   ['both', 'no-store, public', 'private, no-store'],
 ] as const) {
-  test(`a response with a session cookie and Cache-Control ${what} is not stored by shared caches`, async () => {
+  test(`if the handler sets Cache-Control to ${what}, shared caches do not store a response with a session cookie`, async () => {
     await using site = new Site();
     const answer = (): JSONResponse =>
       new JSONResponse({}, { headers: given === undefined ? {} : { 'Cache-Control': given } });
@@ -470,7 +470,7 @@ for (const [what, given, expected] of [
 }
 
 for (const [how, options] of KEPT) {
-  test(`an unchanged session sets no cookie, a changed one exactly one, and reading creates no session (${how})`, async () => {
+  test(`an unchanged session sets no cookie, a changed session sets exactly one, and reading creates no session (${how})`, async () => {
     await using site = new Site(options());
     const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> =>
       (await site.visit(act)).headers.getSetCookie().length;
@@ -520,7 +520,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await cookies((req) => req.session.takeFlashes()), 1);
   });
 
-  test(`a session that is only read is renewed after a tenth of its idle time, and not with every response (${how})`, async () => {
+  test(`a session that is only read is renewed when a tenth of its idle time has passed, and not with every response (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 1_000 }));
     const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> =>
       (await site.visit(act)).headers.getSetCookie().length;
@@ -569,7 +569,7 @@ for (const [env, baseUrl, expected] of [
   });
 }
 
-test('a session cookie over a request without TLS and without a TLS proxy is logged once as a warning in production', async () => {
+test('in production, a session cookie over a request without TLS and without a TLS proxy is logged once as a warning', async () => {
   await using site = new Site({ env: 'production' });
   for (const headers of [{ 'x-forwarded-proto': 'https' }, { forwarded: 'proto=https' }] as const)
     await site.visit((req) => req.session.set('n', req.id), { headers });
@@ -583,7 +583,7 @@ test('a session cookie over a request without TLS and without a TLS proxy is log
 
 // ── further cases ──
 
-test('Session ids are 256 random bits, and the store holds only their hash', async () => {
+test('session ids are 256 random bits, and the store holds only hashes of ids', async () => {
   const options = stored(new ManualClock());
   const keys: string[] = [];
   const { add } = options.store;
@@ -609,7 +609,7 @@ test('Session ids are 256 random bits, and the store holds only their hash', asy
   }
 });
 
-test('an application with SessionMiddleware and no secret does not start, and the error names the variable', async () => {
+test('if an application with SessionMiddleware has no secret, it does not start, and the error names the variable to set', async () => {
   const app = new Svc({ logger: new Site().app.log });
   app.use(new SessionMiddleware());
   const report = app.check();
@@ -623,7 +623,7 @@ test('an application with SessionMiddleware and no secret does not start, and th
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
 });
 
-test('SessionMiddleware refuses an empty text as secret', () => {
+test('SVC205 reports SessionMiddleware if the setting "authSecret" is an empty text or null', () => {
   for (const authSecret of ['', null]) {
     const app = new Svc({ config: { authSecret } });
     app.use(new SessionMiddleware());
@@ -637,7 +637,7 @@ test('SessionMiddleware refuses an empty text as secret', () => {
   }
 });
 
-test('SessionMiddleware refuses a short secret, also one from the settings when the application compiles', () => {
+test('SessionMiddleware refuses a short secret, and check() reports a short secret in the settings', () => {
   assert.throws(() => new SessionMiddleware({ secrets: 'short' }), { code: 'E_SECRET_WEAK' });
   const app = new Svc({ authSecret: 'short' });
   app.use(new SessionMiddleware());
@@ -669,12 +669,12 @@ for (const [what, options, code] of [
   });
 }
 
-test('absoluteSeconds below the default idle time shortens the idle time of a session', async () => {
+test('an "absoluteSeconds" below the default idle time shortens the idle time of a session', async () => {
   await using site = new Site({ session: { absoluteSeconds: 60 } });
   assert.ok((await site.visit(setUser)).headers.getSetCookie()[0]!.includes('Max-Age=60'));
 });
 
-test('SVC207 reports in production a session cookie that is not Secure or is shared with other hosts', () => {
+test('in production, SVC207 reports a session cookie that is not Secure, and one that is shared with other hosts', () => {
   for (const [cookie, env, expected] of [
     [{ secure: false }, 'production', ['error']],
     [{ domain: 'a.example' }, 'production', ['warning']],
@@ -695,7 +695,7 @@ test('SVC207 reports in production a session cookie that is not Secure or is sha
   }
 });
 
-test('SVC121 reports a second SessionMiddleware around a route, but not one in each of two routers', () => {
+test('SVC121 reports two SessionMiddleware around one route, but not two that are in different routers', () => {
   const app = new Svc({ authSecret: SECRET });
   app.use(new SessionMiddleware()).use(new SessionMiddleware({ cookie: { name: 'b' } }));
   assert.match(
@@ -736,7 +736,7 @@ test('the session cookie has the name and the attributes that the options of Ses
   }
 });
 
-test('sessionKey() gives a session value a type, and uses its plain name as key', async () => {
+test('sessionKey() returns a typed key, and stores the value under its plain name', async () => {
   const cart = sessionKey<string[]>('cart');
   await using site = new Site();
   await site.visit((req) => req.session.set(cart, ['book']));
@@ -805,7 +805,7 @@ test('session.set() copies JSON values and refuses others, and the error names t
   });
 });
 
-test('a session value that an in-place change made invalid as JSON is an error that names the key', async () => {
+test('if a session value is changed in place and is no longer valid JSON, the response is a 500 with E_SESSION_VALUE', async () => {
   await using site = new Site();
   const response = await site.visit((req) => {
     req.session.set('cart', {});
@@ -818,7 +818,7 @@ test('a session value that an in-place change made invalid as JSON is an error t
   );
 });
 
-test('a session is saved when the handler throws, and when it returns an error status', async () => {
+test('changes of a session are saved even if the handler throws or returns an error status', async () => {
   await using site = new Site();
   assert.equal(
     (
@@ -842,7 +842,7 @@ test('a session is saved when the handler throws, and when it returns an error s
   assert.equal(await site.ask((req) => req.session.get('tries')), 2);
 });
 
-test('session changes after the response has left the handler are refused, and reading still works', async () => {
+test('when the response has left the handler, changes of the session are refused, and reading still works', async () => {
   await using site = new Site();
   await site.visit(setUser);
   const seen: unknown[] = [];
@@ -874,7 +874,7 @@ test('session changes after the response has left the handler are refused, and r
 });
 
 for (const [how, options] of KEPT) {
-  test(`flash messages are shown once, by a later request, the oldest first (${how})`, async () => {
+  test(`flash messages are shown once, in a later request, oldest first (${how})`, async () => {
     await using site = new Site(options());
     assert.deepEqual(
       await site.ask((req) => {
@@ -895,7 +895,7 @@ for (const [how, options] of KEPT) {
     assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), []);
   });
 
-  test(`session.destroy() allows a flash message and a new session with another id afterwards (${how})`, async () => {
+  test(`after session.destroy(), the same request can add a flash message and start a new session with another id (${how})`, async () => {
     await using site = new Site(options());
     const before = await site.ask((req) => {
       setUser(req);
@@ -940,7 +940,7 @@ test('unread flash messages are limited in number, and must be strings', async (
   );
 });
 
-test('session limits that became shorter apply to cookies that were issued before', async () => {
+test('if the time limits of sessions are shortened, the new limits apply to cookies that were issued before', async () => {
   const clock = new ManualClock();
   await using long = new Site({ clock });
   await long.visit(setUser);

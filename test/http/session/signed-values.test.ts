@@ -32,7 +32,7 @@ function reasonOf(
 }
 
 for (const protection of BOTH) {
-  test(`a ${protection} value is read with its payload and times, and needs no encoding in a cookie`, () => {
+  test(`reading a ${protection} value returns its payload and times, and the value needs no encoding in a cookie`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.match(text, /^[se]1(?:\.[\w-]+)+$/);
     assert.deepEqual(values(protection).read('a', text, 1_999), {
@@ -47,7 +47,7 @@ for (const protection of BOTH) {
     }
   });
 
-  test(`a ${protection} value is refused from the second on in which it expires`, () => {
+  test(`a ${protection} value is refused from the second in which it expires`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.deepEqual(
       [1_999, 2_000, 9_000].map((nowSeconds) => reasonOf(values(protection), 'a', text, nowSeconds)),
@@ -55,7 +55,7 @@ for (const protection of BOTH) {
     );
   });
 
-  test(`a ${protection} value is refused under another name, label, key or form`, () => {
+  test(`a ${protection} value is refused under another name, label, key or form of protection, or with changed times`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.equal(reasonOf(values(protection), 'b', text), 'forged');
     assert.equal(reasonOf(values(protection, NEW, 'other'), 'a', text), 'forged');
@@ -66,7 +66,7 @@ for (const protection of BOTH) {
     assert.equal(reasonOf(values(protection), 'a', text.replace('.1000.', '.01000.')), 'forged');
   });
 
-  test(`a ${protection} value of the previous secret is accepted and marked as old; without that secret it is refused`, () => {
+  test(`a ${protection} value of the previous secret is accepted and marked as old; if that secret is removed, the value is refused`, () => {
     const text = values(protection, OLD).write('a', PAYLOAD, TIMES);
     assert.deepEqual(values(protection, [NEW, OLD]).read('a', text, 1_500), {
       kind: 'valid',
@@ -80,7 +80,7 @@ for (const protection of BOTH) {
     assert.equal(reasonOf(values(protection, [NEW, OLD]), 'a', text.replace(kids[0]!, kids[1]!)), 'forged');
   });
 
-  test(`every flipped bit, cut and added character of a ${protection} value is refused without an exception`, () => {
+  test(`a ${protection} value with a flipped bit, a removed end or an added character is refused without an exception`, () => {
     const reader = values(protection);
     const text = reader.write('session', PAYLOAD, TIMES);
     for (let index = 0; index < text.length; index++) {

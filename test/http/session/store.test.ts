@@ -60,7 +60,7 @@ async function overtaken(
 }
 
 for (const encrypt of [false, true]) {
-  test(`concurrent requests of one session each save their own keys${encrypt ? ', encrypted' : ''}`, async () => {
+  test(`if concurrent requests of one session save different keys, every key is kept${encrypt ? ', encrypted' : ''}`, async () => {
     const { site, store } = slowSite({ encrypt });
     await using _site = site;
     await site.visit((req) => {
@@ -95,7 +95,7 @@ for (const encrypt of [false, true]) {
   });
 }
 
-test('a flash message that two requests read at the same time is gone, and one added meanwhile stays', async () => {
+test('if two requests read a flash message at the same time, it is removed, and a message added meanwhile stays', async () => {
   const { site } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.flash('info', 'one'));
@@ -112,7 +112,7 @@ test('a flash message that two requests read at the same time is gone, and one a
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'two' }]);
 });
 
-test('a change of a session that a concurrent request has destroyed does not restore the session', async () => {
+test('if a concurrent request has destroyed a session, a later change does not restore the session', async () => {
   const { site, records } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -121,7 +121,7 @@ test('a change of a session that a concurrent request has destroyed does not res
   assert.equal(records.size, 0);
 });
 
-test('regenerate() of a session that another request ended keeps only the values of this request', async () => {
+test('if another request has ended the session, regenerate() keeps only the values that its own request has set', async () => {
   const { site, records } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -143,7 +143,7 @@ test('regenerate() of a session that another request ended keeps only the values
   assert.equal(records.size, 0);
 });
 
-test('the session store is read only for a valid cookie, and written only for a change', async () => {
+test('the session store is read only if the cookie is valid, and written only if the session changes', async () => {
   const { site, store } = slowSite();
   await using _site = site;
   const calls = async (act: (req: HttpRequest) => unknown, cookie?: string): Promise<string[]> => {
@@ -161,7 +161,7 @@ test('the session store is read only for a valid cookie, and written only for a 
   assert.deepEqual(await calls((req) => req.session.destroy()), ['get', 'delete']);
 });
 
-test('a full session store is a 503 for requests that need a new session, and does not affect others', async () => {
+test('if the session store is full, a request that needs a new session is a 503, and other requests succeed', async () => {
   const clock = new ManualClock();
   await using site = new Site({ clock, session: { store: new MemoryRecordStore({ clock, maxRecords: 1 }) } });
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -173,7 +173,7 @@ test('a full session store is a 503 for requests that need a new session, and do
   assert.equal(await site.ask((req) => req.session.get('user'), { headers: { cookie: first } }), 'ada');
 });
 
-test('a session that other requests change endlessly is a 503 with Retry-After, not an endless loop', async () => {
+test('if other requests change a session again and again, saving it ends with a 503 with Retry-After, and does not loop forever', async () => {
   const clock = new ManualClock();
   const records = new MemoryRecordStore({ clock });
   const busy: RecordStore = {
@@ -189,7 +189,7 @@ test('a session that other requests change endlessly is a 503 with Retry-After, 
   assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '1']);
 });
 
-test('a session store that fails rejects the request before its handler runs', async () => {
+test('if a session store fails, the response is a 500, and the handler does not run', async () => {
   const clock = new ManualClock();
   const records = new MemoryRecordStore({ clock });
   let isDown = false;
@@ -224,7 +224,7 @@ for (const [what, record] of [
   ['an id that is a number', '{"i":5,"b":1,"v":{}}'],
   ['messages that are none', '{"b":1,"v":{},"f":{}}'],
 ] as const) {
-  test(`a session record that is ${what} gives an empty session`, async () => {
+  test(`a session record with invalid content (${what}) gives an empty session`, async () => {
     const options = stored(new ManualClock());
     const keys: string[] = [];
     const { add } = options.store;
@@ -258,7 +258,7 @@ test('invalid entries in a record of flash messages are skipped', async () => {
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'yes' }]);
 });
 
-test('an application whose requests use no session parses no cookies and derives no key', async () => {
+test('if the handlers of an application use no session, it parses no cookies and derives no key', async () => {
   await using site = new Site();
   let reads = 0;
   const original = Object.getOwnPropertyDescriptor(TransportRequest.prototype, 'cookies')!;

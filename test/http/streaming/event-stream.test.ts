@@ -109,7 +109,7 @@ for (const event of [
     assert.throws(() => encodeEvent(event), { code: 'E_EVENT' }));
 }
 
-test("a browser's EventSource returns the data that encodeEvent() was given, for generated texts", () => {
+test('for generated texts, EventSource of a browser returns the data that was given to encodeEvent()', () => {
   for (let round = 0; round < 2_000; round++) {
     const data = Array.from(
       { length: round % 12 },
@@ -125,14 +125,14 @@ test("a browser's EventSource returns the data that encodeEvent() was given, for
   }
 });
 
-test('lastEventId() returns the field Last-Event-ID decoded as UTF-8, or undefined', () => {
+test('lastEventId() returns the header field Last-Event-ID decoded as UTF-8, or undefined if it is missing', () => {
   assert.equal(lastEventId({ headers: {} }), undefined);
   assert.equal(lastEventId({ headers: { 'last-event-id': '' } }), undefined);
   assert.equal(lastEventId({ headers: { 'last-event-id': 'a-1' } }), 'a-1');
   assert.equal(lastEventId({ headers: { 'last-event-id': Buffer.from('é→').toString('latin1') } }), 'é→');
 });
 
-test('EventStreamResponse sends its head at once, and each event when it is yielded', async () => {
+test('EventStreamResponse sends its head immediately, and sends each event when the source yields it', async () => {
   const more = Promise.withResolvers<void>();
   await using it = await serve((app) =>
     app.get(
@@ -160,7 +160,7 @@ test('EventStreamResponse sends its head at once, and each event when it is yiel
   assert.equal(answer.text(), 'retry: 700\n\nevent: a\ndata: 1\n\ndata: b\n\n');
 });
 
-test('EventStreamResponse sends heartbeats by one timer for all streams, not while events are sent, and stops with the last stream', async () => {
+test('EventStreamResponse uses one timer for the heartbeats of all streams, sends none while events are sent, and stops with the last stream', async () => {
   const clock = new ManualClock();
   const sources = [0, 1].map(() => Promise.withResolvers<IteratorResult<string>>());
   await using it = await serve(
@@ -197,7 +197,7 @@ test('EventStreamResponse sends heartbeats by one timer for all streams, not whi
   while (clock.pending > before + 1) await turn(); // the timer of idle connections
 });
 
-test('EventStreamResponse loses no event that arrives during a heartbeat, and a failing source cuts the connection', async () => {
+test('EventStreamResponse sends an event that arrives during a heartbeat; if the source fails, the connection is cut', async () => {
   const clock = new ManualClock();
   const steps = [0, 1].map(() => Promise.withResolvers<IteratorResult<string>>());
   let at = 0;
@@ -264,7 +264,7 @@ test('EventStreamResponse closes its source when the client leaves, for HEAD, an
   while (clock.pending > 0) await turn();
 });
 
-test('one EventStreamResponse keeps its options and header fields for every request that returns it', async () => {
+test('an EventStreamResponse object can be returned for several requests, and keeps its options and header fields', async () => {
   const kept = new EventStreamResponse(['a'], { retryMs: 5, headers: { 'Cache-Control': 'no-cache' } });
   kept.setCookie('a', 'b');
   const app = new Svc().get('/', () => kept) as Svc;
@@ -287,7 +287,7 @@ test('EventStreamResponse and EventBroadcast refuse options that are unknown or 
 
 // ── broadcast ──
 
-test('EventBroadcast sends each event to all streams, missed events first, and ends with close()', async () => {
+test('EventBroadcast sends each event to all streams, sends missed events first, and ends the streams at close()', async () => {
   const news = new EventBroadcast({ retryMs: 9 });
   await using it = await serve((app) =>
     app.get('/', ({ req }) => news.stream(lastEventId(req) === '1' ? [{ id: '2', data: 'missed' }] : [])),
@@ -323,7 +323,7 @@ for (const [how, watch, chunks] of [
   ],
 ] as const) {
   const skip = how.startsWith('a chunk') && !USES_INTERNALS && 'only with the undocumented parts of Node';
-  test(`EventBroadcast writes each event ${how}`, { skip }, async () => {
+  test(`EventBroadcast writes an event to each client in this form: ${how}`, { skip }, async () => {
     using written = watch();
     const news = new EventBroadcast();
     await using it = await serve((app) => app.get('/', () => news.stream()));
@@ -367,7 +367,7 @@ function watched(prototype: ServerResponse | Socket): Disposable & { readonly te
   };
 }
 
-test('EventBroadcast sends HTTP/1.0 clients no chunked coding, and long texts unchanged', async () => {
+test('EventBroadcast sends HTTP/1.0 clients a body without chunked coding, and long texts unchanged', async () => {
   const news = new EventBroadcast();
   await using it = await serve((app) => app.get('/', () => news.stream()));
   it.client.send('GET / HTTP/1.0\r\n\r\n');
@@ -379,7 +379,7 @@ test('EventBroadcast sends HTTP/1.0 clients no chunked coding, and long texts un
   assert.equal((await it.client.answer()).text(), `:\n\ndata: 1\n\ndata: ${text}\n\n`);
 });
 
-test('a stream of EventBroadcast gets only events that are sent after it has opened, also within one turn', async () => {
+test('a stream of EventBroadcast receives only events that are sent after it has opened, also within one turn of the event loop', async () => {
   const news = new EventBroadcast();
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const read = async (): Promise<string> => (await app.fetch(new Request('http://a/'))).text();
@@ -397,7 +397,7 @@ test('a stream of EventBroadcast gets only events that are sent after it has ope
   await app.shutdown();
 });
 
-test('EventBroadcast sends heartbeats when no event was sent, and refuses streams beyond maxStreams', async () => {
+test('EventBroadcast sends heartbeats only if no event was sent, and refuses more streams than maxStreams', async () => {
   const clock = new ManualClock();
   const news = new EventBroadcast({ heartbeatSeconds: 1, maxStreams: 1 });
   await using it = await serve((app) => app.get('/', () => news.stream()), {
@@ -416,7 +416,7 @@ test('EventBroadcast sends heartbeats when no event was sent, and refuses stream
   assert.equal((await it.client.answer()).text(), ':\n\ndata: x\n\n:\n\n');
 });
 
-test('EventBroadcast disconnects a client that does not read, and continues for the others', async () => {
+test('EventBroadcast disconnects a client that does not read, and continues to send to the others', async () => {
   const news = new EventBroadcast({ maxBufferedBytes: 400_000 });
   await using it = await serve((app) => app.get('/', () => news.stream()));
   await using slow = await RawClient.open(it.port);
@@ -436,7 +436,7 @@ test('EventBroadcast disconnects a client that does not read, and continues for 
   assert.ok((await it.client.answer()).isWhole);
 });
 
-test('EventBroadcast without a socket ends a stream that has too many unread events', async () => {
+test('if a stream of EventBroadcast has no socket and too many unread events, the stream ends', async () => {
   const news = new EventBroadcast({ maxBufferedBytes: 1_024 });
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const reader = (await app.fetch(new Request('http://a/'))).body!.getReader();
@@ -457,7 +457,7 @@ for (const [how, accessLog] of [
   ['without', false],
   ['with', true],
 ] as const) {
-  test(`a stopping server ends event streams at once, between two events, ${how} an access log`, async () => {
+  test(`when a server stops, it ends event streams at once and between two events, ${how} an access log`, async () => {
     const news = new EventBroadcast();
     let ended = 0;
     const it = await serve(
@@ -510,7 +510,7 @@ test('NDJSONResponse sends a line of JSON for each value of an iterable, async i
   }
 });
 
-test('NDJSONResponse answers 500 when its first value has no JSON form, and cuts the connection when a later one has none', async () => {
+test('NDJSONResponse answers 500 if its first value cannot be written as JSON, and cuts the connection if a later value cannot', async () => {
   await using it = await serve((app) =>
     app
       .get('/first', () => new NDJSONResponse([undefined]))
@@ -523,7 +523,7 @@ test('NDJSONResponse answers 500 when its first value has no JSON form, and cuts
 
 // ── real clients ──
 
-test('curl --no-buffer shows events when they are sent', async (t) => {
+test('curl --no-buffer shows each event as soon as it is sent', async (t) => {
   const curl = await promisify(execFile)('curl', ['--version']).then(
     () => true,
     () => false,

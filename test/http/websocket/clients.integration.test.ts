@@ -156,7 +156,7 @@ for (const [path, hasCompression] of [
   });
 }
 
-test('a WebSocket of a Chromium page with another origin is refused', async (t) => {
+test('if a page in Chromium has another origin, its WebSocket is refused', async (t) => {
   if (!needsChromium(t)) return;
   const [{ url }, other] = [await serve(t), await serve(t)];
   const page = await chromium!.visitor();

@@ -22,7 +22,7 @@ async function talk(t: TestContext, handler: Handler, bytes: Buffer): Promise<st
 }
 
 describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, () => {
-  test('a WebSocket whose for-await loop throws an error closes with 1011, and the error is logged once', async (t) => {
+  test('if the for-await loop of a WebSocket throws an error, the WebSocket closes with 1011, and the error is logged once', async (t) => {
     const { app, lines } = loggedApp();
     app.websocket('/x', async (socket) => {
       for await (const message of socket) throw new Error(`on purpose: ${String(message)}`);
@@ -35,7 +35,7 @@ describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, ()
     assert.equal(lines().filter(({ event }) => event === 'unhandled_error').length, 1);
   });
 
-  test("a WebSocket whose for-await loop throws an HTTP exception closes with 1008 and the exception's text", async (t) => {
+  test('if the for-await loop of a WebSocket throws an HTTP exception, the WebSocket closes with 1008 and the text of the exception', async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -46,7 +46,7 @@ describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, ()
     assert.deepEqual(got, ['CLOSE 1008 not for you']);
   });
 
-  test('a WebSocket stays open after a break in its for-await loop until the handler returns', async (t) => {
+  test('after a break in its for-await loop, a WebSocket stays open until the handler returns', async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -60,7 +60,7 @@ describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, ()
     assert.deepEqual(got, ['behind the loop', 'CLOSE 1000']);
   });
 
-  test('a WebSocket handler may start a second for-await loop after break, and gets the messages that arrived meanwhile', async (t) => {
+  test('after a break, a WebSocket handler may start a second for-await loop, and receives the messages that have arrived since then', async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -79,7 +79,7 @@ describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, ()
     assert.deepEqual(got, ['first a', 'then b', 'then c', 'CLOSE 1000']);
   });
 
-  test('a WebSocket handler that throws after a break in its for-await loop closes with 1011', async (t) => {
+  test('if a WebSocket handler throws after a break in its for-await loop, the WebSocket closes with 1011', async (t) => {
     const got = await talk(
       t,
       async (socket) => {
@@ -91,7 +91,7 @@ describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, ()
     assert.deepEqual(got, ['CLOSE 1011']);
   });
 
-  test('a WebSocket handler may start a second for-await loop after an invalid message', async (t) => {
+  test('after an invalid message has ended a for-await loop, a WebSocket handler may start a second loop', async (t) => {
     class Say extends Schema {
       n = Field(int);
     }
@@ -112,7 +112,7 @@ describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, ()
     assert.deepEqual(messagesOf(await raw.ended()), [...replies, 'CLOSE 1000']);
   });
 
-  test('a WebSocket iterator that was returned yields no more messages', async (t) => {
+  test('a WebSocket iterator yields no more messages after return() was called on it', async (t) => {
     const results: unknown[] = [];
     const got = await talk(
       t,
@@ -130,7 +130,7 @@ describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, ()
   });
 });
 
-test('a for-await loop in an onOpen listener closes the WebSocket with 1011 on an error, and leaves it open on break', async (t) => {
+test('if a for-await loop in an onOpen listener throws, the WebSocket closes with 1011; after a break it stays open', async (t) => {
   const { app } = loggedApp();
   app.websocket('/x').onOpen(async (socket) => {
     for await (const message of socket) {
@@ -156,7 +156,7 @@ for (const [what, payload, expected] of [
   ['a code alone', closing(1001), 'CLOSE 1001'],
   ['nothing', Buffer.alloc(0), 'CLOSE 1005'],
 ] as const)
-  test(`a WebSocket close frame with ${what} is echoed (RFC 6455 §5.5.1)`, async (t) => {
+  test(`a WebSocket close frame with ${what} is answered with an equal close frame (RFC 6455 §5.5.1)`, async (t) => {
     const { app } = loggedApp();
     app.websocket('/x').onMessage(() => undefined);
     const raw = await openRaw(t, await portOf(t, app), '/x');
@@ -234,7 +234,7 @@ describe('a WebSocket client that sends messages and a close frame in one packet
           }),
     ],
   ] as const)
-    test(`a WebSocket client that sends messages and a close frame gets the replies of a ${what} before the close frame`, async (t) => {
+    test(`a client that sends messages and a close frame receives the replies of a ${what} before the close frame`, async (t) => {
       const { app } = loggedApp();
       declare(app);
       const raw = await openRaw(t, await portOf(t, app), '/x');
@@ -243,7 +243,7 @@ describe('a WebSocket client that sends messages and a close frame in one packet
       assert.deepEqual(got, ['re a', 're b', 're c', CLOSED]);
     });
 
-  test('a WebSocket client gets replies before the close frame that are larger than the buffer of the socket', async (t) => {
+  test('a WebSocket client receives all replies before the close frame, even if they are larger than the buffer of the socket', async (t) => {
     const { app } = loggedApp();
     app
       .websocket('/x', { maxBufferedBytes: 2 ** 26 })
@@ -257,7 +257,7 @@ describe('a WebSocket client that sends messages and a close frame in one packet
     );
   });
 
-  test('a WebSocket client gets replies before the close frame although it has half-closed its connection', async (t) => {
+  test('a WebSocket client receives its replies before the close frame, even if it has half-closed its connection', async (t) => {
     const { app } = loggedApp();
     const closes: WebSocketClose[] = [];
     app
@@ -273,7 +273,7 @@ describe('a WebSocket client that sends messages and a close frame in one packet
     assert.deepEqual(closes, [{ code: 4000, reason: 'enough', wasClean: true }]);
   });
 
-  test('a WebSocket client gets its own close code back although the handler throws, or closes with another code', async (t) => {
+  test('a WebSocket client receives its own close code, even if the handler throws or closes with another code', async (t) => {
     const { app } = loggedApp();
     app.websocket('/x').onMessage(async (socket, message) => {
       await turn();
@@ -286,7 +286,7 @@ describe('a WebSocket client that sends messages and a close frame in one packet
     assert.deepEqual(messagesOf(await raw.ended()), ['re a', CLOSED]);
   });
 
-  test('a WebSocket client gets its close frame at once when no message waits, also while a handler runs', async (t) => {
+  test('if no message waits, a WebSocket client receives the close frame at once, even while a handler runs', async (t) => {
     const { app } = loggedApp();
     const gate = gateOf(t);
     app.websocket('/x', async (socket, { signal }) => {
@@ -298,7 +298,7 @@ describe('a WebSocket client that sends messages and a close frame in one packet
     assert.deepEqual(messagesOf(await raw.ended()), ['open', CLOSED]);
   });
 
-  test('a WebSocket waits no longer than closeTimeoutMs for replies after a close frame, and send() then returns false', async (t) => {
+  test('after a close frame, a WebSocket waits at most closeTimeoutMs for replies, and then send() returns false', async (t) => {
     const { app } = loggedApp();
     const clock = new ManualClock();
     const gate = gateOf(t);
@@ -327,7 +327,7 @@ describe('a WebSocket client that sends messages and a close frame in one packet
     assert.deepEqual(sent, [true, [false, false, false]]);
   });
 
-  test('a WebSocket client that leaves before the close frame of the server is reported with its own close code', async (t) => {
+  test('if a WebSocket client leaves before the server sends a close frame, the close code of the client is reported', async (t) => {
     const { app } = loggedApp();
     const gate = gateOf(t);
     const handling = Promise.withResolvers<void>();
@@ -350,7 +350,7 @@ describe('a WebSocket client that sends messages and a close frame in one packet
 });
 
 test(
-  'a WebSocket client that sends a close frame and does not read is disconnected after closeTimeoutMs',
+  'if a WebSocket client sends a close frame and does not read, the client is disconnected after closeTimeoutMs',
   LIMITED,
   async (t) => {
     const { app } = loggedApp();
@@ -387,7 +387,7 @@ test(
   },
 );
 
-test('send() of a WebSocket returns false when the policy "disconnect" closes it', LIMITED, async (t) => {
+test('if the policy "disconnect" closes a WebSocket, send() returns false', LIMITED, async (t) => {
   const { app } = loggedApp();
   const result = Promise.withResolvers<boolean[]>();
   app.websocket('/x', { maxBufferedBytes: 65_536, closeTimeoutMs: 50 }).onOpen((socket) => {

@@ -98,7 +98,7 @@ describe('negotiateDeflate()', () => {
       assert.equal(agreement.clientBits, 10);
     });
 
-  test('negotiateDeflate() negotiates no compression when it knows none of the offered extensions', () => {
+  test('negotiateDeflate() negotiates no compression if it knows none of the offered extensions', () => {
     for (const offer of [
       '',
       ' ',
@@ -122,11 +122,11 @@ describe('negotiateDeflate()', () => {
     'a; "b"',
     'a, ;',
   ]) {
-    test(`negotiateDeflate() reports "${field}" as malformed (RFC 6455 §9.1)`, () =>
+    test(`negotiateDeflate() reports the field "${field}" as malformed (RFC 6455 §9.1)`, () =>
       assert.equal(negotiateDeflate(field, settings()), 'malformed'));
   }
 
-  test('parseExtensions() reads a long field in linear time', () => {
+  test('parseExtensions() takes linear time for a long field', () => {
     for (const part of ['a;', 'a ', 'a; b="\\', '; ;', 'permessage-deflate; a, '])
       parseExtensions(part.repeat(16_000 / part.length));
   });
@@ -171,7 +171,7 @@ function messages(): Buffer[] {
 describe('compression of WebSocket messages', () => {
   for (const bits of [9, 10, 12, 15])
     for (const takesOver of [true, false]) {
-      test(`MessageInflater returns what MessageDeflater compressed: ${bits} window bits, context takeover ${takesOver}`, () => {
+      test(`MessageInflater restores messages that MessageDeflater has compressed: ${bits} window bits, context takeover ${takesOver}`, () => {
         const deflater = new MessageDeflater(bits, 6, takesOver),
           inflater = new MessageInflater(bits, takesOver);
         let sent = 0;
@@ -183,7 +183,7 @@ describe('compression of WebSocket messages', () => {
         assert.ok(sent < messages().reduce((sum, { length }) => sum + length, 0) / 2);
       });
 
-      test(`MessageDeflater and MessageInflater exchange data with a zlib stream of a whole connection: ${bits} bits, context takeover ${takesOver}`, async () => {
+      test(`MessageDeflater and MessageInflater are compatible with one zlib stream per connection: ${bits} bits, context takeover ${takesOver}`, async () => {
         const deflater = new MessageDeflater(bits, 6, takesOver),
           inflater = new MessageInflater(bits, takesOver);
         const theirInflate = createInflateRaw({ windowBits: bits }),
@@ -216,7 +216,7 @@ describe('compression of WebSocket messages', () => {
       });
     }
 
-  test('MessageInflater refuses a message that is truncated within a block', () => {
+  test('MessageInflater refuses a message that ends within a deflate block', () => {
     for (const text of [
       'hello world, this is a text that is long enough '.repeat(3),
       'a'.repeat(5_000),
@@ -234,7 +234,7 @@ describe('compression of WebSocket messages', () => {
     assert.deepEqual(new MessageInflater(15, false).inflate(Buffer.alloc(0), 100), Buffer.alloc(0));
   });
 
-  test('MessageDeflater with context takeover compresses repeated messages better', () => {
+  test('with context takeover, MessageDeflater compresses a repeated message better than the first one', () => {
     const text = Buffer.from(
       JSON.stringify(
         Array.from({ length: 30 }, (_, index) => ({ index, name: `name ${(index * 7919) % 100}` })),
@@ -247,7 +247,7 @@ describe('compression of WebSocket messages', () => {
     assert.equal(deflater.deflate(text)!.length, first);
   });
 
-  test('MessageInflater accepts a message without context between messages with context takeover', () => {
+  test('MessageInflater with context takeover also accepts a message that was compressed without context', () => {
     const deflater = new MessageDeflater(12, 6, true),
       inflater = new MessageInflater(12, true);
     const [one, two] = [Buffer.from('one '.repeat(50)), Buffer.from('two '.repeat(5_000))];
@@ -258,13 +258,13 @@ describe('compression of WebSocket messages', () => {
     assert.deepEqual(inflater.inflate(deflater.deflate(two)!, 100_000), two);
   });
 
-  test('MessageDeflater returns undefined for a message that would not become smaller', () => {
+  test('if a message would not become smaller, MessageDeflater returns undefined', () => {
     const deflater = new MessageDeflater(15, 6, true);
     assert.equal(deflater.deflate(Buffer.from('x')), undefined);
     assert.equal(deflater.deflate(noise(300)), undefined);
   });
 
-  test('MessageDeflater and MessageInflater use memory of at most one window per connection', () => {
+  test('MessageDeflater and MessageInflater each keep memory of at most one window per connection', () => {
     const inflater = new MessageInflater(15, true),
       deflater = new MessageDeflater(15, 6, true);
     for (let count = 0; count < 50; count++)

@@ -348,7 +348,7 @@ describe('FrameReader', () => {
     ]);
   });
 
-  test('FrameReader needs no more memory for many small fragments than their bytes', async () => {
+  test('FrameReader keeps the bytes of small fragments of a message, but not the large chunks that contained the fragments', async () => {
     const reader = new FrameReader({ isMasked: true, maxMessageBytes: 1_048_576 }, SILENT);
     reader.push(frame(start('')));
     const padding = Buffer.concat(Array.from({ length: 400 }, () => frame(ping('*'.repeat(120)))));
@@ -407,7 +407,7 @@ describe('FrameReader', () => {
     });
   }
 
-  test('FrameReader releases a chunk that contained only text, but not one whose bytes are in use or that it does not own', () => {
+  test('FrameReader releases a chunk that contained only text; it keeps a chunk that is still in use or that it does not own', () => {
     const words = 'word '.repeat(600);
     const whole = frame(text(words));
     const own = (...parts: Uint8Array[]): Buffer => {
@@ -470,7 +470,7 @@ describe('FrameReader', () => {
     assert.deepEqual(read([long.subarray(0, 100_000), long.subarray(100_000, 150_020)]), [NOT_TEXT]);
   });
 
-  test('FrameReader allocates no memory for the announced length of a message', () => {
+  test('FrameReader allocates memory when bytes arrive, not for the announced length of a message', () => {
     const before = process.memoryUsage().arrayBuffers;
     const readers = Array.from(
       { length: 20 },
@@ -482,7 +482,7 @@ describe('FrameReader', () => {
     assert.ok(readers.every(({ isOver }) => !isOver));
   });
 
-  test('FrameReader reads unmasked frames of a server with isMasked: false', () => {
+  test('with isMasked: false, FrameReader reads unmasked frames of a server', () => {
     for (const [how, chunks] of everySplit(
       Buffer.concat([encodeFrame(OPCODE.text, 'Hello'), encodeFrame(OPCODE.binary, Buffer.alloc(200, 1))]),
     )) {
@@ -498,7 +498,7 @@ describe('FrameReader', () => {
     assert.deepEqual(read([frame(text('x'))], { isMasked: false }), [BAD]);
   });
 
-  test('FrameReader stops in the middle of a chunk, and continues there', () => {
+  test('FrameReader can stop in the middle of a chunk and continue at the same position', () => {
     const reported: string[] = [];
     const reader: FrameReader = new FrameReader(
       { isMasked: true, maxMessageBytes: 100 },
@@ -525,7 +525,7 @@ describe('FrameReader', () => {
     assert.deepEqual(reported, ['a', 'b', 'c', 'd', 'e']);
   });
 
-  test('FrameReader reports nothing after end(), also when end() is called during a message', () => {
+  test('FrameReader reports nothing after end(), even if end() is called during a message', () => {
     const reported: string[] = [];
     const reader: FrameReader = new FrameReader(
       { isMasked: true, maxMessageBytes: 100 },
@@ -543,7 +543,7 @@ describe('FrameReader', () => {
     assert.equal(reader.isOver, true);
   });
 
-  test('FrameReader agrees with a plain implementation of RFC 6455 on 10,000 mutated streams', () => {
+  test('FrameReader returns the same as a simple implementation of RFC 6455 for 10,000 mutated streams', () => {
     const random = seeded(6455);
     const pick = <T>(items: readonly T[]): T => items[random(items.length)]!;
     const payloads = [
@@ -677,7 +677,7 @@ describe('FrameReader with decompression of messages', () => {
     });
   }
 
-  test('FrameReader with compression refuses a text that exceeds the longest string, whatever maxMessageBytes allows', () => {
+  test('FrameReader with compression refuses a text longer than the longest possible string, even if maxMessageBytes allows it', () => {
     const reported: unknown[] = [];
     const tell = (what: unknown): void => void reported.push(what);
     new FrameReader(
@@ -731,7 +731,7 @@ describe('encoding of WebSocket frames', () => {
     );
   });
 
-  test('FrameReader reads what encodeMaskedFrame() wrote, for every size and key', () => {
+  test('FrameReader reads frames that encodeMaskedFrame() has written, for every size and masking key', () => {
     const random = seeded(7);
     for (const length of [0, 1, 3, 4, 5, 47, 48, 51, 125, 126, 1000, 65_535, 65_536, 200_001]) {
       const payload = Buffer.from(Array.from({ length }, () => random(256)));
@@ -756,7 +756,7 @@ describe('encoding of WebSocket frames', () => {
     }
   });
 
-  test('closePayload() cuts the reason to 123 bytes, between characters', () => {
+  test('closePayload() shortens the reason to 123 bytes without splitting a character', () => {
     for (const [reason, expected] of [
       ['bye', 'bye'],
       ['r'.repeat(200), 'r'.repeat(123)],
@@ -771,7 +771,7 @@ describe('encoding of WebSocket frames', () => {
     }
   });
 
-  test('isCloseCode() accepts exactly the codes that a close frame may contain', () => {
+  test('isCloseCode() accepts exactly the codes that RFC 6455 allows in a close frame', () => {
     const allowed = Array.from({ length: 6000 }, (_, code) => code).filter(isCloseCode);
     assert.deepEqual(
       allowed.filter((code) => code < 3000),

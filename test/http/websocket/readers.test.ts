@@ -32,7 +32,7 @@ class Answered extends Duplex {
   }
 }
 
-test('two WebSockets whose frames arrive in turn parse them separately, also when a reply arrives within a write', async () => {
+test('if frames of two WebSockets arrive alternately, each WebSocket parses its own frames, even if a reply arrives during a write', async () => {
   const received: unknown[] = [];
   const log = createLogger({ sink: () => undefined });
   const deps: SharedSocketDeps = {

@@ -128,7 +128,7 @@ function bench({
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('FrameSender', () => {
-  test('FrameSender does not mix messages that are sent within a write with those of other senders', async () => {
+  test('if one FrameSender sends during a write of another, their messages are not mixed', async () => {
     const [one, other, third] = [bench(), bench(), bench()];
     for (const isFlushed of [true, false]) {
       const write = one.client._write.bind(one.client);
@@ -155,7 +155,7 @@ describe('FrameSender', () => {
     );
   });
 
-  test('FrameSender.drain() resolves at once on a stream with free room, which emits no drain event', async () => {
+  test('if a stream has room, FrameSender.drain() resolves at once, although the stream emits no drain event', async () => {
     const { client, sender, calls } = bench({ slowConsumer: 'wait', highWaterMark: 1_048_576 }); // as setDefaultHighWaterMark() makes them
     client.stop();
     sender.sendBytes(Buffer.alloc(200_000));
@@ -164,7 +164,7 @@ describe('FrameSender', () => {
     assert.deepEqual([calls, sender.bufferedAmount], [[], 0]);
   });
 
-  test('FrameSender fills the buffer of its stream, and resolves drain() when there is room again', async () => {
+  test('FrameSender fills the buffer of its stream, and drain() resolves when the buffer has room again', async () => {
     const { client, sender } = bench({
       slowConsumer: 'wait',
       highWaterMark: 262_144,
@@ -192,7 +192,7 @@ describe('FrameSender', () => {
     assert.ok(sender.bufferedAmount >= 100_000);
   });
 
-  test('FrameSender.drain() of a destroyed stream resolves only at its end', async () => {
+  test('if the stream is destroyed, FrameSender.drain() resolves only when end() is called', async () => {
     const { client, sender } = bench({ slowConsumer: 'wait' });
     client.stop();
     sender.sendBytes(Buffer.alloc(100_000));
@@ -217,7 +217,7 @@ describe('FrameSender', () => {
     ['text', undefined],
     ['text and bytes', Buffer.alloc(3_000)],
   ] as const) {
-    test(`FrameSender needs little more memory than their length for ${what} that a client does not read`, async () => {
+    test(`while a client does not read ${what}, FrameSender needs little more memory than the length of the messages`, async () => {
       const { client, sender } = bench();
       client.stop();
       for (let round = 0; round < 6; round++) {
@@ -237,7 +237,7 @@ describe('FrameSender', () => {
     });
   }
 
-  test('FrameSender sends all messages of one turn with one write, in order', async () => {
+  test('FrameSender sends all messages of one turn of the event loop in order and with one write', async () => {
     const { client, sender } = bench();
     sender.sendText('a');
     sender.sendText('wörld');
@@ -262,7 +262,7 @@ describe('FrameSender', () => {
       ['two bytes each', 'ä'.repeat(length)],
       ['three bytes each', '€'.repeat(length)],
     ] as const) {
-      test(`FrameSender writes ${length} characters, ${what}, as text and as bytes`, async () => {
+      test(`FrameSender writes messages of ${length} characters (${what}) as text and as bytes`, async () => {
         const { client, sender } = bench({ maxBufferedBytes: 10_000_000 });
         sender.sendText(text);
         sender.sendBytes(Buffer.from(text));
@@ -273,7 +273,7 @@ describe('FrameSender', () => {
     }
   }
 
-  test('FrameSender keeps the frames of several senders separate, however they are interleaved', async () => {
+  test('FrameSender does not mix the frames of several senders, however their calls are interleaved', async () => {
     const many = Array.from({ length: 5 }, () => bench());
     for (let round = 0; round < 2_000; round++)
       many.forEach(({ sender }, index) => sender.sendText(`${index}:${round}`));
@@ -285,7 +285,7 @@ describe('FrameSender', () => {
       );
   });
 
-  test('FrameSender reports a half-full queue and an empty queue; drain() resolves below 64 KiB', async () => {
+  test('FrameSender reports when its queue is half full and when it is empty; drain() resolves when less than 64 KiB wait', async () => {
     const { client, sender, calls } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -307,7 +307,7 @@ describe('FrameSender', () => {
     await sender.drain();
   });
 
-  test('FrameSender with the policy "disconnect" closes a client whose queue exceeds maxBufferedBytes', () => {
+  test('with the policy "disconnect", FrameSender closes a client whose queue exceeds maxBufferedBytes', () => {
     const { client, sender, calls } = bench();
     client.stop();
     for (let count = 0; count < 10 && !calls.includes('too slow'); count++) {
@@ -318,7 +318,7 @@ describe('FrameSender', () => {
     assert.ok(sender.bufferedAmount <= 200_000);
   });
 
-  test('FrameSender with the policy "drop-oldest" drops the oldest waiting messages, and reports their number', async () => {
+  test('with the policy "drop-oldest", FrameSender drops the oldest waiting messages, and reports how many', async () => {
     const { client, sender, calls, dropped } = bench({ slowConsumer: 'drop-oldest' });
     client.stop();
     for (let count = 0; count < 1_000; count++) {
@@ -343,7 +343,7 @@ describe('FrameSender', () => {
     );
   });
 
-  test('FrameSender with the policy "wait" loses no accepted message, and throws when its queue is full', async () => {
+  test('with the policy "wait", FrameSender sends every accepted message, and throws if its queue is full', async () => {
     const { client, sender, dropped } = bench({ slowConsumer: 'wait' });
     client.stop();
     let taken = 0;
@@ -365,7 +365,7 @@ describe('FrameSender', () => {
     assert.equal(client.messages().at(-1), 'again');
   });
 
-  test('FrameSender counts the overhead of small frames in its queue limit', () => {
+  test('FrameSender counts the overhead of small frames toward its queue limit', () => {
     const { client, sender, calls } = bench({ maxBufferedBytes: 100_000 });
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -375,7 +375,7 @@ describe('FrameSender', () => {
     assert.ok(count < 34_464 / 128 + 2, `${count} frames of 3 bytes wait`);
   });
 
-  test('FrameSender sends only the pong for the newest ping when several have waited', async () => {
+  test('if several pongs wait, FrameSender sends only the pong for the newest ping', async () => {
     const { client, sender } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -387,7 +387,7 @@ describe('FrameSender', () => {
     assert.deepEqual(client.messages().slice(1), ['PONG three', 'last', 'CLOSE 1000']);
   });
 
-  test('FrameSender compresses messages from its threshold on, and shared messages once for all sockets', async () => {
+  test('FrameSender compresses messages that reach its threshold, and compresses a shared message once for all sockets', async () => {
     const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
     const { client, sender } = bench({ compression });
     const shared = new SharedMessage('shared '.repeat(100));
@@ -408,7 +408,7 @@ describe('FrameSender', () => {
   });
 
   for (const slowConsumer of ['drop-oldest', 'wait'] as const) {
-    test(`FrameSender with context takeover and the policy "${slowConsumer}" sends no message that refers to a dropped one`, async () => {
+    test(`with context takeover and the policy "${slowConsumer}", FrameSender sends no message that refers to a dropped message`, async () => {
       const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
       const { client, sender, dropped } = bench({ slowConsumer, maxBufferedBytes: 150_000, compression });
       const noise = (seed: number, length = 4_000): Buffer => {
@@ -453,7 +453,7 @@ describe('FrameSender', () => {
     });
   }
 
-  test('FrameSender sends a ping that had to wait as soon as the client reads again', async () => {
+  test('if a ping had to wait, FrameSender sends it as soon as the client reads again', async () => {
     const { client, sender } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -465,7 +465,7 @@ describe('FrameSender', () => {
     assert.deepEqual(client.messages().slice(1), ['PONG one', 'PING']);
   });
 
-  test('FrameSender.end() sends a waiting close frame before it ends, and drops the messages before it', async () => {
+  test('FrameSender.end() drops waiting messages, but sends a waiting close frame', async () => {
     const { client, sender } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
@@ -477,7 +477,7 @@ describe('FrameSender', () => {
     assert.deepEqual(client.messages().slice(1), ['CLOSE 1000']);
   });
 
-  test('FrameSender sends a close frame once when nothing delays it', async () => {
+  test('FrameSender sends waiting messages and one close frame when the client reads again, also if end() is called afterwards', async () => {
     const { client, sender } = bench();
     client.stop();
     sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));

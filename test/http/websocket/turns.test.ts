@@ -36,7 +36,7 @@ const { hasBudget, inThread, spend, whenBudget } = (await import(
 )) as typeof import('../../../src/http/websocket/turns.ts');
 
 describe('the budget for work in one turn of the event loop', LIMITED_SUITE, () => {
-  test('whenBudget() defers work to later turns when the budget of the turn is spent, in order', async () => {
+  test('if the budget of a turn is spent, whenBudget() runs further work in later turns, in order', async () => {
     await turn();
     assert.ok(hasBudget());
     spend(2 ** 20);
@@ -58,7 +58,7 @@ describe('the budget for work in one turn of the event loop', LIMITED_SUITE, () 
     assert.ok(hasBudget());
   });
 
-  test('inThread() runs two jobs at a time, and a failed job frees its place', async () => {
+  test('inThread() runs two jobs at a time, and starts the next job when one fails', async () => {
     const gates = Array.from({ length: 4 }, () => Promise.withResolvers<number>());
     const begun: number[] = [];
     const jobs = gates.map(({ promise }, index) =>
@@ -86,7 +86,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
     ['1 MB', 1_000_000, 4],
     ['60 KB', 60_000, 24],
   ] as const)
-    test(`WebSocket messages that inflate from few bytes to ${what} are handled over many turns, in order`, async (t) => {
+    test(`if small WebSocket messages inflate to ${what}, they are handled over many turns, in order`, async (t) => {
       const { app } = loggedApp();
       const counts = countTurns();
       app.websocket('/x', { compression: true }).onMessage((socket, message) => {
@@ -109,7 +109,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
       assert.ok(counts.most <= most, `${counts.most} messages in one turn`);
     });
 
-  test('long WebSocket messages are inflated in a thread, in order with others, and a later ping is answered after them', async (t) => {
+  test('long WebSocket messages are inflated in a thread and stay in order with others; a later ping is answered after them', async (t) => {
     const { app } = loggedApp();
     const got: unknown[] = [];
     app
@@ -131,7 +131,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
   });
 
   for (const limit of [100_000, 4_000_000])
-    test(`WebSocket messages that inflate above maxMessageBytes of ${limit} close with 1009`, async (t) => {
+    test(`if a WebSocket message inflates above a maxMessageBytes of ${limit}, the WebSocket closes with 1009`, async (t) => {
       const { app } = loggedApp();
       app
         .websocket('/x', { compression: true, maxMessageBytes: limit })
@@ -144,7 +144,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
       assert.deepEqual(none, []);
     });
 
-  test('a WebSocket message that cannot be inflated in a thread closes with 1007', async (t) => {
+  test('if a WebSocket message cannot be inflated in a thread, the WebSocket closes with 1007', async (t) => {
     const { app } = loggedApp();
     app.websocket('/x', { compression: true, maxMessageBytes: 2 ** 24 }).onMessage(() => undefined);
     const raw = await openRaw(t, await portOf(t, app), '/x', OFFER);
@@ -152,7 +152,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
     assert.deepEqual(messagesOf(await raw.ended()), ['CLOSE 1007 a message cannot be inflated']);
   });
 
-  test('WebSocket messages after the close frame of the server are not inflated', async (t) => {
+  test('after the server has sent a close frame, WebSocket messages are not inflated', async (t) => {
     const { app } = loggedApp();
     app
       .websocket('/x', { compression: true, maxMessageBytes: 2 ** 24 })
@@ -163,7 +163,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
     assert.deepEqual(messagesOf(await raw.ended()), ['CLOSE 4000']);
   });
 
-  test('a WebSocket stops reading while a message is inflated, and ends when the client leaves meanwhile', async (t) => {
+  test('while a message is inflated, a WebSocket reads nothing more, and ends if the client leaves', async (t) => {
     const { app } = loggedApp();
     const closes: number[] = [];
     const open = Promise.withResolvers<void>();
@@ -183,7 +183,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
 });
 
 describe('long WebSocket messages that are sent', LIMITED_SUITE, () => {
-  test('long WebSocket messages are deflated in a thread: another request is answered while 10 clients wait for replies', async (t) => {
+  test('long WebSocket messages are deflated in a thread: while 10 clients wait for replies, another request is answered', async (t) => {
     const { app } = loggedApp();
     let handled = 0;
     app.websocket('/x', { compression: true }).onMessage((socket, message) => {
@@ -209,7 +209,7 @@ describe('long WebSocket messages that are sent', LIMITED_SUITE, () => {
   });
 
   for (const contextTakeover of [false, true])
-    test(`long WebSocket messages are sent in order with others, contextTakeover ${contextTakeover}`, async (t) => {
+    test(`long and short WebSocket messages are sent in order, contextTakeover ${contextTakeover}`, async (t) => {
       const { app } = loggedApp();
       const texts = Array.from({ length: 12 }, (_, index) =>
         `${index} `.repeat([10, 1_000, 200_000][index % 3]!),
@@ -230,7 +230,7 @@ describe('long WebSocket messages that are sent', LIMITED_SUITE, () => {
       assert.deepEqual(messagesOf(await bytes), [...texts, '300000 bytes', 'last', 'CLOSE 4000 done']);
     });
 
-  test('long WebSocket messages do not trigger slowConsumer while they are deflated, and drain() waits for them', async (t) => {
+  test('while long WebSocket messages are deflated, they do not trigger slowConsumer, and drain() waits for them', async (t) => {
     const { app, lines } = loggedApp();
     const drained = Promise.withResolvers<number>();
     app
@@ -250,7 +250,7 @@ describe('long WebSocket messages that are sent', LIMITED_SUITE, () => {
     assert.ok(lines().every(({ event }) => event !== 'websocket_slow_consumer'));
   });
 
-  test('long WebSocket messages are dropped when their client leaves while they are deflated', async (t) => {
+  test('if a client leaves while long WebSocket messages are deflated for it, the messages are dropped', async (t) => {
     const { app } = loggedApp();
     const closes: number[] = [];
     const sent = Promise.withResolvers<void>();

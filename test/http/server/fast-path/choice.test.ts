@@ -40,7 +40,7 @@ function found(value: string | undefined): Record<string, unknown> {
 const overridden = (names: unknown, base: typeof IncomingMessage | typeof ServerResponse): string[] =>
   (names as string[]).filter((name) => name !== 'constructor' && name in base.prototype).sort();
 
-test('SVC_NODE_INTERNALS=off serves with classes that override no undocumented part of Node', () => {
+test('if SVC_NODE_INTERNALS is off, the server uses classes that override no undocumented part of Node', () => {
   const { uses, received, sent, get, post } = found('off');
   assert.equal(uses, false);
   assert.deepEqual(overridden(received, IncomingMessage), []);
@@ -48,7 +48,7 @@ test('SVC_NODE_INTERNALS=off serves with classes that override no undocumented p
   assert.deepEqual([get, post], ['ok', '1000000']);
 });
 
-test('Node 24 and 26 use the fast path through undocumented parts of node:http, unless SVC_NODE_INTERNALS is off', () => {
+test('on Node 24 and 26 the server uses the fast path through undocumented parts of node:http, unless SVC_NODE_INTERNALS is off', () => {
   const { uses, received, sent, get, post } = found(undefined);
   assert.equal(uses, true);
   assert.deepEqual(overridden(received, IncomingMessage), ['_destroy', 'headers', 'push', 'readableEnded']);

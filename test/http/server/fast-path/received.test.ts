@@ -47,7 +47,7 @@ for (const [what, request] of [
   ['a length', LENGTH],
   ['chunked coding', CHUNKED],
 ] as const) {
-  test(`ReceivedMessage delivers a body with ${what}, split at every byte`, async () => {
+  test(`ReceivedMessage delivers a body with ${what}, wherever its bytes are split`, async () => {
     await using it = await serve(echo);
     await using client = await RawClient.open(it.port);
     client.socket.setNoDelay(true);
@@ -61,7 +61,7 @@ for (const [what, request] of [
   });
 }
 
-test('ReceivedMessage delivers the bodies of pipelined requests, each to its own request', async () => {
+test('ReceivedMessage delivers the body of each pipelined request to that request', async () => {
   await using it = await serve(echo);
   await using client = await RawClient.open(it.port);
   client.send(
@@ -75,7 +75,7 @@ test('ReceivedMessage delivers the bodies of pipelined requests, each to its own
 });
 
 test(
-  'ReceivedMessage reports the end of a body after everything in the same packet is parsed',
+  'ReceivedMessage reports the end of a body only when the whole packet has been parsed',
   { skip },
   async () => {
     const seen: string[] = [];
@@ -108,7 +108,7 @@ test(
   },
 );
 
-test('ReceivedMessage uses the stream for a body of which a part arrived before it was requested', async () => {
+test('if a part of a body arrived before the handler asks for the body, ReceivedMessage delivers it through the stream', async () => {
   await using it = await serve(echo);
   await using client = await RawClient.open(it.port);
   for (const at of [LENGTH.length - 4, LENGTH.length]) {
@@ -120,7 +120,7 @@ test('ReceivedMessage uses the stream for a body of which a part arrived before 
   }
 });
 
-test('ReceivedMessage rejects the reader of a body when the client leaves during it', async () => {
+test('if the client leaves during a body, ReceivedMessage rejects the read of the body', async () => {
   const left = Promise.withResolvers<unknown>();
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => {
@@ -137,7 +137,7 @@ test('ReceivedMessage rejects the reader of a body when the client leaves during
   assert.equal(((await left.promise) as Error).name, 'ClientDisconnected');
 });
 
-test('ReceivedMessage drains a refused body, so that the connection stays usable', async () => {
+test('ReceivedMessage reads and drops the rest of a refused body, so the connection stays usable', async () => {
   await using it = await serve((app) =>
     app.post('/', async ({ req }) => (await req.body({ maxBytes: 4 })).length),
   );
@@ -183,7 +183,7 @@ async function bare(
 }
 
 test(
-  'ReceivedMessage tells node:http whether a body follows without building the header object',
+  'ReceivedMessage does not build the header object when node:http checks whether a body follows',
   { skip },
   async () => {
     const seen: unknown[] = [];
@@ -202,7 +202,7 @@ test(
 );
 
 test(
-  "ReceivedMessage shows every header field to subscribers of node:http's channels, and to a patched emit()",
+  'ReceivedMessage has every header field for subscribers to the channels of node:http, and for a patched emit()',
   { skip },
   async () => {
     const seen: unknown[] = [];
@@ -228,7 +228,7 @@ test(
   },
 );
 
-test('ReceivedMessage lets node:http see the field Expect', async () => {
+test('ReceivedMessage passes the field Expect to node:http', async () => {
   await using it = await bare(() => undefined);
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n');
   assert.equal((await it.client.answer()).status, 100);

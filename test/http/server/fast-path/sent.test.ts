@@ -53,7 +53,7 @@ for (const [what, body, bytes] of [
   ['bytes', Buffer.from('☕'), '☕'],
   ['control characters', '\0\x7f\r\n\r\n', '\0\x7f\r\n\r\n'],
 ] as const) {
-  test(`SentMessage sends ${what} completely with Content-Length, also for a second request and with header fields`, async () => {
+  test(`SentMessage sends ${what} completely with Content-Length, also for a second request and together with header fields`, async () => {
     await using it = await serve((app) =>
       app.get('/', () => body).get('/fields', () => reply(body, 201, { 'X-Other': 'one' })),
     );
@@ -68,7 +68,7 @@ for (const [what, body, bytes] of [
   });
 }
 
-test('SentMessage encodes Content-Disposition like other header fields, although node:http does not', async () => {
+test('SentMessage encodes Content-Disposition in the same way as other header fields, although node:http does not', async () => {
   const fields = { 'Content-Disposition': 'inline; filename="caf\xe9"', 'X-Other': 'caf\xe9' };
   await using it = await serve((app) => app.get('/', () => reply('text', 200, fields)));
   const answer = await it.client.get('/').answer();
@@ -106,7 +106,7 @@ for (const [what, body] of [
   });
 }
 
-test('SentMessage answers 500 on the same connection for header fields that node:http refuses, and the connection stays usable', async () => {
+test('if node:http refuses header fields, SentMessage answers 500 on the same connection, and the connection stays usable', async () => {
   await using it = await serve((app) =>
     app
       .get('/', () => {
@@ -127,7 +127,7 @@ test('SentMessage answers 500 on the same connection for header fields that node
   );
 });
 
-test('SentMessage calls writeHead(), so that tools that patch it see the status', async (context) => {
+test('SentMessage calls writeHead(), so tools that patch writeHead() see the status', async (context) => {
   const { writeHead } = ServerResponse.prototype;
   const seen: number[] = [];
   ServerResponse.prototype.writeHead = function (this: ServerResponse, ...args: never[]) {
@@ -185,7 +185,7 @@ function countTexts(): { count: number } & Disposable {
 }
 
 test(
-  'SentMessage writes equal bytes with and without node:http, for generated responses',
+  'SentMessage writes the same bytes for generated responses whether it uses node:http or not',
   { skip },
   async () => {
     const random = seeded(9112);
@@ -284,7 +284,7 @@ test(
 );
 
 test(
-  'SentMessage written without node:http emits the same events and channel messages as one written by it',
+  'SentMessage emits the same events and channel messages whether it uses node:http or not',
   { skip },
   async () => {
     const seen: Record<string, unknown[]> = {};
@@ -331,7 +331,7 @@ test(
 
 for (const isTaken of [true, false]) {
   test(
-    `SentMessage written without node:http ends its request when the socket has ${isTaken ? 'sent' : 'lost'} it`,
+    `if SentMessage does not use node:http, its request ends when the socket has ${isTaken ? 'sent' : 'lost'} the response`,
     { skip },
     async () => {
       const { logger } = collectedLog();
@@ -386,7 +386,7 @@ for (const isTaken of [true, false]) {
 }
 
 test(
-  'SentMessage sends a header field that a subscriber has set, even when the subscriber has unsubscribed since',
+  'SentMessage sends a header field that a subscriber has set, even if the subscriber has unsubscribed since then',
   { skip },
   async () => {
     const messages = channel('http.server.request.start');
@@ -408,7 +408,7 @@ test(
   },
 );
 
-test('SentMessage calls functions that tools have patched in node:http before the package was loaded', async () => {
+test('SentMessage calls the functions of node:http that a tool has patched before the package was loaded', async () => {
   const program = `import { createRequire } from 'node:module';
     const { ServerResponse } = createRequire(import.meta.url)('node:http');
     const { writeHead } = ServerResponse.prototype;
@@ -426,7 +426,7 @@ test('SentMessage calls functions that tools have patched in node:http before th
 });
 
 test(
-  'SentMessage written without node:http appears in the measurements of node:perf_hooks',
+  'a SentMessage that does not use node:http still appears in the measurements of node:perf_hooks',
   { skip },
   async () => {
     const measured = Promise.withResolvers<string>();
