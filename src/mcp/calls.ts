@@ -250,8 +250,17 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
 
 /** Header fields that describe the client's own message, and so are not copied to a call. */
 const OURS: ReadonlySet<string> = new Set([
-  ...['host', 'content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'connection'],
-  ...['accept', 'accept-encoding', 'te', 'upgrade', 'expect'],
+  'host',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'transfer-encoding',
+  'connection',
+  'accept',
+  'accept-encoding',
+  'te',
+  'upgrade',
+  'expect',
 ]);
 
 /**

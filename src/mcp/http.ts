@@ -45,8 +45,17 @@ import type { Awaitable, Context, HttpRequest, Services } from '../http/contract
 
 /** Header fields of the client's request that are copied to calls. */
 const PASSED: readonly string[] = [
-  ...['authorization', 'cookie', 'origin', 'referer', 'sec-fetch-site', 'x-csrf-token'],
-  ...['accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'],
+  'authorization',
+  'cookie',
+  'origin',
+  'referer',
+  'sec-fetch-site',
+  'x-csrf-token',
+  'accept-language',
+  'user-agent',
+  'traceparent',
+  'tracestate',
+  'baggage',
 ];
 
 /** Options of an endpoint, as mountMcp() has read them. */
