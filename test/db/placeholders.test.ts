@@ -121,7 +121,7 @@ for (const source of [
   'select /* /* */ ?',
   "select E'a\\",
 ]) {
-  test(`scanned() reports no problem for a quote or comment without an end, which the server refuses itself: ${source}`, () => {
+  test(`scanned() leaves it to the server to refuse a quote or comment without an end: ${source}`, () => {
     const { kind: _, ...found } = scanned(source, 'postgres');
     assert.deepEqual(found, { text: source, placeholders: 0, problem: undefined });
   });
@@ -173,7 +173,7 @@ for (const [what, source] of [
     assert.equal(checkedStatement(source, 'postgres').problem, undefined));
 }
 
-test('scanned() returns the same results as a simple reference implementation for generated texts', () => {
+test('scanned() returns the results of a simple reference implementation for generated texts', () => {
   const pieces = [
     "'",
     "''",
@@ -230,7 +230,7 @@ test('scanned() returns the same results as a simple reference implementation fo
 });
 
 for (const dialect of ['mysql', 'sqlite'] as const) {
-  test(`scanned() for ${dialect} returns the same results as a simple reference implementation for generated texts`, () => {
+  test(`scanned() for ${dialect} returns the results of a simple reference implementation for generated texts`, () => {
     const pieces = [
       "'",
       "''",

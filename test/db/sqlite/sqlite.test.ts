@@ -23,13 +23,13 @@ databaseContract('SQLite in memory, opened by openDatabase()', async (t) => {
 });
 databaseContract('SQLite with reader processes, opened by openDatabase()', inFile({ readers: 2 }));
 databaseContract(
-  'SQLite with synchronous=normal and a statement cache of one, opened by openDatabase()',
+  'SQLite with synchronous=normal and a cache of one statement, opened by openDatabase()',
   inFile({ synchronous: 'normal', statementCache: 1 }),
 );
 
 ownTypeContract('SQLite', 'sqlite', (t, options) => inFile(options)(t));
 
-test('SQLite refuses custom types together with reader processes', async (t) => {
+test('SQLite refuses custom types in a database with reader processes', async (t) => {
   await assert.rejects(inFile({ readers: 1, types: { money: { parse: Number } } })(t), {
     code: 'E_DB_OPTION',
   });
