@@ -31,7 +31,7 @@ test('SVC201 reports routes that change data without a guard, unless the route i
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('SVC203 reports a method with weaker access rules than a method of the same path that changes less', () => {
+test('SVC203 reports a method if another method of the same path changes less but has stricter access rules', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)

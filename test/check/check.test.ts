@@ -80,7 +80,7 @@ test('compileAll() throws an error that contains exactly the findings of check()
   );
 });
 
-test('rules that can only warn run in check(); at a start, they run only for routes with an allowance that may have expired', () => {
+test('rules that can only warn always run in check(); at the start of an application, they run only if the allowance of a route may have expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)

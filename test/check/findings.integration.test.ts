@@ -151,7 +151,7 @@ test('svc check reports each marked line of the corpus, and no other error or wa
 const longest = (texts: readonly string[]): string =>
   texts.reduce((one, other) => (other.length > one.length ? other : one)).trim();
 
-test('each message of a rule that examines the application appears for a case of the corpus or in the text of a test', () => {
+test('each message of a rule that examines the application is caused by a case of the corpus or expected by another test', () => {
   const tests = readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => readFileSync(join(import.meta.dirname, name), 'utf8'))

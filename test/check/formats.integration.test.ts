@@ -79,7 +79,7 @@ test('a fingerprint depends only on rule and subject; findings with the same rul
   assert.notEqual(third!.slice(0, 16), first!.slice(0, 16));
 });
 
-test('sarifReport() lists each rule of the catalogue, and each finding with its level, place and fingerprint', () => {
+test('sarifReport() lists each rule of the catalogue, and lists each finding with level, place and fingerprint', () => {
   const {
     version,
     runs: [run],

@@ -91,7 +91,7 @@ test('when a route requires a session and has no session middleware, the applica
 
 // ── SVC102 ──
 
-test('SVC102 reports a route if a more specific route matches each of its paths', () => {
+test('SVC102 reports a route if more specific routes match all of its paths', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -132,7 +132,7 @@ test('SVC102 accepts a route if at least one request can reach it', () => {
   assert.deepEqual(brief(app), []);
 });
 
-test('SVC102 reports a HEAD route if a GET route matches each of its paths', () => {
+test('SVC102 reports a HEAD route if GET routes match all of its paths', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)

@@ -38,7 +38,7 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
     }
   });
 
-  contract('overwrites', async ({ cache }) => {
+  contract('CacheBackend.set() replaces an earlier value of the same key', async ({ cache }) => {
     await cache.set('over', { a: 1 }, 1_000);
     await cache.set('over', 'b', 1_000);
     assert.equal(await cache.get('over'), 'b');
@@ -65,7 +65,7 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
     },
   );
 
-  contract('deletes', async ({ cache }) => {
+  contract('CacheBackend.delete() deletes an entry and returns true', async ({ cache }) => {
     await cache.set('delete', 1, 1_000);
     assert.equal(await cache.delete('delete'), true);
     assert.equal(await cache.get('delete'), undefined);

@@ -350,7 +350,7 @@ export function databaseContract(
   );
 
   contract(
-    'after the columns of a table have changed, fetch methods return the current column names for *',
+    'after the columns of a table have changed, fetch methods return the current column names for SELECT *',
     async (db) => {
       await db.execute('insert into item (id, label) values (?, ?)', [1, 'a']);
       assert.deepEqual(Object.keys((await db.fetchOne('select * from item'))!), ['id', 'label', 'amount']);
@@ -642,7 +642,7 @@ export function databaseContract(
   );
 
   contract(
-    'when no column could store a value, Database throws a DataError, as for an error of the server',
+    'for a value that no column can store, Database throws the same kind of DataError as for an error of the server',
     async (db) => {
       const wide = wordsOf(db).tooWide;
       const cases: readonly (readonly [unknown, string])[] = [

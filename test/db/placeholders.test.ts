@@ -274,7 +274,7 @@ for (const [dialect, source, problem] of [
   ['sqlite', "explain create trigger t after insert on u begin select ';'; end; select 1", /more than one/],
   ['sqlite', 'select 1 \0', /NUL/],
 ] as const) {
-  test(`checkedStatement() for ${dialect} refuses ${JSON.stringify(source)}`, () =>
+  test(`checkedStatement() for ${dialect} refuses the statement ${JSON.stringify(source)}`, () =>
     assert.throws(
       () => checkedStatement(source, dialect),
       (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT' && problem.test(error.message),
@@ -293,7 +293,7 @@ for (const [dialect, source, placeholders, kind] of [
   ['sqlite', '; values (?)', 1, 'select'],
   ['sqlite', 'with a as (select ?) select * from a', 1, 'with'],
 ] as const) {
-  test(`checkedStatement() for ${dialect} accepts ${JSON.stringify(source)}`, () => {
+  test(`checkedStatement() for ${dialect} accepts the statement ${JSON.stringify(source)}`, () => {
     const found = checkedStatement(source, dialect);
     assert.deepEqual([found.text, found.placeholders, found.kind], [source, placeholders, kind]);
   });

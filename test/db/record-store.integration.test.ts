@@ -21,7 +21,7 @@ for (const [where, maxRecords] of [
   ['in memory', undefined],
   ['near its limit', 12],
 ] as const) {
-  recordStoreContract(`DatabaseRecordStore ${where}`, async () => {
+  recordStoreContract(`DatabaseRecordStore ${where} meets the contract of record stores`, async () => {
     const clock = new ManualClock();
     const db = await openDatabase('sqlite::memory:');
     const store = new DatabaseRecordStore(db, { clock, maxRecords });
@@ -34,14 +34,17 @@ for (const [where, maxRecords] of [
   ['', undefined],
   [' near its limit', 12],
 ] as const) {
-  recordStoreContract(`DatabaseRecordStore on PostgreSQL${where}`, async (t) => {
-    const clock = new ManualClock();
-    const db = await postgresDatabase(t);
-    if (db === undefined) return undefined;
-    const store = new DatabaseRecordStore(db, { clock, maxRecords });
-    await store.createTable();
-    return { store, pass: (ms) => clock.advance(ms) };
-  });
+  recordStoreContract(
+    `DatabaseRecordStore on PostgreSQL${where} meets the contract of record stores`,
+    async (t) => {
+      const clock = new ManualClock();
+      const db = await postgresDatabase(t);
+      if (db === undefined) return undefined;
+      const store = new DatabaseRecordStore(db, { clock, maxRecords });
+      await store.createTable();
+      return { store, pass: (ms) => clock.advance(ms) };
+    },
+  );
 }
 
 for (const [name, engine] of [
@@ -52,14 +55,17 @@ for (const [name, engine] of [
     ['', undefined],
     [' near its limit', 12],
   ] as const) {
-    recordStoreContract(`DatabaseRecordStore on ${name}${where}`, async (t) => {
-      const clock = new ManualClock();
-      const db = await mysqlDatabase(t, engine);
-      if (db === undefined) return undefined;
-      const store = new DatabaseRecordStore(db, { clock, maxRecords });
-      await store.createTable();
-      return { store, pass: (ms) => clock.advance(ms) };
-    });
+    recordStoreContract(
+      `DatabaseRecordStore on ${name}${where} meets the contract of record stores`,
+      async (t) => {
+        const clock = new ManualClock();
+        const db = await mysqlDatabase(t, engine);
+        if (db === undefined) return undefined;
+        const store = new DatabaseRecordStore(db, { clock, maxRecords });
+        await store.createTable();
+        return { store, pass: (ms) => clock.advance(ms) };
+      },
+    );
   }
 
   test(`DatabaseRecordStore on ${name} never holds more than "maxRecords" records under concurrent writes, and treats keys that differ only in a trailing space as different`, async (t) => {

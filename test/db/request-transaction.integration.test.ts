@@ -258,7 +258,7 @@ onEveryDatabase(
   },
 );
 
-test('when a dependency uses the request\'s transaction, its code after "yield" runs before the transaction ends', async () => {
+test('when a dependency uses the transaction of the request, its code after "yield" runs before the transaction ends', async () => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:'));
   const order: string[] = [];

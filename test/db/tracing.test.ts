@@ -130,7 +130,7 @@ test('the channel svc:db:query publishes the end of a stream, also if the stream
   );
 });
 
-test('the channel svc:db:query publishes a statement in the async context that the span of its request has set', async (t) => {
+test('on the channel svc:db:query, statements are published in the async context that a subscriber of svc:request has set', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const store = new AsyncLocalStorage<string>();
@@ -154,7 +154,7 @@ test('the channel svc:db:query publishes a statement in the async context that t
   ]);
 });
 
-test('with subscribers that nest spans as OpenTelemetry does, the span of a statement is inside the span of its dependency or handler', async (t) => {
+test('if subscribers nest spans as OpenTelemetry does, the span of a statement is inside the span of the dependency or handler that ran it', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const client = new TestClient(app);

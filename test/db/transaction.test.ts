@@ -67,7 +67,7 @@ test('after a transaction has settled, its handle fails with E_DB_OVER in any as
   await assert.rejects(result, fault('E_DB_OVER'));
 });
 
-test('transaction() applies its signal and timeoutMs to the statements inside the transaction', async (t) => {
+test('the options "signal" and "timeoutMs" of transaction() also apply to the statements inside the transaction', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const abort = new AbortController();

@@ -306,7 +306,7 @@ test('when a migration without a transaction fails after its first statement, Mi
   assert.deepEqual(await states(migrator), ['0001 applied']);
 });
 
-test('Migrator waits while another process runs a migration without a transaction, and continues when it has ended', async (t) => {
+test('Migrator waits while another process runs a migration without a transaction, and continues when that migration has ended', async (t) => {
   const clock = new ManualClock();
   const { directory, db, path } = await open(t, { '0001_a.up.sql': 'create table a (id);' });
   const migrator = new Migrator(db, { directory }, { clock });
@@ -323,7 +323,7 @@ test('Migrator waits while another process runs a migration without a transactio
   assert.deepEqual(ids(await waiting), ['0002']);
 });
 
-test("Migrator also waits for a migration that another process begins after Migrator's first check and before Migrator has the lock", async (t) => {
+test("if another process begins a migration after Migrator's first check, Migrator waits for this migration, too", async (t) => {
   const { db, path, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\nselect 1;',
     '0002_b.up.sql': 'create table b (id);',

@@ -274,7 +274,7 @@ for (const [name, engine] of [
   });
 }
 
-test('MySQL: without TLS, the password is encrypted with the configured RSA key; if the server is on this machine, also with the key that it sends', async (t) => {
+test("MySQL: without TLS, the client encrypts the password with the configured RSA key; from a server on this machine, it also accepts the server's key", async (t) => {
   if (!needsEngine(t, 'mysql')) return;
   const place = await placeOf('mysql');
   await using admin = await openDatabase(place.url, { pool: { max: 1 } });

@@ -32,7 +32,7 @@ for (const [name, engine] of [
 ] as const) {
   databaseContract(name, (t) => mysqlDatabase(t, engine));
   databaseContract(
-    `${name} without a statement cache, when every connection is fully reset before its next use`,
+    `${name} without a statement cache and with reset: "full" meets the contract of databases`,
     (t) => mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   );
   ownTypeContract(name, engine, (t, options) => mysqlDatabase(t, engine, options));
@@ -123,8 +123,8 @@ for (const [name, engine] of [
   ['MySQL', 'mysql'],
 ] as const) {
   for (const [what, text] of [
-    ['rows together', 'insert into item values (?, ?)'],
-    ['a statement for each', 'update item set label = ? where id = ?'],
+    ['INSERT statements', 'insert into item values (?, ?)'],
+    ['UPDATE statements', 'update item set label = ? where id = ?'],
   ] as const) {
     test(`${name}: when executeMany() of ${what} reaches its time limit, it ends and stores no rows, even if each of its statements is short`, async (t) => {
       const db = await mysqlDatabase(t, engine);

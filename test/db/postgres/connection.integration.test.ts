@@ -152,7 +152,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: the cache holds at most "statementCache" statements, and further statements are closed on the server',
+  'PostgreSQL connection: at most "statementCache" statements are cached, and further ones are closed on the server',
   async (t) => {
     const connection = await connected(t, { statementCache: 3 });
     for (let index = 0; index < 20; index++) {

@@ -366,7 +366,7 @@ test('PostgreSQL client: when a web server answers, the login fails with E_DB_CO
   await assert.rejects(connect(host), { code: 'E_DB_CONNECT', message: /the server is an HTTP server/ });
 });
 
-test('PostgreSQL client: during login, the server may send notices and announce an older protocol version', async (t) => {
+test('PostgreSQL client: during login, the client accepts notices, and a server that announces an older protocol version', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(
@@ -381,7 +381,7 @@ test('PostgreSQL client: during login, the server may send notices and announce 
   (await connect(host)).destroy();
 });
 
-test('PostgreSQL client: with protocol 3.2 in the address, long cancellation keys are accepted, and also servers that support only 3.0', async (t) => {
+test('PostgreSQL client: with protocol 3.2 in the address, the client accepts long cancellation keys, and servers that support only protocol 3.0', async (t) => {
   const long = Buffer.alloc(32, 7);
   for (const [answer, key] of [
     [Buffer.alloc(0), long],

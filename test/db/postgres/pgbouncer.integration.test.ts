@@ -30,9 +30,9 @@ async function address(): Promise<string> {
 }
 
 if (problem !== undefined)
-  test('PostgreSQL through PgBouncer, opened by openDatabase()', { skip }, () => undefined);
+  test('PostgreSQL through PgBouncer meets the contract of databases', { skip }, () => undefined);
 else
-  databaseContract('PostgreSQL through PgBouncer, opened by openDatabase()', (t) => emptied(t), {
+  databaseContract('PostgreSQL through PgBouncer meets the contract of databases', (t) => emptied(t), {
     knowsTypes: false,
   });
 
@@ -70,7 +70,7 @@ test(
 );
 
 test(
-  'behind PgBouncer, executeMany(), streams and values of types that are not built in work',
+  'behind PgBouncer, executeMany() and streams work, and values of types that are not built in are decoded',
   { skip },
   async (t) => {
     const db = await emptied(t);

@@ -32,13 +32,13 @@ import type { Database, PoolEvent, Transaction } from '../../../src/db/index.ts'
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
 databaseContract(
-  'PostgreSQL without a statement cache, when every connection is fully reset before its next use',
+  'PostgreSQL without a statement cache and with reset: "full" meets the contract of databases',
   (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   { knowsTypes: false },
 );
 
 ownTypeContract('PostgreSQL', 'postgres', (t, options) => postgresDatabase(t, options));
-ownTypeContract('PostgreSQL without a statement cache, opened by openDatabase()', 'postgres', (t, options) =>
+ownTypeContract('PostgreSQL (statementCache: 0)', 'postgres', (t, options) =>
   postgresDatabase(t, { ...options, statementCache: 0 }),
 );
 

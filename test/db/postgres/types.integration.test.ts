@@ -485,7 +485,7 @@ test('PostgreSQL types: instantFromText() returns a text that is not a timestamp
     assert.equal(instantFromText(text), text);
 });
 
-test('PostgreSQL types: an array with any elements is the same after it was encoded and decoded', () => {
+test('PostgreSQL types: any array has equal elements after it was encoded and decoded', () => {
   const random = seeded(8);
   const words = ['', 'a', 'NULL', 'null', '"', '\\', '{', '}', ',', ' ', 'ü', '\n', '{}', '\\"'];
   const list = (depth: number): unknown[] =>

@@ -215,7 +215,7 @@ for (const [what, reply] of [
     );
   });
 
-test('Redis connection: while a reply is overdue and no data arrives for five seconds, the connection is replaced', async (t) => {
+test('Redis connection: when a reply is overdue and no data has arrived for five seconds, the connection is replaced', async (t) => {
   const clock = new ManualClock();
   let isSilent = true;
   const { redis, fake } = await opened(
@@ -324,9 +324,9 @@ for (const [what, answer, problem] of [
 
 for (const [what, answer] of [
   ['a wrong password', '-WRONGPASS invalid username-password pair\r\n'],
-  ['none where one is needed', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
+  ['no password', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
 ] as const) {
-  test(`Redis connection: when the server refuses a login by ${what}, open() rejects without showing the password, and does not retry`, async (t) => {
+  test(`Redis connection: when the server refuses a login with ${what}, open() rejects without showing the password, and does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => (name === 'HELLO' ? answer : '+OK\r\n'));
     const redis = new Redis(fake.url.replace('redis://', 'redis://app:hunter2@'));
     await assert.rejects(
@@ -339,7 +339,7 @@ for (const [what, answer] of [
   });
 }
 
-test('Redis connection: the client does not use a replica; when its primary becomes a replica, it leaves this server at the first error', async (t) => {
+test('Redis connection: the client does not use a replica; when its primary has become a replica, the client leaves this server at the first error', async (t) => {
   const replica = await serving(t, ([name]) =>
     name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n',
   );
@@ -430,7 +430,7 @@ test('Redis connection: errors are classified by their first word, and their mes
   );
 });
 
-test('Redis connection: a script is sent by its digest; if the server does not know it, the text is sent', async (t) => {
+test('Redis connection: a script is sent by its digest; if the server does not know the digest, the text of the script is sent', async (t) => {
   const script = new RedisScript('return 1');
   assert.equal(script.sha1, 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db');
   let isKnown = false;

@@ -46,7 +46,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
 
 if (problem !== undefined)
   test(
-    'the stores RedisCache, RedisRecordStore, RedisRateLimitStore and RedisRoomBus',
+    'the stores RedisCache, RedisRecordStore, RedisRateLimitStore and RedisRoomBus meet their contracts',
     { skip: problem },
     () => undefined,
   );

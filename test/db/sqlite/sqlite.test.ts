@@ -15,15 +15,18 @@ function inFile(options: DatabaseOptions = {}): OpenDatabase {
   };
 }
 
-databaseContract('SQLite in a file, opened by openDatabase()', inFile());
-databaseContract('SQLite in memory, opened by openDatabase()', async (t) => {
+databaseContract('a SQLite database in a file meets the contract of databases', inFile());
+databaseContract('a SQLite database in memory meets the contract of databases', async (t) => {
   const db = await openDatabase('sqlite::memory:');
   t.after(() => db.close());
   return db;
 });
-databaseContract('SQLite with reader processes, opened by openDatabase()', inFile({ readers: 2 }));
 databaseContract(
-  'SQLite with synchronous=normal and a cache of one statement, opened by openDatabase()',
+  'a SQLite database with reader processes meets the contract of databases',
+  inFile({ readers: 2 }),
+);
+databaseContract(
+  'a SQLite database with synchronous=normal and a cache of one statement meets the contract of databases',
   inFile({ synchronous: 'normal', statementCache: 1 }),
 );
 

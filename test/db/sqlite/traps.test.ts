@@ -98,7 +98,7 @@ test('SQLite stores whole numbers as integers, although node:sqlite would bind t
   assert.ok(Object.is(await db.scalar('select ?', [-0]), 0));
 });
 
-test('SQLite refuses a NUL in a statement or script, because it would run only the part before the NUL', async (t) => {
+test('SQLite refuses a NUL in a statement or script, because SQLite would run only the part before the NUL', async (t) => {
   const db = await memory(t);
   for (const run of [
     () => db.execute('create table a (b) \0'),
@@ -165,7 +165,7 @@ test('SQLite treats the statements in the body of a trigger as one statement', a
   assert.equal(await db.scalar('select a from log'), 10);
 });
 
-test('after another connection has renamed columns, SQLite returns the current column names for *', async (t) => {
+test('after another connection has renamed columns, SQLite returns the current column names for SELECT *', async (t) => {
   if (IS_OLDER_NODE)
     return t.skip('node:sqlite counts the columns before SQLite compiles again: a new one is missing once');
   const { db, path } = await inFile(t);
@@ -417,7 +417,7 @@ test(
   },
 );
 
-test('while its file is missing, SQLite opens no further connection for reading; it opens one when the file is there again', async (t) => {
+test('while the database file is missing, SQLite opens no further connection for reading; when the file is there again, it opens one', async (t) => {
   for (const readers of [0, 1]) {
     const { db, path } = await inFile(t, { readers });
     renameSync(path, `${path}.moved`);

@@ -110,7 +110,7 @@ test('Pool ignores the release of a connection that was already released or belo
   assert.ok(pool.acquire(undefined) instanceof Promise);
 });
 
-test('when a caller has waited too long, Pool throws PoolTimeout with its load and the last connection error', async () => {
+test('when a caller has waited too long, Pool throws PoolTimeout with the load of the pool and the last connection error', async () => {
   const { pool, clock, events } = bench({ max: 1 });
   await lend(pool, 1);
   const late = assert.rejects(
@@ -267,7 +267,7 @@ test('Pool never gives a caller a connection that is broken or stale', async () 
   assert.notEqual(await pool.acquire(undefined), fourth);
 });
 
-test('Pool closes connections that were idle for a minute until "min" are left, and opens connections in the background until there are "min"', async () => {
+test('Pool closes connections that were idle for a minute, keeps at least "min" connections, and opens missing ones in the background', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   pool.fill();
   await turn();
@@ -283,7 +283,7 @@ test('Pool closes connections that were idle for a minute until "min" are left, 
   assert.deepEqual([server.open.size, pool.load.idle], [2, 2]);
 });
 
-test('Pool closes connections at their maximum age plus or minus a tenth, but not while a caller uses them', async () => {
+test('Pool closes connections when they reach their maximum age (plus or minus a tenth), but not while a caller uses them', async () => {
   const { pool, server, clock } = bench({ random: seededRandom(1), max: 3 });
   const connections = await lend(pool, 3);
   pool.release(connections[0]!);
@@ -450,7 +450,7 @@ test('Pool.close() does not wait for a connection that is being opened if no cal
   assert.equal(down.clock.pending, 0);
 });
 
-test('a connection that opens after Pool.close() is closed', async () => {
+test('Pool.close() also closes a connection whose opening has not yet finished', async () => {
   const [gate, server] = [Promise.withResolvers<void>(), new FakeServer()];
   const { pool, clock } = bench({
     min: 1,

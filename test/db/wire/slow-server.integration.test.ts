@@ -237,7 +237,7 @@ for (const [name, make] of [
   ['MariaDB: executeMany() in bulk', () => onMySql('bulk')],
 ] as const) {
   test(
-    `whenever the server stops reading, ${name} takes no further rows from its source`,
+    `${name} takes no further rows from its source whenever the server stops reading`,
     { timeout: 10_000 },
     async () => {
       const { socket, run, answer, most } = make();
@@ -266,7 +266,7 @@ for (const [name, make] of [
   );
 
   test(
-    `when the server has stopped reading for the second time and the connection breaks, ${name} rejects with ConnectionLost and takes no further rows`,
+    `${name} rejects with ConnectionLost and takes no further rows if the connection breaks after the server has stopped reading for the second time`,
     { timeout: 10_000 },
     async () => {
       const { socket, run } = make();
