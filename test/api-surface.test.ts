@@ -24,7 +24,7 @@ function surface(): string[] {
     .sort();
 }
 
-test('the entry points export exactly the names in test/api-surface.txt', () => {
+test('the public modules export exactly the names listed in test/api-surface.txt', () => {
   const actual = surface();
   if (UPDATES) writeFileSync(SURFACE, `${actual.join('\n')}\n`);
   const expected = readFileSync(SURFACE, 'utf8').trimEnd().split('\n');
@@ -56,7 +56,7 @@ test('src/REFERENCE.md describes every exported name', () => {
 });
 
 for (const [entry, file] of entryPoints()) {
-  test(`${entry} exports at run time the values that its source names`, async () => {
+  test(`at run time, ${entry} exports exactly the values that its source file exports`, async () => {
     const values = exportsOf(file)
       .filter(({ isType }) => !isType)
       .map(({ name }) => name);
@@ -99,7 +99,7 @@ test('src/REFERENCE.md lists every error code with its meaning and its remedy', 
   assert.deepEqual(found.split('\n'), errorCodes(), 'run this test with UPDATE_API=1');
 });
 
-test('the fault table is sorted by code, each message begins with "Cannot …", and neither messages nor remedies end with a full stop', () => {
+test('the fault table is sorted by code; each message begins with "Cannot …"; messages and remedies have no full stop at the end', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) {
@@ -116,7 +116,7 @@ function textOf(folder: string, name: RegExp, except: string): string {
     .join('\n');
 }
 
-test('every error code is thrown somewhere in src', () => {
+test('every error code is used somewhere in src', () => {
   const thrown = textOf('src', /\.ts$/, 'base/faults.ts');
   assert.deepEqual(
     Object.keys(FAULTS).filter((code) => !thrown.includes(`'${code}'`)),

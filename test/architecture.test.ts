@@ -251,11 +251,11 @@ function sources(): Record<string, string> {
   );
 }
 
-test('every source file is in a folder with a row, imports only from lower rows or its own folder, and holds nothing forbidden', () => {
+test('every source file is in a listed folder, imports only from its own folder or folders of lower layers, and contains nothing forbidden', () => {
   assert.deepEqual(violations(sources()), []);
 });
 
-test('the tables of this test name only files and folders that exist', () => {
+test('the tables of the architecture test name only files and folders that exist', () => {
   const files = Object.keys(sources());
   const named = [...CLOCKS, ...LOADERS, ...TEXTS, ...Object.keys(NAMES_KEPT)];
   assert.deepEqual(
@@ -270,7 +270,7 @@ test('the tables of this test name only files and folders that exist', () => {
   );
 });
 
-test('src holds only sources, manuals, files of the docs page, and the template of new projects', () => {
+test('src contains only sources, manuals, the files of the docs page, and the template for new projects', () => {
   const folder = join(ROOT, 'src');
   const others = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'))
@@ -297,7 +297,7 @@ test('src holds only sources, manuals, files of the docs page, and the template 
   ]);
 });
 
-test('index files are those that package.json exports', () => {
+test('the files named index.ts are exactly the ones that package.json exports', () => {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     exports: Record<string, { 'svc-source'?: string }>;
   };
@@ -489,7 +489,7 @@ for (const [what, files, expected] of [
   files: Readonly<Record<string, string>>,
   expected: readonly RegExp[],
 ])[]) {
-  test(`the architecture test reports a violation: ${what}`, () => {
+  test(`the architecture test reports this violation: ${what}`, () => {
     const found = violations(files);
     assert.equal(found.length, expected.length, found.join('\n'));
     expected.forEach((pattern, index) => assert.match(found[index]!, pattern));

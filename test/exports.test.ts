@@ -101,7 +101,7 @@ function importedNames(files: ReadonlyMap<string, string>): ReadonlySet<string> 
   return imported;
 }
 
-test('each export of a source is imported by another source, is public, or is listed here as tested alone', () => {
+test('each exported name is imported by another source file, is public, or is listed here because only a test uses it', () => {
   const files = sources();
   const imported = importedNames(files);
   const unused = [...files]

@@ -26,7 +26,7 @@ for (const [name, path, table, least] of [
   ['findings', 'src/REFERENCE.md', findings, 60],
   ['variables', 'src/REFERENCE.md', variables, 25],
 ] as const) {
-  test(`${path} has the table of ${name} that the sources give`, async () => {
+  test(`the table of ${name} in ${path} has exactly the rows that are generated from the sources`, async () => {
     const rows = await table();
     const pattern = new RegExp(`(<!-- ${name} -->\n)([^]*?)(<!-- end of ${name} -->)`);
     if (process.env['UPDATE_API'] === '1')
@@ -57,7 +57,7 @@ function withoutCode(text: string): string {
   return text.replace(/^```[^]*?^```/gm, '');
 }
 
-test('every link of a manual to a file or a heading leads to it', () => {
+test('every link in a manual to a file or heading has an existing target', () => {
   for (const { path, text } of manuals()) {
     for (const [, to, anchor] of withoutCode(text).matchAll(/\]\((?![a-z]+:)([^)#]*)(?:#([^)]+))?\)/g)) {
       const target = to === '' ? path : posix.join(posix.dirname(path), to!);
@@ -92,7 +92,7 @@ function sentencesOf(passage: string): string[] {
     .split(/(?<=[.!?:])\s+(?=[A-Z[*])/);
 }
 
-test('no sentence of a guide has more than 25 words', () => {
+test('no sentence in a guide has more than 25 words', () => {
   const long = manuals()
     .filter(({ path }) => path !== 'src/REFERENCE.md') // it is generated
     .flatMap(({ path, text }) =>
@@ -112,7 +112,7 @@ function numbersIn(text: string): number[] {
   );
 }
 
-test('each default of an option in a guide is one that the reference gives for an option of that name', () => {
+test('each default value of an option in a guide is also given in the reference for an option with this name', () => {
   const known = new Map<string, Set<number>>();
   for (const [, name, value] of manual('src/REFERENCE.md').matchAll(
     /^\| `(\w+)` \| `.*` \| ([^|]*) \| .* \|$/gm,
@@ -139,7 +139,7 @@ test('each default of an option in a guide is one that the reference gives for a
   assert.ok(compared.length >= 30, `${compared.length}`);
 });
 
-test('README.md has at most 250 lines, and each of its questions leads to a section with code', () => {
+test('README.md has at most 250 lines, and each question in it links to a section with code', () => {
   const readme = manual('README.md');
   assert.ok(readme.trimEnd().split('\n').length <= 250);
   const questions = [...readme.matchAll(/^\| [^|]*\? \| \[[^\]]*\]\(([^)#]+)#([^)]+)\) \|$/gm)];

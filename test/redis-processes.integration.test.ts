@@ -190,7 +190,7 @@ async function site(
   return { balancer, add, redis };
 }
 
-test('three processes behind a balancer share rate limits, idempotency, sessions and rooms, and lose no data when one is killed', async (t) => {
+test('three processes behind a balancer share rate limits, idempotency, sessions and rooms, and keep all data when one process is killed', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const pids = new Set(
@@ -251,7 +251,7 @@ test('three processes behind a balancer share rate limits, idempotency, sessions
     );
 });
 
-test('three processes are replaced one by one, and no request fails', async (t) => {
+test('when three processes are replaced one after the other, no request fails', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const { cookie } = await balancer.send('GET', '/login');
@@ -286,7 +286,7 @@ test('three processes are replaced one by one, and no request fails', async (t) 
   assert.equal(pids.size, 6);
 });
 
-test('a message in a room reaches the members in three processes once, also after one process was killed and its members have reconnected', async (t) => {
+test('a message in a room is sent once to each member in three processes, even after one process was killed and its members have reconnected', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
   const join = (count: number, room = 'tea'): Promise<Member[]> =>

@@ -6,7 +6,7 @@ import { manual } from './support/manuals.ts';
 import { declarationsOf } from './support/reference/declarations.ts';
 import { nameOf, reference } from './support/reference/render.ts';
 
-test('src/REFERENCE.md agrees with the sources', async () => {
+test('src/REFERENCE.md is exactly the text that is generated from the sources', async () => {
   build();
   const expected = (await reference()).split('\n');
   const actual = manual('src/REFERENCE.md').split('\n');
@@ -15,7 +15,7 @@ test('src/REFERENCE.md agrees with the sources', async () => {
   assert.equal(actual.length, expected.length, 'write it with "npm run docs"');
 });
 
-test('src/REFERENCE.md explains each method and each of its overloads', () => {
+test('src/REFERENCE.md has a description for each method and each overload', () => {
   let name = '';
   const empty: string[] = [];
   for (const line of manual('src/REFERENCE.md').split('\n')) {
@@ -27,7 +27,7 @@ test('src/REFERENCE.md explains each method and each of its overloads', () => {
   assert.deepEqual(empty, [], 'give the first overload a doc comment');
 });
 
-test('declarationsOf() reads declarations, members, overloads and doc comments of a .d.ts file', () => {
+test('declarationsOf() returns the declarations, members, overloads and doc comments of a .d.ts file', () => {
   const text = [
     "import type { X } from './x.ts';",
     '/** A. */',

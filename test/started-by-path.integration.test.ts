@@ -102,7 +102,7 @@ const MISTAKES: readonly (readonly [what: string, app: string, expected: readonl
 
 for (const way of WAYS) {
   for (const [what, app, expected] of MISTAKES) {
-    test(`svc check started from ${way.from} reports the application's line of ${what}`, async () => {
+    test(`svc check started from ${way.from} reports, in the source of the application, the line of ${what}`, async () => {
       assert.deepEqual((await placesIn(way, app)).sort(), expected);
     });
   }
@@ -152,29 +152,29 @@ async function assertReloads(
 }
 
 for (const way of WAYS) {
-  test(`svc run --workers serves when it is started from ${way.from}`, async (t) => {
+  test(`svc run --workers serves requests when it is started from ${way.from}`, async (t) => {
     const cwd = application({ 'app.ts': `${HEAD}${GET}` });
     await assertWorkers(t, way, cwd, [way.command, 'run', 'app.ts', '--port', '0', '--workers', '2']);
   });
 
-  test(`app.run({ workers: 2 }) serves when the program is started from ${way.from}`, async (t) => {
+  test(`app.run({ workers: 2 }) serves requests when the program is started from ${way.from}`, async (t) => {
     const cwd = application({ 'app.ts': `${HEAD}${GET}await app.run({ port: 0, workers: 2 });\n` });
     await assertWorkers(t, way, cwd, ['app.ts']);
   });
 
-  test(`svc run --reload serves a saved change when it is started from ${way.from}`, async (t) => {
+  test(`when svc run --reload is started from ${way.from}, it serves a change after the file is saved`, async (t) => {
     const cwd = application({ 'app.ts': `${HEAD}${GET}` });
     const args = [way.command, 'run', 'app.ts', '--port', '0', '--reload'];
     await assertReloads(t, way, cwd, 'app.ts', args, `${HEAD}app.get('/', () => 'changed');\n`);
   });
 
-  test(`app.run({ reload: true }) serves a saved change when the program is started from ${way.from}`, async (t) => {
+  test(`when a program with app.run({ reload: true }) is started from ${way.from}, it serves a change after the file is saved`, async (t) => {
     const serve = 'await app.run({ port: 0, reload: true });\n';
     const cwd = application({ 'app.ts': `${HEAD}${GET}${serve}` });
     await assertReloads(t, way, cwd, 'app.ts', ['app.ts'], `${HEAD}app.get('/', () => 'changed');\n${serve}`);
   });
 
-  test(`openDatabase() of a SQLite file starts its reader process from ${way.from}`, async () => {
+  test(`the reader process that openDatabase() starts for a SQLite file runs the code in ${way.from}`, async () => {
     const cwd = application({
       'app.ts': `import { subscribe } from 'node:diagnostics_channel';
 import { openDatabase } from 'svc/db';

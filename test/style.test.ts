@@ -25,7 +25,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { problemsByFile, problemsOf, readExceptions, writeExceptions } from './support/style.ts';
 
-test('no file outside style-exceptions.txt breaks the rules on plain English, and no file in it is clean', () => {
+test('no file outside style-exceptions.txt breaks the rules for plain English, and each file in this list still breaks one', () => {
   const problems = problemsByFile();
   if (process.env['UPDATE_STYLE_EXCEPTIONS'] === '1') {
     writeExceptions(readExceptions().filter((file) => problems.has(file)));
@@ -80,7 +80,7 @@ for (const opening of OPENINGS) {
   });
 }
 
-test('a problem names the line of its passage', () => {
+test('a reported problem has the line number of its passage', () => {
   const source = 'const a = 1;\n\n// Of x.\nfail(\n  `${b} is told`,\n);\n';
   const expected = ['src/x.ts:3: comment opens with "Of"', 'src/x.ts:5: message has the word "told"'];
   assert.deepEqual(problemsOf('src/x.ts', source), expected);
@@ -99,7 +99,7 @@ test('messages are found in concatenations, templates, conditions and arrow func
     assertProblems('src/x.ts', source, ['has the word "told"']);
 });
 
-test('clean text, questions, inline code and data pass', () => {
+test('text without forbidden words, questions, inline code and data are accepted', () => {
   for (const source of [
     '/** Offset of the page. Of course, this sentence opens the second time. */',
     '// What does a peer send?\n// A frame.',
@@ -120,7 +120,7 @@ test('clean text, questions, inline code and data pass', () => {
   assertProblems('.ci/run', '#!/bin/sh\nx="nobody" # a comment\n', []);
 });
 
-test('a source whose brackets do not match is an error, because its passages cannot be known', () => {
+test('a source with brackets that do not match causes an error, because its passages cannot be determined', () => {
   for (const source of ['f(', 'f(]', 'f)', '`${a'])
     assert.throws(() => problemsOf('src/x.ts', source), Error);
 });

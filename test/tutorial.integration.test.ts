@@ -50,22 +50,26 @@ test('the tutorial has twelve steps', () => {
 
 const hasCurl = spawnSync('curl', ['--version']).status === 0;
 
-test('each step of the tutorial works as described', { skip: !hasCurl && 'curl is missing' }, async (t) => {
-  build();
-  const parent = folder(t);
-  const packed = await run('npm', ['pack', '--ignore-scripts', '--pack-destination', parent], {
-    cwd: ROOT,
-    env: npmEnvironment(),
-  });
-  assert.equal(packed.status, 0, packed.stderr);
-  const learner = new Learner(t, parent, join(parent, 'notes'));
-  const ninth = TEXT.slice(0, TEXT.indexOf('\n## 9. ')).split('\n').length;
-  for (const step of STEPS.filter(({ line }) => line < ninth)) await learner.follow(step);
-  await learner.logInAndWrite('Buy bread');
-  for (const step of STEPS.filter(({ line }) => line > ninth)) await learner.follow(step);
-  await learner.stop();
-  assertTypes(join(parent, 'notes'));
-});
+test(
+  'the commands and programs in each step of the tutorial work as described',
+  { skip: !hasCurl && 'curl is missing' },
+  async (t) => {
+    build();
+    const parent = folder(t);
+    const packed = await run('npm', ['pack', '--ignore-scripts', '--pack-destination', parent], {
+      cwd: ROOT,
+      env: npmEnvironment(),
+    });
+    assert.equal(packed.status, 0, packed.stderr);
+    const learner = new Learner(t, parent, join(parent, 'notes'));
+    const ninth = TEXT.slice(0, TEXT.indexOf('\n## 9. ')).split('\n').length;
+    for (const step of STEPS.filter(({ line }) => line < ninth)) await learner.follow(step);
+    await learner.logInAndWrite('Buy bread');
+    for (const step of STEPS.filter(({ line }) => line > ninth)) await learner.follow(step);
+    await learner.stop();
+    assertTypes(join(parent, 'notes'));
+  },
+);
 
 /** A person who types what the tutorial shows. */
 class Learner {

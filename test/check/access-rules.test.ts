@@ -14,7 +14,7 @@ const handler = (): string => 'x';
 const someone = { me: Depends(BearerAuth()) };
 const admin = { me: Depends(requireRoles('admin')) };
 
-test('SVC201 reports routes that change data without a guard, unless they are declared public', () => {
+test('SVC201 reports routes that change data without a guard, unless the route is declared public', () => {
   const app = quiet()
     .get('/', handler)
     .route('/a', ['POST', 'PUT'], handler)
@@ -31,7 +31,7 @@ test('SVC201 reports routes that change data without a guard, unless they are de
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('SVC203 reports a method that requires less than a method of the same path that changes less', () => {
+test('SVC203 reports a method if another method of the same path changes less but has stricter access rules', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)
@@ -46,7 +46,7 @@ test('SVC203 reports a method that requires less than a method of the same path 
   ]);
 });
 
-test('SVC203 accepts methods with equal or stronger requirements, unguarded routes, and methods of different paths', () => {
+test('SVC203 accepts methods with equal or stronger access rules, routes without guards, and methods of different paths', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', handler)
@@ -97,7 +97,7 @@ for (const path of [
   });
 }
 
-test('SVC204 accepts GET pages, guarded routes, and paths whose words only begin like "login" or "token"', () => {
+test('SVC204 accepts GET pages, guarded routes, and paths with words such as "tokenize" that only begin like "login" or "token"', () => {
   const app = quiet()
     .get('/login', handler)
     .post('/token', someone, handler)
@@ -109,7 +109,7 @@ test('SVC204 accepts GET pages, guarded routes, and paths whose words only begin
   ]);
 });
 
-test('SVC204 accepts paths with "reset" or "change" that are not about an account', () => {
+test('SVC204 accepts paths with "reset" or "change" if they are not about an account', () => {
   const app = quiet()
     .post('/game/reset', { public: true }, handler)
     .post('/till/change', { public: true }, handler)

@@ -34,7 +34,7 @@ const rule = (parts: Partial<Rule> = {}): Rule => ({
   ...parts,
 });
 
-test('Svc.check() of an application without mistakes is ok and has no findings, also on repeated calls', () => {
+test('for an application without mistakes, Svc.check() is ok and has no findings, even if it is called again', () => {
   const app = make().get('/a', handler).post('/a', { public: true }, handler);
   const report = app.check();
   assert.deepEqual([report.schemaVersion, report.ok, report.suppressed], [1, true, []]);
@@ -44,7 +44,7 @@ test('Svc.check() of an application without mistakes is ok and has no findings, 
   assert.deepEqual(about(app), []); // also on a frozen application
 });
 
-test('Svc.check() freezes nothing, runs no hooks, and never throws', async () => {
+test('Svc.check() never throws, does not freeze the application, and runs no hooks', async () => {
   const app = make();
   let hooks = 0;
   app
@@ -65,7 +65,7 @@ test('Svc.check() freezes nothing, runs no hooks, and never throws', async () =>
   assert.equal(hooks, 0);
 });
 
-test('compileAll() throws an error with exactly the findings of check()', () => {
+test('compileAll() throws an error that contains exactly the findings of check()', () => {
   const app = make().get('/a', handler).get('/A', handler).get('/a', handler).addCheck(rule());
   const { findings } = app.check();
   assert.ok(findings.length > 2);
@@ -80,7 +80,7 @@ test('compileAll() throws an error with exactly the findings of check()', () => 
   );
 });
 
-test('check() runs rules that can only warn; the start runs them only for routes whose allowance may have expired', () => {
+test('rules that can only warn always run in check(); at the start of an application, they run only if the allowance of a route may have expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
       .get('/a', handler)
@@ -104,7 +104,7 @@ test('check() runs rules that can only warn; the start runs them only for routes
   });
 });
 
-test('findings are sorted by severity, place and rule for every order of the rules', () => {
+test('findings are sorted by severity, place and rule, whatever the order of the rules', () => {
   const app = make();
   app
     .addCheck(rule({ id: 'z/info', severity: 'info', phase: 'graph' }))
@@ -116,7 +116,7 @@ test('findings are sorted by severity, place and rule for every order of the rul
   assert.deepEqual(about(app), about(app));
 });
 
-test('rules run in the order of their phases, and receive the compiled application', () => {
+test('rules run phase by phase, and receive the compiled application', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)
@@ -146,7 +146,7 @@ test('rules run in the order of their phases, and receive the compiled applicati
   assert.deepEqual(seen, ['graph', 'security', 'test', '20', 'undefined', 'true', 'contract', 'environment']);
 });
 
-test('a finding whose subject names a route has the place of that route', () => {
+test('if the subject of a finding names a route, the finding has the place of this route', () => {
   const app = make().addCheck(
     rule({
       run: (view, report) =>
@@ -158,7 +158,7 @@ test('a finding whose subject names a route has the place of that route', () => 
   assert.equal(about(app).find(({ subject }) => subject === 'GET /a')!.place!.line, at);
 });
 
-test('a rule that throws or returns a promise is reported as a finding', () => {
+test('when a rule throws or returns a promise, check() reports this as a finding', () => {
   const app = make()
     .addCheck(
       rule({
@@ -192,7 +192,7 @@ test('a rule that throws or returns a promise is reported as a finding', () => {
   app.compileAll(); // findings outside the phase graph do not prevent compilation
 });
 
-test('errors of the phase graph prevent a start, and errors of later phases do not', async () => {
+test('an error in the phase "graph" prevents the start of an application; an error in a later phase does not', async () => {
   for (const [phase, starts] of [
     ['graph', false],
     ['security', true],
@@ -214,7 +214,7 @@ test('errors of the phase graph prevent a start, and errors of later phases do n
   make().addCheck(rule()).assertChecks();
 });
 
-test('checkLive() runs only the rules of the phase live, and awaits them', async () => {
+test('checkLive() runs only the rules of the phase "live", and awaits them', async () => {
   const app = make()
     .addCheck(
       rule({
@@ -240,7 +240,7 @@ test('checkLive() runs only the rules of the phase live, and awaits them', async
   assert.equal(report.ok, false);
 });
 
-test('Host.rule() adds a rule of a plugin', () => {
+test('a plugin can add a rule with Host.rule()', () => {
   const plugin: Plugin = { name: 'shop', register: (host) => host.rule(rule()) };
   assert.deepEqual(ids(make().register(plugin)), ['shop/each']);
 });
@@ -258,14 +258,14 @@ for (const [what, parts, problem] of [
   });
 }
 
-test('addCheck() refuses the second rule of an id, and every rule once the application is compiled', () => {
+test('addCheck() refuses a second rule with the same id, and refuses every rule after the application was compiled', () => {
   const app = make().addCheck(rule());
   assert.throws(() => app.addCheck(rule()), { code: 'E_RULE' });
   assert.throws(() => app.compileAll().addCheck(rule({ id: 'shop/late' })), { code: 'E_APP_FROZEN' });
   assert.equal(checkedRule(rule({ id: '@org/plugin.name' as never }), []).id, '@org/plugin.name');
 });
 
-test('an error that a plugin throws in register() is a finding at its place, also on repeated checks', () => {
+test('when a plugin throws in register(), the error is a finding at the place where it was thrown, and check() can be called again', () => {
   const app = make();
   const at = line() + 1;
   app.register({
@@ -290,7 +290,7 @@ test('an error that a plugin throws in register() is a finding at its place, als
   );
 });
 
-test('findings of a middleware have the place of its app.use() call', () => {
+test('a finding about a middleware has the place of its app.use() call', () => {
   const app = make();
   const layer: Middleware = {
     kind: 'cors',
@@ -335,7 +335,7 @@ const messages = ({ findings }: Report): string[] =>
     .filter(({ rule: id }) => id === 'shop/each')
     .map(({ severity, message }) => `${severity}: ${message}`);
 
-test('an allowance of a route moves its finding to the suppressed findings', () => {
+test('if a route has an allowance for a finding, the finding is listed as suppressed', () => {
   const report = allowed([
     { rule: 'shop/other', reason: 'another' },
     { rule: 'shop/each', reason: 'a public route' },
@@ -347,7 +347,7 @@ test('an allowance of a route moves its finding to the suppressed findings', () 
   );
 });
 
-test('an allowance holds to the end of its last day, and then makes the finding an error', () => {
+test('an allowance is valid until the end of its last day; after that day, the finding is an error', () => {
   const allow = [{ rule: 'shop/each', reason: 'until the login is there', until: '2026-11-20' }];
   assert.deepEqual(messages(allowed(allow)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_399_999)), []);
@@ -356,7 +356,7 @@ test('an allowance holds to the end of its last day, and then makes the finding 
   ]);
 });
 
-test('an allowance without a reason, or with an invalid date, does not count', () => {
+test('an allowance without a reason or with an invalid date has no effect', () => {
   assert.deepEqual(messages(allowed([{ rule: 'shop/each', reason: ' ' }])), [
     'error: is open; the allowance gives no reason',
   ]);
@@ -370,7 +370,7 @@ test('an allowance without a reason, or with an invalid date, does not count', (
     );
 });
 
-test('an allowance covers only findings of its own route, and no finding that prevents compilation', () => {
+test('an allowance has no effect on findings of other routes, or on findings that prevent compilation', () => {
   const app = make()
     .addCheck(perRoute)
     .get('/a', handler)
@@ -389,7 +389,7 @@ test('an allowance covers only findings of its own route, and no finding that pr
   assert.deepEqual([ids(path), path.check().suppressed.length], [[], 1]);
 });
 
-test('an allowance covers one of two routes declared on the same line', () => {
+test('when two routes are declared on the same line, an allowance of one route does not affect the other', () => {
   const router = new Router();
   for (const path of ['/a', '/b'] as const)
     router.get(path, path === '/b' ? { allow: [{ rule: 'shop/each', reason: 'r' }] } : {}, handler);
@@ -411,7 +411,7 @@ test('an allowance covers one of two routes declared on the same line', () => {
 
 // ── selection of rules and forms of reports ──
 
-test('matches() treats * as any text and ignores case', () => {
+test('matches() treats * as any text, and ignores upper and lower case', () => {
   for (const [pattern, id, expected] of [
     ['SVC1*', 'SVC101', true],
     ['svc101', 'SVC101', true],
@@ -460,7 +460,7 @@ const FINDINGS: readonly Finding[] = [
 ];
 const CONTEXT = { target: 'app.ts', cwd: '/project', rules: CORE_RULES };
 
-test('select() keeps the findings of the selected rules, and sets ok to whether they include no error', () => {
+test('select() returns only the findings of the selected rules, and "ok" is false if one of these findings is an error', () => {
   const report = makeReport(FINDINGS, [FINDINGS[0]!]);
   assert.deepEqual(
     select(report, { only: ['SVC1*'], skip: ['SVC101'] }).findings.map(({ rule: id }) => id),
@@ -477,7 +477,7 @@ test('select() keeps the findings of the selected rules, and sets ok to whether 
   assert.equal(select(report, { only: [], skip: [] }).ok, false);
 });
 
-test('findRule() returns the rule of an id, or else an id that differs by one letter', () => {
+test('findRule() returns the rule with the given id; if there is none, it suggests an id that differs by one letter', () => {
   assert.deepEqual(findRule('svc101', CORE_RULES), { rule: CORE_RULES.find(({ id }) => id === 'SVC101') });
   assert.deepEqual(
     ['SVC110', 'SVC999', 'SVC', 'zzz'].map((id) => findRule(id, CORE_RULES)),
@@ -485,7 +485,7 @@ test('findRule() returns the rule of an id, or else an id that differs by one le
   );
 });
 
-test('humanReport() groups by severity, with places, reasons once per rule, remedies and counts', () => {
+test('humanReport() groups findings by severity, prints places, remedies and counts, and gives the reason of each rule once', () => {
   assert.equal(
     humanReport(
       makeReport(FINDINGS, [FINDINGS[0]!]),
@@ -522,7 +522,7 @@ test('humanReport() groups by severity, with places, reasons once per rule, reme
   );
 });
 
-test('jsonReport() returns one JSON document of a stable form', () => {
+test('jsonReport() returns one JSON document with the documented members', () => {
   const document = JSON.parse(
     jsonReport(makeReport(FINDINGS.slice(0, 2), [FINDINGS[3]!]), CONTEXT),
   ) as Record<string, unknown>;
@@ -547,13 +547,13 @@ test('jsonReport() returns one JSON document of a stable form', () => {
   assert.deepEqual(countFindings([]), { error: 0, warning: 0, info: 0 });
 });
 
-test('relativeFile() shortens only paths below the working folder', () => {
+test('relativeFile() shortens only paths inside the working folder', () => {
   assert.equal(relativeFile('file:///project/a%20b.ts', '/project'), 'a b.ts');
   assert.equal(relativeFile('/projects/a.ts', '/project'), '/projects/a.ts');
   assert.equal(shownPlace({ file: '/project/a.ts', line: 0, column: 0 }, '/project'), '');
 });
 
-test('300 routes are checked in less than 300 ms', () => {
+test('check() of an application with 300 routes takes less than 300 ms', () => {
   const app = make();
   for (let index = 0; index < 100; index++)
     app

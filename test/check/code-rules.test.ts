@@ -20,7 +20,7 @@ const connection = {
   use: (): number => 1,
 };
 
-test('SVC501 reports blocking calls in handlers, dependencies and middleware, but not in comments and strings', () => {
+test('SVC501 reports blocking calls in handlers, dependencies and middleware, but ignores comments and strings', () => {
   const hashed = provide({}, () => crypto.pbkdf2Sync('a', 'b', 1, 8, 'sha256'));
   const app = quiet()
     .get('/a', () => readFileSync('/dev/null', 'utf8') + readFileSync('/dev/null', 'utf8'))
@@ -39,7 +39,7 @@ test('SVC501 reports blocking calls in handlers, dependencies and middleware, bu
   ]);
 });
 
-test('SVC501 reports only known names of blocking functions, not every name that ends with Sync', () => {
+test('SVC501 reports only functions that are known to block, not every name that ends with "Sync"', () => {
   const calendar = { requestSync: async (): Promise<string> => 'asked' };
   const bcrypt = { hashSync: (text: string): string => text };
   const app = quiet()
@@ -50,7 +50,7 @@ test('SVC501 reports only known names of blocking functions, not every name that
   ]);
 });
 
-test('SVC501 accepts blocking calls that run once, calls that end immediately, and local functions of a handler', () => {
+test('SVC501 accepts a blocking call that runs once, a call that ends immediately, and a local function of a handler', () => {
   let text: string | undefined;
   const settings = (): string => readFileSync('/dev/null', 'utf8');
   const app = quiet()
@@ -84,7 +84,7 @@ test('SVC501 accepts blocking calls that run once, calls that end immediately, a
   );
 });
 
-test('SVC501 accepts a blocking call that fills an empty module variable, but not an empty local variable', () => {
+test('SVC501 accepts a blocking call that fills an empty variable of the module, but reports one that fills a variable of the handler', () => {
   let text: string | undefined;
   let other: string | null = null;
   const known: { text?: string } = {};
@@ -140,7 +140,7 @@ test('SVC501 accepts a blocking call that fills an empty module variable, but no
   );
 });
 
-test('SVC502 accepts a transaction that commits after yield and rolls back in catch', () => {
+test('SVC502 accepts a transaction that is committed after "yield" and rolled back in "catch"', () => {
   async function* transaction(): AsyncGenerator<typeof connection> {
     try {
       yield connection;
@@ -159,7 +159,7 @@ test('SVC502 accepts a transaction that commits after yield and rolls back in ca
   );
 });
 
-test('SVC113 reads nested patterns of parameters, and accepts unused dependencies that return no value', () => {
+test('SVC113 finds a dependency in a nested pattern of parameters, and accepts an unused dependency that returns no value', () => {
   const value = provide({}, () => 1);
   const count = provide({}, ({ req }) => {
     String(req.ip);
@@ -174,7 +174,7 @@ test('SVC113 reads nested patterns of parameters, and accepts unused dependencie
   );
 });
 
-test('SVC502 reports clean-up that errors skip, and clean-up that is not awaited', () => {
+test('SVC502 reports clean-up code that does not run after an error, and clean-up code that is not awaited', () => {
   function* bare(): Generator<typeof connection> {
     yield connection;
     connection.release();
@@ -212,7 +212,7 @@ test('SVC502 reports clean-up that errors skip, and clean-up that is not awaited
   ]);
 });
 
-test('SVC113 warns of a dependency that the handler does not use, unless it guards the route', () => {
+test('SVC113 warns of a dependency that the handler does not use, unless this dependency guards the route', () => {
   const value = provide({}, () => 1);
   const guard = provide({}, ({ req }) => {
     if (req.headers['x-key'] === undefined) throw new Error('no');
@@ -236,7 +236,7 @@ test('SVC113 warns of a dependency that the handler does not use, unless it guar
   );
 });
 
-test('SVC112 warns when a stream or a background task uses a dependency of scope handler', () => {
+test('SVC112 warns when a stream or a background task uses a dependency with the scope "handler"', () => {
   const opened = provide({}, function* () {
     try {
       yield connection;

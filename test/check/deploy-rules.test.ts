@@ -13,7 +13,7 @@ import { found, quiet, subjects } from '../support/found.ts';
 const handler = (): string => 'x';
 const here = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
-test('SVC208 reports stack traces and documents in production, at the line of new Svc()', () => {
+test('SVC208 reports stack traces and API documents that are public in production, at the line of new Svc()', () => {
   const app = quiet({ debug: true, enableDocs: true });
   assert.deepEqual(
     app
@@ -34,7 +34,7 @@ test('SVC208 reports stack traces and documents in production, at the line of ne
   );
 });
 
-test('SVC211 warns of production without security headers, or without a content security policy', () => {
+test('SVC211 warns of an application in production without security headers or without a content security policy', () => {
   assert.deepEqual(subjects(quiet().get('/', handler), 'SVC211'), ['the application']);
   assert.deepEqual(
     subjects(
@@ -55,7 +55,7 @@ test('SVC211 warns of production without security headers, or without a content 
   );
 });
 
-test('SVC206 reports origins without TLS in production, and functions that allow every site with cookies', () => {
+test('SVC206 reports allowed origins without TLS in production, and functions that allow every site to send cookies', () => {
   const cors = (
     options: ConstructorParameters<typeof CORSMiddleware>[0],
     env: 'production' | 'development' = 'production',
@@ -92,7 +92,7 @@ test('SVC206 reports origins without TLS in production, and functions that allow
   assert.deepEqual(cors({ origins: () => true }), []);
 });
 
-test('SVC212 warns of limits that are too high or switched off', () => {
+test('SVC212 warns of a limit that is too high or switched off', () => {
   const app = quiet({ requestTimeoutMs: 86_400_000, maxBodyBytes: 2 ** 40, headersTimeoutMs: 60_000 });
   app.post(
     '/a',
@@ -111,7 +111,7 @@ test('SVC212 warns of limits that are too high or switched off', () => {
   ]);
 });
 
-test('SVC214 reports a file limit of a form that exceeds the limit of the body', () => {
+test('SVC214 reports a form whose limit for files exceeds the limit for the body', () => {
   const declare = (app: Svc, maxBodyBytes: number | undefined): Svc =>
     app.post(
       '/a',
@@ -134,7 +134,7 @@ test('SVC214 reports a file limit of a form that exceeds the limit of the body',
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), 20_000_000), 'SVC214'), []);
 });
 
-test('SVC105 reports HEAD handlers that differ from GET, and OPTIONS handlers that CORS preflights never reach', () => {
+test('SVC105 reports a HEAD handler that differs from the GET handler, and an OPTIONS handler that no CORS preflight can reach', () => {
   const app = quiet()
     .route('/a', ['HEAD'], handler)
     .route('/b', ['GET', 'HEAD'], handler)
@@ -146,7 +146,7 @@ test('SVC105 reports HEAD handlers that differ from GET, and OPTIONS handlers th
   ]);
 });
 
-test('SVC123 reports the second exception handler of a class, at its line', () => {
+test('SVC123 reports a second exception handler for the same class, at the line of the second one', () => {
   const app = quiet()
     .exceptionHandler(NotFound, () => 'x')
     .exceptionHandler(Error, () => 'x');

@@ -126,7 +126,7 @@ const cases = allCases().filter(({ awaits }) => awaits.every((method) => method 
 const isAlone = ({ kind, imports, args, rule }: Case): boolean =>
   kind === 'clean' || imports !== 'well' || args.length > 0 || OF_THE_COMMAND.has(rule);
 
-test('svc check reports each mark of the corpus at its line, and no other error or warning', async (t) => {
+test('svc check reports each marked line of the corpus, and no other error or warning', async (t) => {
   const wrong: string[] = [];
   let checked = 0;
   const note = ({ kind, name }: Case, found: readonly string[]): void => {
@@ -151,7 +151,7 @@ test('svc check reports each mark of the corpus at its line, and no other error 
 const longest = (texts: readonly string[]): string =>
   texts.reduce((one, other) => (other.length > one.length ? other : one)).trim();
 
-test('each message of a rule that judges the application has a case in the corpus, or a test that expects its text', () => {
+test('each message of a rule that examines the application is caused by a case of the corpus or expected by another test', () => {
   const tests = readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => readFileSync(join(import.meta.dirname, name), 'utf8'))

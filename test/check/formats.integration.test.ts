@@ -66,7 +66,7 @@ const REPORT = makeReport(FINDINGS, [{ ...FINDINGS[0]!, subject: 'GET /allowed' 
 const EMPTY = makeReport([]);
 const OPTIONS = { version: '1.4.0', isLoaded: true };
 
-test('fingerprints() depend only on rule and subject, and number findings of the same rule and subject', () => {
+test('a fingerprint depends only on rule and subject; findings with the same rule and subject are numbered', () => {
   const moved = FINDINGS.map((finding) => ({
     ...finding,
     message: 'other',
@@ -79,7 +79,7 @@ test('fingerprints() depend only on rule and subject, and number findings of the
   assert.notEqual(third!.slice(0, 16), first!.slice(0, 16));
 });
 
-test('sarifReport() lists each rule of the catalogue, and each finding with level, place and fingerprint', () => {
+test('sarifReport() lists each rule of the catalogue, and lists each finding with level, place and fingerprint', () => {
   const {
     version,
     runs: [run],
@@ -137,7 +137,7 @@ test('sarifReport() lists each rule of the catalogue, and each finding with leve
   );
 });
 
-test('sarifReport() keeps the 25,000 most severe results', () => {
+test('sarifReport() contains at most 25,000 results, the most severe ones', () => {
   const many = makeReport(
     Array.from({ length: 25_010 }, (_, index): Finding => ({
       rule: 'SVC103',
@@ -155,7 +155,7 @@ test('sarifReport() keeps the 25,000 most severe results', () => {
 });
 
 test(
-  'sarifReport() passes the official SARIF validator',
+  'the official SARIF validator accepts the output of sarifReport()',
   { skip: process.platform !== 'linux' && 'the validator package supports only Linux' },
   (t) => {
     const folder = scratch(t, 'sarif', { '@microsoft/sarif-multitool-linux': '5.7.0' });
@@ -212,7 +212,7 @@ test(
   },
 );
 
-test('githubReport() writes one workflow command for each finding, most severe first, and the parser of the runner reads it back', () => {
+test("githubReport() writes one workflow command for each finding, most severe first, and GitHub's parser reads each one correctly", () => {
   const lines = githubReport(REPORT, CONTEXT).split('\n');
   const read = lines.slice(0, -1).map((line) => {
     const [, command, properties, data] = /^::(\w+) ([^:]*)::(.*)$/.exec(line)!;
@@ -267,14 +267,14 @@ test('githubReport() writes one workflow command for each finding, most severe f
   assert.equal(lines.at(-1), './src/app.ts:app: errors 2, warnings 1, notes 1, allowed 1');
 });
 
-test('githubSummary() escapes findings so that no text breaks the table', () => {
+test('githubSummary() escapes the text of findings so that no text can break the table', () => {
   const rows = githubSummary(REPORT, CONTEXT).trimEnd().split('\n').slice(4);
   assert.equal(rows.length, FINDINGS.length);
   for (const row of rows) assert.equal(row.split(/(?<!\\)\|/).length, 8, row);
   assert.match(githubSummary(EMPTY, CONTEXT), /Nothing found/);
 });
 
-test('gitlabReport() is a list of issues with description, check, fingerprint, severity and place', () => {
+test('gitlabReport() returns a list of issues with description, check name, fingerprint, severity and place', () => {
   const issues = JSON.parse(gitlabReport(REPORT, CONTEXT)) as {
     description: string;
     check_name: string;
@@ -334,7 +334,7 @@ function elements(xml: string): { name: string; attributes: Record<string, strin
   return found;
 }
 
-test('junitReport() has a suite for each phase and a case for each rule, which fails when the rule fails the check', () => {
+test('junitReport() has a suite for each phase and a case for each rule; a case fails if its rule makes the check fail', () => {
   const rules = [
     ...CONTEXT.rules,
     { id: 'shop/note', severity: 'info', why: 'to <know> & "tell"', remedy: 'Know it', phase: 'contract' },
@@ -364,7 +364,7 @@ test('junitReport() has a suite for each phase and a case for each rule, which f
   );
 });
 
-test('fileOf() returns the file of a target', () => {
+test('fileOf() returns the file name in a target such as src/app.ts:app', () => {
   assert.deepEqual(['src/app.ts:app', './app.ts', 'C:/x/app.ts:app', 'app.js:default'].map(fileOf), [
     'src/app.ts',
     'app.ts',

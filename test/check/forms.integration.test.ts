@@ -296,6 +296,6 @@ async function check(t: TestContext, { files, env = {} }: Form): Promise<string[
 }
 
 for (const [name, form] of Object.entries(FORMS))
-  test(`svc check reports exactly the expected findings of ${name}`, async (t) => {
+  test(`svc check reports exactly the expected findings for the example: ${name}`, async (t) => {
     assert.deepEqual(await check(t, form), form.found);
   });

@@ -15,7 +15,7 @@ type Any = (...args: never[]) => unknown;
 const items = [{ title: 'a' }];
 const page = (text: string): string => text;
 
-test('takenBy() returns the whole pattern of the first parameter, with nested patterns and defaults', () => {
+test("takenBy() returns the whole pattern of a function's first parameter, with nested patterns and default values", () => {
   const patterns: [Any, string | undefined][] = [
     [({ params: { id }, db }: { params: { id: number }; db: number }) => id + db, 'params: { id }, db'],
     [() => 1, ''],
@@ -33,7 +33,7 @@ test('takenBy() returns the whole pattern of the first parameter, with nested pa
     assert.equal(takenBy(fn)?.replace(/\s+/g, ' ').trim(), expected, String(fn));
 });
 
-test('callsOfRequest() recognizes the request under its names, and ignores other objects', () => {
+test('callsOfRequest() finds calls of methods of the request under each of its names, and ignores other objects', () => {
   const call = String.raw`json\s*\(`;
   const reading: Any[] = [
     ({ req }: { req: Response }) => req.json(),
@@ -55,7 +55,7 @@ test('callsOfRequest() recognizes the request under its names, and ignores other
   );
 });
 
-test('repliesWithObject() reads the return values of a handler, not those of its callbacks', () => {
+test('repliesWithObject() examines what a handler returns, and ignores what its callbacks return', () => {
   const objects: Any[] = [
     () => ({ a: 1 }),
     () => [{ a: 1 }],
@@ -120,7 +120,7 @@ test('repliesWithObject() reads the return values of a handler, not those of its
   for (const fn of others) assert.equal(repliesWithObject(fn), false, String(fn));
 });
 
-test('repliesWithObject() reads conditional expressions in parentheses', () => {
+test('repliesWithObject() examines both results of a conditional expression', () => {
   assert.equal(
     repliesWithObject(() => (items.length > 9 ? 'none' : { a: 1 })),
     true,
@@ -143,7 +143,7 @@ test('repliesWithObject() reads conditional expressions in parentheses', () => {
   );
 });
 
-test('givesNothing() is true for functions that return no value', () => {
+test('givesNothing() is true for a function that returns no value', () => {
   const nothing: Any[] = [
     () => {
       items.map((item) => {

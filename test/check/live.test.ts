@@ -19,7 +19,7 @@ const found = async (app: Svc): Promise<string[]> =>
     ({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`,
   );
 
-test('app.checkLive() reports nothing without a database, or when every migration is applied', async (t) => {
+test('app.checkLive() reports nothing if the application has no database, or if every migration is applied', async (t) => {
   assert.deepEqual(await found(application({ name: 'other', register: () => undefined })), []);
   const cwd = folder(t, { 'changes/0001_a.up.sql': 'create table a (id);' });
   const plugin = new DatabasePlugin(`sqlite:///${cwd}/data.db`, { migrationDirectory: join(cwd, 'changes') });
@@ -37,7 +37,7 @@ test('app.checkLive() reports nothing without a database, or when every migratio
   assert.match(finding!.remedy, /Restore the applied version/);
 });
 
-test('app.checkLive() names each database by its plugin, and checks the others after one database fails', async (t) => {
+test('app.checkLive() names the plugin of a database that fails, and also checks the other databases', async (t) => {
   const cwd = folder(t, {
     'good/0001_a.up.sql': '-- svc: no-transaction\nvacuum;\ninsert into missing values (1);',
     'bad/1.sql': '',
@@ -75,7 +75,7 @@ test('app.checkLive() names each database by its plugin, and checks the others a
   assert.deepEqual(more, []);
 });
 
-test('app.checkLive() reports a certificate of the settings that cannot be used', async () => {
+test('app.checkLive() reports a TLS certificate in the settings that cannot be used', async () => {
   const configured = (config: Record<string, string>): Svc =>
     new Svc({ logger: createLogger({ level: 'silent' }), config });
   assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);

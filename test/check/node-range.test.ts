@@ -31,11 +31,11 @@ for (const [version, range, expected] of [
   ['24.21.0', 'lts/*', undefined],
   ['24.21.0', '24 || lts', true],
 ] as const) {
-  test(`satisfies() returns ${expected} for ${version} in "${range}"`, () =>
+  test(`satisfies() returns ${expected} for the version ${version} and the range "${range}"`, () =>
     assert.equal(satisfies(version, range), expected));
 }
 
-test('satisfies() agrees with semver on generated ranges', (t) => {
+test('satisfies() returns the same results as the package semver for random ranges', (t) => {
   const place = scratch(t, 'semver', { semver: '^7.7.0' });
   if (place === undefined) return;
   const semver = createRequire(join(place, 'package.json'))('semver') as {
@@ -64,7 +64,7 @@ test('satisfies() agrees with semver on generated ranges', (t) => {
   }
 });
 
-test('enginesOf() reads the nearest package.json, and returns undefined without engines', (t) => {
+test('enginesOf() reads the nearest package.json, and returns undefined if it has no "engines"', (t) => {
   const place = folder(t, {
     'package.json': '{"engines":{"node":">=24"}}',
     'a/b/c.txt': '',

@@ -22,7 +22,7 @@ async function found(app: Svc, rule: string): Promise<string[]> {
 const withOrigins = (origins: CORSOptions['origins']): Svc =>
   make().use(new CORSMiddleware({ origins, credentials: true }));
 
-test('SVC206 awaits functions for origins, and reports those that compare only a suffix or allow every site', async () => {
+test('SVC206 awaits a function for allowed origins, and reports it if it compares only a suffix or allows every site', async () => {
   const bySuffix = withOrigins(async (origin) => Promise.resolve(origin.endsWith('acme.example')));
   assert.deepEqual(await found(bySuffix, 'SVC206'), [
     'error: the function for origins accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
@@ -33,7 +33,7 @@ test('SVC206 awaits functions for origins, and reports those that compare only a
   ]);
 });
 
-test('SVC206 reports an unanchored pattern that is declared outside the function for origins', async () => {
+test('SVC206 reports an unanchored regular expression that is declared outside the function for allowed origins', async () => {
   const pattern = /^https:\/\/(www\.)?shop\.example/;
   const messages = await found(
     withOrigins((origin) => pattern.test(origin)),
@@ -43,7 +43,7 @@ test('SVC206 reports an unanchored pattern that is declared outside the function
   assert.match(messages[0]!, /https:\/\/shop\.example\.svc-check\.invalid/);
 });
 
-test('SVC206 accepts asynchronous functions that compare whole names, fail, or need the request', async () => {
+test('SVC206 accepts an asynchronous function for allowed origins that compares whole names, rejects, or reads the request', async () => {
   for (const origins of [
     async (origin: string) => Promise.resolve(origin === 'https://acme.example'),
     async () => Promise.reject<boolean>(new Error('no database')),
@@ -52,7 +52,7 @@ test('SVC206 accepts asynchronous functions that compare whole names, fail, or n
     assert.deepEqual(await found(withOrigins(origins), 'SVC206'), []);
 });
 
-test('SVC212 awaits the function for origins of a WebSocket', async () => {
+test('SVC212 awaits the function for allowed origins of a WebSocket', async () => {
   const app = make();
   app.websocket('/live', { origins: () => Promise.resolve(true) }).onMessage(() => undefined);
   assert.equal((await found(app, 'SVC212')).length, 1);
@@ -61,7 +61,7 @@ test('SVC212 awaits the function for origins of a WebSocket', async () => {
   assert.deepEqual(await found(right, 'SVC212'), []);
 });
 
-test('SVC208 calls the guard of the metrics with a request without a valid credential', async () => {
+test('SVC208 reports a guard of the metrics that accepts requests without a valid credential', async () => {
   for (const auth of [(req: object) => req !== undefined, () => Promise.resolve(true)])
     assert.deepEqual(await found(make({ ops: { metrics: { auth } } }), 'SVC208'), [
       'warning: /metrics is open to every client: its auth accepts every request',

@@ -43,28 +43,28 @@ const about = (app: Svc): Finding[] =>
 const brief = (app: Svc): unknown[] =>
   about(app).map(({ rule, subject, place }) => [rule, subject, place?.line]);
 
-test('the catalogue is sorted by id, and reasons and remedies have no full stop at their end', () => {
+test('the catalogue of rules is sorted by id, and no reason or remedy ends with a full stop', () => {
   const ids = CORE_RULES.map(({ id }) => id);
   assert.deepEqual(ids, [...new Set(ids)].sort());
   for (const { id, why, remedy } of CORE_RULES)
     for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
 });
 
-test('each rule of the catalogue has an example of wrong code and one of right code', () => {
+test('each rule of the catalogue has an example of wrong code and an example of right code', () => {
   for (const { id } of CORE_RULES) {
     const { wrong, right } = EXPLANATIONS[id] ?? { wrong: '', right: '' };
     assert.ok(wrong !== '' && right !== '' && wrong !== right, id);
   }
 });
 
-test('the manual has a row for each rule, in the order of their ids', () => {
+test("the manual has a row for each rule, in the order of the rules' ids", () => {
   const manual = readFileSync(join(ROOT, 'src/check/README.md'), 'utf8');
   const rows = [...manual.matchAll(/^\| (SVC\d{3}) \| \S/gm)].map(([, id]) => id!);
   assert.deepEqual(rows, [...new Set(rows)].sort());
   assert.deepEqual(rows, [...new Set([...CORE_RULES.map(({ id }) => id), 'SVC209'])].sort());
 });
 
-test('each rule of the catalogue has the severity listed in test/support/severities.ts', () => {
+test('each rule of the catalogue has the severity that test/support/severities.ts lists', () => {
   assert.deepEqual(
     CORE_RULES.map(({ id, severity }) => [id, severity]),
     CORE_RULES.map(({ id }) => [id, severityOf({ rule: id, message: '' })]),
@@ -75,7 +75,7 @@ test('each rule of the catalogue has the severity listed in test/support/severit
   ); // the OAuth plugin adds SVC209
 });
 
-test('an application does not start when a route requires a session and has no session middleware, with or without other middleware', async () => {
+test('when a route requires a session and has no session middleware, the application does not start, with or without other middleware', async () => {
   for (const use of [undefined, [new RequestIDMiddleware()]]) {
     const app = make().get(
       '/me',
@@ -91,7 +91,7 @@ test('an application does not start when a route requires a session and has no s
 
 // ── SVC102 ──
 
-test('SVC102 reports a route whose paths all match more specific routes', () => {
+test('SVC102 reports a route if more specific routes match all of its paths', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -108,7 +108,7 @@ test('SVC102 reports a route whose paths all match more specific routes', () => 
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
 });
 
-test('SVC102 accepts a route that some request can reach', () => {
+test('SVC102 accepts a route if at least one request can reach it', () => {
   for (const others of [
     ['/f/{x}', '/f/{x}/{rest:path}'],
     ['/f/{x:int}', '/f/{x:float}', '/f/{x:uuid}', '/f/x', '/f//', '/f//{p:path}', '/f/{x}/{p:path}'],
@@ -132,7 +132,7 @@ test('SVC102 accepts a route that some request can reach', () => {
   assert.deepEqual(brief(app), []);
 });
 
-test('SVC102 reports a HEAD route whose paths all match GET routes', () => {
+test('SVC102 reports a HEAD route if GET routes match all of its paths', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -148,7 +148,7 @@ test('SVC102 reports a HEAD route whose paths all match GET routes', () => {
   ]);
 });
 
-test('SVC102 reports a route that an operations endpoint hides, at the line of the route', () => {
+test('when an operations endpoint hides a route, SVC102 reports the route at its line', () => {
   const app = make();
   const at = line() + 1;
   app.get('/healthz', handler);
@@ -172,7 +172,7 @@ function paths(prefix: string, most: number): string[] {
   return all;
 }
 
-test('SVC102 reports a route of a generated table exactly when no short path reaches the route', () => {
+test('for random tables of routes, SVC102 reports a route exactly when no short path reaches it', () => {
   const random = seeded(102);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   const all = [...paths('', 2), ...paths('/f', 4)];
@@ -237,7 +237,7 @@ function rename(template: string): string {
 
 // ── SVC103 ──
 
-test('SVC103 warns of paths that differ only in case or in a final slash, at the second route', () => {
+test('SVC103 warns of two paths that differ only in case or in a final slash, at the line of the second route', () => {
   const app = make().get('/users/{id}', handler).get('/a', handler);
   const byCase = line() + 1;
   app.get('/Users/{key}', handler);
@@ -259,7 +259,7 @@ test('SVC103 warns of paths that differ only in case or in a final slash, at the
   assert.deepEqual(brief(own), [['SVC103', 'GET /healthz/', at]]);
 });
 
-test('SVC103 accepts different methods, converters and paths', () => {
+test('SVC103 accepts equal paths with different methods, and paths that differ in converters or in words', () => {
   assert.deepEqual(
     brief(
       make()
@@ -283,7 +283,7 @@ function bob(): string {
   return 'bob';
 }
 
-test('SVC113 warns when a route declares a dependency of its router again with another source', () => {
+test('SVC113 warns when a route and its router declare a dependency with the same name but different sources', () => {
   const router = new Router({ deps: { me: Depends(alice) } });
   const at = line() + 1;
   router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me);
@@ -306,7 +306,7 @@ test('SVC113 warns when a route declares a dependency of its router again with a
 
 // ── SVC107 ──
 
-test('SVC107 reports a spec whose getter throws, at the line of the route', () => {
+test('when the getter of a dependency throws, SVC107 reports it at the line of the route', () => {
   const late = provide(
     {
       get it() {
@@ -331,7 +331,7 @@ const SECRETIVE: Plugin = { name: 'login', secrets: ['authSecret'], register: ()
 const USER = sessionKey<string>('user');
 const SIGNED = { authSecret: `${'kR7#vq2Lw9!xTz4m'}Yb8@cN3$fHs6^jDg` }; // two parts, because SVC205 reports a secret that is written in the source
 
-test('SVC121 reports a route that requires a session without session middleware, and the application does not start', async () => {
+test('when a route requires a session and has no session middleware, SVC121 reports it and the application does not start', async () => {
   const app = make(SIGNED);
   const bare = line() + 1;
   app.get('/me', { user: Depends(requireSession(USER)) }, handler);
@@ -366,7 +366,7 @@ test('SVC121 reports a route that requires a session without session middleware,
   assert.deepEqual(brief(whole), []);
 });
 
-test('SVC202 reports writing routes that a session authenticates and no CSRF middleware protects', async () => {
+test('SVC202 reports a route that changes data for a session if no CSRF middleware protects the route', async () => {
   const app = make(SIGNED).use(new SessionMiddleware());
   const user = Depends(requireSession(USER));
   const written = line() + 1;
@@ -402,7 +402,7 @@ test('SVC202 reports writing routes that a session authenticates and no CSRF mid
   );
 });
 
-test('SVC205 reports a missing secret that a plugin needs, and the application does not start', async () => {
+test('when a plugin needs a secret that is missing, SVC205 reports it and the application does not start', async () => {
   const app = make();
   const at = line() + 1;
   app.register(SECRETIVE);
@@ -415,7 +415,7 @@ test('SVC205 reports a missing secret that a plugin needs, and the application d
   await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205 setting authSecret/ });
 });
 
-test('SVC205 reports once a missing secret that a nested dependency needs', () => {
+test('when a nested dependency needs a secret that is missing, SVC205 reports the secret once', () => {
   const inner = provide({ secrets: ['tokenSecret'] }, function verified() {
     return 1;
   });
@@ -431,7 +431,7 @@ test('SVC205 reports once a missing secret that a nested dependency needs', () =
 const GOOD = `${'5d0f3b6a91c7e284'}0d6f5b3a19c8e7f2`;
 const OLDER = `${'c81e9a07b2d4f653'}10987ace24bd6f01`;
 
-test('SVC205 accepts a strong secret from the configuration, and treats an empty one as missing', () => {
+test('SVC205 accepts a strong secret in the configuration, and reports an empty secret as missing', () => {
   assert.deepEqual(brief(make({ config: { authSecret: GOOD } }).register(SECRETIVE)), []);
   assert.deepEqual(
     brief(make({ authSecret: [GOOD, OLDER], config: { authSecretPrevious: '' } }).register(SECRETIVE)),
@@ -447,7 +447,7 @@ test('SVC205 accepts a strong secret from the configuration, and treats an empty
     .compileAll();
 });
 
-test('SVC205 reports a secret that is under 32 bytes or not text, and the application does not start', async () => {
+test('when a secret has less than 32 bytes or is not text, SVC205 reports it and the application does not start', async () => {
   for (const [secret, pattern] of [
     [GOOD.slice(1), / "authSecret" \(SVC_AUTH_SECRET\) has 31 bytes, but needs 32 or more$/],
     [[GOOD, 'second-secret'], / "authSecret" \(SVC_AUTH_SECRET\), number 2 of its list, has 13 bytes/],
@@ -465,7 +465,7 @@ test('SVC205 reports a secret that is under 32 bytes or not text, and the applic
   assert.throws(() => typed.compileAll(), { code: 'E_COMPILE' });
 });
 
-test('SVC205 fails the check for a guessable secret, and the application starts with a warning', async () => {
+test('when a secret can be guessed, SVC205 makes the check fail, but the application starts with a warning', async () => {
   const { logger, events } = collectedLog();
   for (const secret of [
     'x'.repeat(32),
@@ -493,7 +493,7 @@ test('SVC205 fails the check for a guessable secret, and the application starts 
   }
 });
 
-test('SVC205 judges authSecretPrevious, and SVC401 accepts the variable SVC_AUTH_SECRET_PREVIOUS', (t) => {
+test('SVC205 also examines "authSecretPrevious", and SVC401 knows the variable SVC_AUTH_SECRET_PREVIOUS', (t) => {
   process.env['SVC_AUTH_SECRET_PREVIOUS'] = 'y'.repeat(32);
   t.after(() => {
     delete process.env['SVC_AUTH_SECRET_PREVIOUS'];
@@ -507,7 +507,7 @@ test('SVC205 judges authSecretPrevious, and SVC401 accepts the variable SVC_AUTH
 
 // ── SVC401 ──
 
-test('SVC401 reports a setting that its cast refuses, at the line of config.get()', () => {
+test('SVC401 reports a setting whose value cannot be converted, at the line of config.get()', () => {
   const app = make();
   const at = line() + 1;
   assert.equal(app.config.get('pageSize', 20), 20);
@@ -520,7 +520,7 @@ test('SVC401 reports a setting that its cast refuses, at the line of config.get(
   assert.doesNotMatch(about(app)[0]!.message, /large/);
 });
 
-test('SVC401 is the only finding when the setting env is invalid', () => {
+test('when the setting "env" is invalid, SVC401 is the only finding', () => {
   const app = make().get('/a', handler).get('/a', handler);
   app.config.loadDict({ env: 'staging' });
   const { findings, ok } = app.check();
@@ -531,7 +531,7 @@ test('SVC401 is the only finding when the setting env is invalid', () => {
   assert.match(findings[0]!.message, /^Cannot read the setting "env" \(SVC_ENV\)/);
 });
 
-test('SVC401 reports an invalid framework setting that no code has read yet', () => {
+test('SVC401 reports an invalid setting of the framework even if no code has read the setting yet', () => {
   assert.deepEqual(
     about(make({ config: { port: 'http' } })).map(({ rule, severity, subject }) => [rule, severity, subject]),
     [['SVC401', 'error', 'setting port']],
@@ -539,7 +539,7 @@ test('SVC401 reports an invalid framework setting that no code has read yet', ()
   assert.deepEqual(brief(make({ config: { port: '80', host: '::1', enableDocs: 'no' } })), []);
 });
 
-test('SVC401 reports a setting that is read without a default and has no value, unless it is optional', () => {
+test('SVC401 reports a setting that has no value and is read without a default, unless the setting is optional', () => {
   const app = make({ config: { there: 'x' } });
   const at = line() + 1;
   app.config.get('databaseUrl');
@@ -550,7 +550,7 @@ test('SVC401 reports a setting that is read without a default and has no value, 
   app.compileAll();
 });
 
-test('SVC401 warns of variables that no code reads, and suggests a similar name', (t) => {
+test('SVC401 warns of an environment variable that no code reads, and suggests a similar name', (t) => {
   const variables = {
     SVC_PAGE_SZIE: '5',
     SVC_POTR: '80',
@@ -610,7 +610,7 @@ for (const [version, day, expected] of [
   ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
   ['18.20.0', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
 ] as const) {
-  test(`SVC404 reports ${expected.join(' and ') || 'nothing'} for Node.js ${version} on ${day}`, () => {
+  test(`for Node.js ${version} on ${day}, SVC404 reports: ${expected.join(' and ') || 'nothing'}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
     assert.deepEqual(
@@ -623,7 +623,7 @@ for (const [version, day, expected] of [
   });
 }
 
-test('SVC404 reports a version of Node.js outside of engines.node in package.json', () => {
+test('SVC404 compares the version of Node.js with the range in "engines" of package.json', () => {
   assert.equal(
     (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { engines: { node: string } }).engines
       .node,
@@ -633,7 +633,7 @@ test('SVC404 reports a version of Node.js outside of engines.node in package.jso
 
 // ── findings of compilation ──
 
-test('the report has SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 of compilation, each at its line', () => {
+test('check() reports the errors SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 of the compilation, each at its line', () => {
   const app = make();
   app.get('/a', { name: 'n' }, handler);
   const twice = line() + 1;
@@ -669,7 +669,7 @@ test('the report has SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 of compil
   ]);
 });
 
-test('src/check/README.md lists every rule of the catalogue, in order', () => {
+test('src/check/README.md lists every rule of the catalogue, in the same order', () => {
   const rows = [
     ...readFileSync(new URL('../../src/check/README.md', import.meta.url), 'utf8').matchAll(
       /^\| (SVC\d{3}) \| \S/gm,

@@ -70,7 +70,7 @@ function threadMs(): number {
   return (user + system) / 1_000;
 }
 
-test('svc check examines 300 routes and 100 files within 400 ms', (t) => {
+test('svc check of an application with 300 routes and 100 files takes at most 400 ms', (t) => {
   const files = Object.fromEntries(
     Array.from({ length: FILES }, (_, index) => [`r${index}.ts`, fileOf(index)]),
   );

@@ -145,7 +145,7 @@ export function databaseContract(
   // ── verbs ──
 
   contract(
-    'executeMany() and insertMany() accept async iterables, and write all of their rows or none',
+    'executeMany() and insertMany() accept an async iterable, and write all of its rows or none',
     async (db) => {
       async function* rows(
         count: number,
@@ -171,26 +171,29 @@ export function databaseContract(
     },
   );
 
-  contract('insertMany() accepts a table in a schema, as text with a dot or as an identifier', async (db) => {
-    const schemaName = String(
-      db.dialect === 'sqlite'
-        ? 'main'
-        : await db.scalar(db.dialect === 'postgres' ? 'select current_schema()' : 'select database()'),
-    );
-    assert.equal(await db.insertMany(`${schemaName}.item`, ['label'], [['a']]), 1);
-    assert.equal(await db.insertMany(sql.identifier(schemaName, 'item'), ['label'], [['b']]), 1);
-    const many = Array.from({ length: 200 }, (_, index) => [`label ${index}`]);
-    assert.equal(await db.insertMany(`${schemaName}.item`, ['label'], many), 200);
-    await assert.rejects(db.insertMany('missing.item', ['label'], [['a']]), DatabaseError);
-    await assert.rejects(
-      db.insertMany('item', ['label'], [['a']]).then(() => db.insertMany('a..b', ['label'], [])),
-      fault('E_DB_IDENTIFIER'),
-    );
-    await assert.rejects(db.insertMany(sql`item ${1}`, ['label'], [['a']]), fault('E_DB_IDENTIFIER'));
-  });
+  contract(
+    'insertMany() accepts the name of a table in a schema, as text with a dot or as an identifier',
+    async (db) => {
+      const schemaName = String(
+        db.dialect === 'sqlite'
+          ? 'main'
+          : await db.scalar(db.dialect === 'postgres' ? 'select current_schema()' : 'select database()'),
+      );
+      assert.equal(await db.insertMany(`${schemaName}.item`, ['label'], [['a']]), 1);
+      assert.equal(await db.insertMany(sql.identifier(schemaName, 'item'), ['label'], [['b']]), 1);
+      const many = Array.from({ length: 200 }, (_, index) => [`label ${index}`]);
+      assert.equal(await db.insertMany(`${schemaName}.item`, ['label'], many), 200);
+      await assert.rejects(db.insertMany('missing.item', ['label'], [['a']]), DatabaseError);
+      await assert.rejects(
+        db.insertMany('item', ['label'], [['a']]).then(() => db.insertMany('a..b', ['label'], [])),
+        fault('E_DB_IDENTIFIER'),
+      );
+      await assert.rejects(db.insertMany(sql`item ${1}`, ['label'], [['a']]), fault('E_DB_IDENTIFIER'));
+    },
+  );
 
   contract(
-    'Database accepts buffers and views of every kind as bytes, and stores only the part that a view covers',
+    'Database accepts a buffer or view of any kind as bytes, and stores only the part of the buffer that the view covers',
     async (db) => {
       const { buffer } = new Uint8Array([9, 1, 2, 3, 9, 9, 9, 9]);
       const part = new Uint8Array([1, 2, 3]);
@@ -223,16 +226,19 @@ export function databaseContract(
     },
   );
 
-  contract('fetchSets() returns the rows of a single result as a list of one list', async (db) => {
-    await add(db, 'a');
-    assert.deepEqual(await db.fetchSets('select label from item where id > ?', [0]), [[{ label: 'a' }]]);
-    assert.deepEqual(await db.fetchSets(sql`select label from item where label = ${'b'}`), [[]]);
-    assert.deepEqual(await db.transaction((tx) => tx.fetchSets('select label from item')), [
-      [{ label: 'a' }],
-    ]);
-  });
+  contract(
+    'when a statement has a single result, fetchSets() returns a list that contains one list of rows',
+    async (db) => {
+      await add(db, 'a');
+      assert.deepEqual(await db.fetchSets('select label from item where id > ?', [0]), [[{ label: 'a' }]]);
+      assert.deepEqual(await db.fetchSets(sql`select label from item where label = ${'b'}`), [[]]);
+      assert.deepEqual(await db.transaction((tx) => tx.fetchSets('select label from item')), [
+        [{ label: 'a' }],
+      ]);
+    },
+  );
 
-  contract('execute() returns the number of affected rows, and the last key of an insert', async (db) => {
+  contract('execute() returns the number of affected rows, and lastInsertId after an INSERT', async (db) => {
     const { tellsKeys } = wordsOf(db);
     assert.deepEqual(await db.execute('insert into item (id, label) values (?, ?)', [7, 'a']), {
       affectedRows: 1,
@@ -258,7 +264,7 @@ export function databaseContract(
   });
 
   contract(
-    'fetchAll() and fetchOne() of an INSERT with RETURNING keep all written rows, even when only the first is read',
+    'fetchAll() and fetchOne() of an INSERT with RETURNING store all rows, even if only the first returned row is read',
     async (db) => {
       const { returning } = wordsOf(db);
       if (returning === 'none') return;
@@ -281,36 +287,39 @@ export function databaseContract(
     },
   );
 
-  contract('fetch verbs return rows as plain objects, and undefined for no row', async (db) => {
-    await db.insertMany(
-      'item',
-      ['id', 'label', 'amount'],
-      [
-        [1, 'a', 10],
-        [2, 'b', null],
-      ],
-    );
-    assert.deepEqual(await db.fetchAll('select id, label, amount from item order by id'), [
-      { id: 1, label: 'a', amount: 10 },
-      { id: 2, label: 'b', amount: null },
-    ]);
-    assert.deepEqual(await db.fetchAll('select * from item where id = ?', [2]), [
-      { id: 2, label: 'b', amount: null },
-    ]);
-    assert.deepEqual(await db.fetchOne('select * from item where id = ?', [1]), {
-      id: 1,
-      label: 'a',
-      amount: 10,
-    });
-    assert.deepEqual(await db.fetchOne('select label from item where id = ?', [1]), { label: 'a' });
-    assert.equal(await db.fetchOne('select * from item where id = ?', [3]), undefined);
-    assert.deepEqual(await db.fetchAll('select * from item where id = ?', [3]), []);
-    assert.equal(await db.scalar('select count(*) from item'), 2);
-    assert.equal(await db.scalar('select label from item where id = 9'), undefined);
-  });
+  contract(
+    'fetchAll() and fetchOne() return rows as plain objects; without a row, fetchOne() returns undefined',
+    async (db) => {
+      await db.insertMany(
+        'item',
+        ['id', 'label', 'amount'],
+        [
+          [1, 'a', 10],
+          [2, 'b', null],
+        ],
+      );
+      assert.deepEqual(await db.fetchAll('select id, label, amount from item order by id'), [
+        { id: 1, label: 'a', amount: 10 },
+        { id: 2, label: 'b', amount: null },
+      ]);
+      assert.deepEqual(await db.fetchAll('select * from item where id = ?', [2]), [
+        { id: 2, label: 'b', amount: null },
+      ]);
+      assert.deepEqual(await db.fetchOne('select * from item where id = ?', [1]), {
+        id: 1,
+        label: 'a',
+        amount: 10,
+      });
+      assert.deepEqual(await db.fetchOne('select label from item where id = ?', [1]), { label: 'a' });
+      assert.equal(await db.fetchOne('select * from item where id = ?', [3]), undefined);
+      assert.deepEqual(await db.fetchAll('select * from item where id = ?', [3]), []);
+      assert.equal(await db.scalar('select count(*) from item'), 2);
+      assert.equal(await db.scalar('select label from item where id = 9'), undefined);
+    },
+  );
 
   contract(
-    'fetchArrays() returns both columns of equal name; in row objects the last one wins',
+    'when two columns have the same name, fetchArrays() returns both, and a row object has the value of the last column',
     async (db) => {
       await db.insertMany(
         'item',
@@ -341,7 +350,7 @@ export function databaseContract(
   );
 
   contract(
-    'fetch verbs return the current column names after the table behind a * has changed',
+    'after the columns of a table have changed, fetch methods return the current column names for SELECT *',
     async (db) => {
       await db.execute('insert into item (id, label) values (?, ?)', [1, 'a']);
       assert.deepEqual(Object.keys((await db.fetchOne('select * from item'))!), ['id', 'label', 'amount']);
@@ -362,7 +371,7 @@ export function databaseContract(
     },
   );
 
-  contract('executeMany() and insertMany() write all rows or none', async (db) => {
+  contract('executeMany() and insertMany() write all of their rows or none', async (db) => {
     assert.equal(
       await db.insertMany(
         'item',
@@ -419,69 +428,75 @@ export function databaseContract(
     );
   });
 
-  contract('executeMany() stores every row when the type of a value changes from row to row', async (db) => {
-    const real = db.dialect === 'postgres' ? 'double precision' : 'double';
-    await db.script(`create table mixed (id integer primary key, value ${real}, label varchar(20))`);
-    const kinds = [5, 0.5, null, 7n, -3, 2.25, null] as const; // one type never comes twice in a row
-    const labels = ['a', null, 'b', 'c', null, 'd', 'e'] as const;
-    for (const count of [2, 7, 15, 16, 40, 1_100]) {
-      const rows = Array.from({ length: count }, (_, id) => [id, kinds[id % 7]!, labels[id % 7]!] as const);
-      assert.equal(
-        await db.executeMany('insert into mixed (id, value, label) values (?, ?, ?)', rows),
-        count,
-      );
-      assert.deepEqual(
-        (await db.fetchArrays('select id, value, label from mixed order by id')).rows,
-        rows.map(([id, value, label]) => [id, value === null ? null : Number(value), label]),
-      );
-      assert.equal(
-        await db.executeMany(
-          'update mixed set value = ? where id = ?',
-          rows.map(([id]) => [kinds[(id + 1) % 7]!, id]),
-        ),
-        count,
-      );
-      assert.deepEqual(
-        (await db.fetchArrays('select value from mixed order by id')).rows,
-        rows.map(([id]) => [kinds[(id + 1) % 7]!].map((value) => (value === null ? null : Number(value)))),
-      );
-      assert.equal(
-        await db.executeMany(
-          'delete from mixed where id = ? and (value = ? or value is null)',
-          rows.map(([id]) => [id, kinds[(id + 1) % 7]!]),
-        ),
-        count,
-      );
-    }
-  });
+  contract(
+    'executeMany() stores every row even if the type of a value changes from row to row',
+    async (db) => {
+      const real = db.dialect === 'postgres' ? 'double precision' : 'double';
+      await db.script(`create table mixed (id integer primary key, value ${real}, label varchar(20))`);
+      const kinds = [5, 0.5, null, 7n, -3, 2.25, null] as const; // one type never comes twice in a row
+      const labels = ['a', null, 'b', 'c', null, 'd', 'e'] as const;
+      for (const count of [2, 7, 15, 16, 40, 1_100]) {
+        const rows = Array.from({ length: count }, (_, id) => [id, kinds[id % 7]!, labels[id % 7]!] as const);
+        assert.equal(
+          await db.executeMany('insert into mixed (id, value, label) values (?, ?, ?)', rows),
+          count,
+        );
+        assert.deepEqual(
+          (await db.fetchArrays('select id, value, label from mixed order by id')).rows,
+          rows.map(([id, value, label]) => [id, value === null ? null : Number(value), label]),
+        );
+        assert.equal(
+          await db.executeMany(
+            'update mixed set value = ? where id = ?',
+            rows.map(([id]) => [kinds[(id + 1) % 7]!, id]),
+          ),
+          count,
+        );
+        assert.deepEqual(
+          (await db.fetchArrays('select value from mixed order by id')).rows,
+          rows.map(([id]) => [kinds[(id + 1) % 7]!].map((value) => (value === null ? null : Number(value)))),
+        );
+        assert.equal(
+          await db.executeMany(
+            'delete from mixed where id = ? and (value = ? or value is null)',
+            rows.map(([id]) => [id, kinds[(id + 1) % 7]!]),
+          ),
+          count,
+        );
+      }
+    },
+  );
 
-  contract('stream() returns rows in order and in batches, and stops when its loop is left', async (db) => {
-    await db.insertMany(
-      'item',
-      ['id', 'label'],
-      Array.from({ length: 1_000 }, (_, id) => [id, `${id}`]),
-    );
-    const seen: unknown[] = [];
-    for await (const { id } of db.stream('select id from item order by id')) seen.push(id);
-    assert.deepEqual(
-      seen,
-      Array.from({ length: 1_000 }, (_, id) => id),
-    );
-    for await (const { id } of db.stream(sql`select id from item where id >= ${500} order by id`)) {
-      if (id === 502) break;
-    }
-    await db.execute('delete from item');
-    for await (const _ of db.stream('select id from item')) assert.fail('there is no row');
-    await db.transaction(async (tx) => {
-      await tx.insertMany('item', ['id'], [[1], [2]]);
-      const found: unknown[] = [];
-      for await (const row of tx.stream('select id from item order by id'))
-        found.push(row, await tx.scalar('select count(*) from item'));
-      assert.deepEqual(found, [{ id: 1 }, 2, { id: 2 }, 2]);
-    });
-  });
+  contract(
+    'stream() returns rows in order and in batches, and stops when the loop over the rows is left',
+    async (db) => {
+      await db.insertMany(
+        'item',
+        ['id', 'label'],
+        Array.from({ length: 1_000 }, (_, id) => [id, `${id}`]),
+      );
+      const seen: unknown[] = [];
+      for await (const { id } of db.stream('select id from item order by id')) seen.push(id);
+      assert.deepEqual(
+        seen,
+        Array.from({ length: 1_000 }, (_, id) => id),
+      );
+      for await (const { id } of db.stream(sql`select id from item where id >= ${500} order by id`)) {
+        if (id === 502) break;
+      }
+      await db.execute('delete from item');
+      for await (const _ of db.stream('select id from item')) assert.fail('there is no row');
+      await db.transaction(async (tx) => {
+        await tx.insertMany('item', ['id'], [[1], [2]]);
+        const found: unknown[] = [];
+        for await (const row of tx.stream('select id from item order by id'))
+          found.push(row, await tx.scalar('select count(*) from item'));
+        assert.deepEqual(found, [{ id: 1 }, 2, { id: 2 }, 2]);
+      });
+    },
+  );
 
-  contract('stream() with a slow reader does not block statements of other callers', async (db) => {
+  contract('while stream() waits for a slow reader, other callers can run statements', async (db) => {
     await db.insertMany(
       'item',
       ['id'],
@@ -495,27 +510,30 @@ export function databaseContract(
     assert.equal(await db.scalar('select count(*) from item'), 1_001);
   });
 
-  contract('stream() of a transaction ends with the transaction, and refuses its next batch', async (db) => {
-    await db.insertMany(
-      'item',
-      ['id'],
-      Array.from({ length: 1_000 }, (_, id) => [id]),
-    );
-    const stream = await db.transaction(async (tx) => {
-      const rows = tx.stream('select id from item');
-      await rows.next();
-      return rows;
-    });
-    await assert.rejects(
-      (async () => {
-        for await (const _ of stream);
-      })(),
-      fault('E_DB_OVER'),
-    );
-    await db.execute('delete from item');
-  });
+  contract(
+    'a stream of a transaction ends with the transaction, and its next batch is refused',
+    async (db) => {
+      await db.insertMany(
+        'item',
+        ['id'],
+        Array.from({ length: 1_000 }, (_, id) => [id]),
+      );
+      const stream = await db.transaction(async (tx) => {
+        const rows = tx.stream('select id from item');
+        await rows.next();
+        return rows;
+      });
+      await assert.rejects(
+        (async () => {
+          for await (const _ of stream);
+        })(),
+        fault('E_DB_OVER'),
+      );
+      await db.execute('delete from item');
+    },
+  );
 
-  contract('script() runs several statements in order, up to the first that fails', async (db) => {
+  contract('script() runs its statements in order, and stops at the first one that fails', async (db) => {
     await db.script(`-- a comment; with a semicolon
       insert into item (id, label) values (1, 'a;b');
       /* another; one */ insert into item (id, label) values (2, 'c''d');;`);
@@ -532,41 +550,44 @@ export function databaseContract(
 
   // ── templates ──
 
-  contract('Database binds the values of a sql template, and composes templates', async (db) => {
-    await db.insertMany(
-      'item',
-      ['id', 'label', 'amount'],
-      [
-        [1, 'a', 1],
-        [2, 'b', 2],
-        [3, "c' or 1=1 --", 3],
-      ],
-    );
-    assert.deepEqual(await db.fetchAll(sql`select id from item where label = ${"c' or 1=1 --"}`), [
-      { id: 3 },
-    ]);
-    const few = sql`amount < ${3}`;
-    const rows = await db.fetchAll(
-      sql`select ${sql.identifier('id')} from ${sql.identifier('item')} where ${few} and id in (${sql.join([1, 2, 3])}) order by ${sql.identifier('item', 'id')}`,
-    );
-    assert.deepEqual(rows, [{ id: 1 }, { id: 2 }]);
-    assert.equal(
-      await db.scalar(sql`select count(*) from item where ${sql.join([few, sql`id = ${1}`], sql` and `)}`),
-      1,
-    );
-    assert.deepEqual(await db.execute(sql`update item set amount = ${null} where id = ${1}`), {
-      affectedRows: 1,
-      lastInsertId: undefined,
-    });
-    assert.deepEqual((await db.fetchArrays(sql`select amount from item where id = ${1}`)).rows, [[null]]);
-    assert.deepEqual(await db.fetchOne(sql`select id from item where id = ${1}`, { timeoutMs: 60_000 }), {
-      id: 1,
-    });
-  });
+  contract(
+    'Database binds the values of an sql template, and accepts templates inside other templates',
+    async (db) => {
+      await db.insertMany(
+        'item',
+        ['id', 'label', 'amount'],
+        [
+          [1, 'a', 1],
+          [2, 'b', 2],
+          [3, "c' or 1=1 --", 3],
+        ],
+      );
+      assert.deepEqual(await db.fetchAll(sql`select id from item where label = ${"c' or 1=1 --"}`), [
+        { id: 3 },
+      ]);
+      const few = sql`amount < ${3}`;
+      const rows = await db.fetchAll(
+        sql`select ${sql.identifier('id')} from ${sql.identifier('item')} where ${few} and id in (${sql.join([1, 2, 3])}) order by ${sql.identifier('item', 'id')}`,
+      );
+      assert.deepEqual(rows, [{ id: 1 }, { id: 2 }]);
+      assert.equal(
+        await db.scalar(sql`select count(*) from item where ${sql.join([few, sql`id = ${1}`], sql` and `)}`),
+        1,
+      );
+      assert.deepEqual(await db.execute(sql`update item set amount = ${null} where id = ${1}`), {
+        affectedRows: 1,
+        lastInsertId: undefined,
+      });
+      assert.deepEqual((await db.fetchArrays(sql`select amount from item where id = ${1}`)).rows, [[null]]);
+      assert.deepEqual(await db.fetchOne(sql`select id from item where id = ${1}`, { timeoutMs: 60_000 }), {
+        id: 1,
+      });
+    },
+  );
 
   // ── values ──
 
-  contract('Database returns written values of every type unchanged', async (db) => {
+  contract('Database returns values of every type exactly as they were written', async (db) => {
     const through = (value: string | number | bigint | Uint8Array | null): Promise<unknown> =>
       db.scalar(`select ${wordsOf(db).placeholder(value)} as value`, [value]);
     for (const value of [
@@ -590,7 +611,7 @@ export function databaseContract(
   });
 
   contract(
-    'Database refuses values of a wrong type as a mistake of the call, by their position',
+    'Database refuses a value of a wrong type as an error of the caller, and reports the position of the value',
     async (db) => {
       const circle: unknown[] = [];
       circle.push(circle);
@@ -621,7 +642,7 @@ export function databaseContract(
   );
 
   contract(
-    'Database refuses content that no column could store, as the server would: by a DataError',
+    'for a value that no column can store, Database throws the same kind of DataError as for an error of the server',
     async (db) => {
       const wide = wordsOf(db).tooWide;
       const cases: readonly (readonly [unknown, string])[] = [
@@ -728,7 +749,7 @@ export function databaseContract(
   });
 
   contract(
-    'Database reports a statement with an SQL error, and refuses a text without a statement',
+    'Database throws StatementError for an SQL error, and refuses a text that contains no statement or several statements',
     async (db) => {
       for (const text of ['selec 1', 'select * from nowhere', 'select nothing from item'])
         await assert.rejects(db.fetchAll(text), StatementError);
@@ -747,60 +768,66 @@ export function databaseContract(
     },
   );
 
-  contract('the stack of a database error begins at the caller of the verb', async (db) => {
-    async function callerOfTheVerb(): Promise<void> {
-      await db.execute('nonsense');
-    }
-    const inTransaction = (): Promise<void> =>
-      db.transaction(async function callerInside(tx) {
-        await tx.execute('nonsense');
-      });
-    await assert.rejects(
-      callerOfTheVerb(),
-      (error) =>
-        /^StatementError: .*\n\s+at (?:async )?callerOfTheVerb /.test((error as Error).stack!) ||
-        assert.fail((error as Error).stack),
-    );
-    await assert.rejects(
-      inTransaction(),
-      (error) =>
-        /^StatementError: .*\n\s+at (?:async )?(?:\w+\.)?callerInside /.test((error as Error).stack!) ||
-        assert.fail((error as Error).stack),
-    );
-  });
+  contract(
+    'the stack of a database error begins at the function that called the database method',
+    async (db) => {
+      async function callerOfTheVerb(): Promise<void> {
+        await db.execute('nonsense');
+      }
+      const inTransaction = (): Promise<void> =>
+        db.transaction(async function callerInside(tx) {
+          await tx.execute('nonsense');
+        });
+      await assert.rejects(
+        callerOfTheVerb(),
+        (error) =>
+          /^StatementError: .*\n\s+at (?:async )?callerOfTheVerb /.test((error as Error).stack!) ||
+          assert.fail((error as Error).stack),
+      );
+      await assert.rejects(
+        inTransaction(),
+        (error) =>
+          /^StatementError: .*\n\s+at (?:async )?(?:\w+\.)?callerInside /.test((error as Error).stack!) ||
+          assert.fail((error as Error).stack),
+      );
+    },
+  );
 
   // ── limits ──
 
-  contract('Database runs no statement for an aborted signal or a limit that has passed', async (db) => {
-    const reason = new Error('the client left');
-    await assert.rejects(
-      db.execute('insert into item (id) values (1)', [], { signal: AbortSignal.abort(reason) }),
-      (error) => error instanceof QueryCanceled && error.cause === reason,
-    );
-    await assert.rejects(
-      db.transaction((tx) => add(tx, 'a'), { signal: AbortSignal.abort(reason) }),
-      QueryCanceled,
-    );
-    await assert.rejects(
-      db.insertMany('item', ['id'], [[1]], { signal: AbortSignal.abort(reason) }),
-      QueryCanceled,
-    );
-    await assert.rejects(
-      (async () => {
-        for await (const _ of db.stream('select 1', [], { signal: AbortSignal.abort(reason) }));
-      })(),
-      QueryCanceled,
-    );
-    assert.deepEqual(await items(db), []);
-    await db.execute('insert into item (id) values (1)', [], {
-      timeoutMs: 60_000,
-      signal: new AbortController().signal,
-    });
-    await assert.rejects(db.execute('select 1', [], { timeout: 5 } as never), fault('E_OPTION_UNKNOWN'));
-    await assert.rejects(db.execute('select 1', [], { timeoutMs: -1 }), fault('E_OPTION_RANGE'));
-  });
+  contract(
+    'when the signal is aborted or the time limit has passed, Database runs no statement',
+    async (db) => {
+      const reason = new Error('the client left');
+      await assert.rejects(
+        db.execute('insert into item (id) values (1)', [], { signal: AbortSignal.abort(reason) }),
+        (error) => error instanceof QueryCanceled && error.cause === reason,
+      );
+      await assert.rejects(
+        db.transaction((tx) => add(tx, 'a'), { signal: AbortSignal.abort(reason) }),
+        QueryCanceled,
+      );
+      await assert.rejects(
+        db.insertMany('item', ['id'], [[1]], { signal: AbortSignal.abort(reason) }),
+        QueryCanceled,
+      );
+      await assert.rejects(
+        (async () => {
+          for await (const _ of db.stream('select 1', [], { signal: AbortSignal.abort(reason) }));
+        })(),
+        QueryCanceled,
+      );
+      assert.deepEqual(await items(db), []);
+      await db.execute('insert into item (id) values (1)', [], {
+        timeoutMs: 60_000,
+        signal: new AbortController().signal,
+      });
+      await assert.rejects(db.execute('select 1', [], { timeout: 5 } as never), fault('E_OPTION_UNKNOWN'));
+      await assert.rejects(db.execute('select 1', [], { timeoutMs: -1 }), fault('E_OPTION_RANGE'));
+    },
+  );
 
-  contract('stream() ends between two batches when its signal aborts', async (db) => {
+  contract('when its signal is aborted, stream() ends before the next batch', async (db) => {
     await db.insertMany(
       'item',
       ['id'],
@@ -817,7 +844,7 @@ export function databaseContract(
   // ── transactions ──
 
   contract(
-    "transaction() commits the work of its callback, and returns the callback's result",
+    'transaction() commits the statements of its callback, and returns the result of the callback',
     async (db) => {
       assert.equal(
         await db.transaction(async (tx) => {
@@ -831,7 +858,7 @@ export function databaseContract(
     },
   );
 
-  contract('transaction() rolls back when its callback throws, and rethrows the error', async (db) => {
+  contract('when its callback throws, transaction() rolls back and throws the same error', async (db) => {
     const error = new Error('mine');
     await assert.rejects(
       db.transaction(async (tx) => {
@@ -851,49 +878,55 @@ export function databaseContract(
     assert.deepEqual(await items(db), ['b']);
   });
 
-  contract('a nested transaction rolls back alone, or together with the outer one', async (db) => {
-    await db.transaction(async (tx) => {
-      await add(tx, 'outer');
+  contract(
+    'when a nested transaction fails, only the nested one is rolled back; when the outer one fails, both are rolled back',
+    async (db) => {
+      await db.transaction(async (tx) => {
+        await add(tx, 'outer');
+        await assert.rejects(
+          tx.transaction(async (inner) => {
+            await add(inner, 'undone');
+            await inner.transaction((deepest) => add(deepest, 'undone too'));
+            throw new Error('only this');
+          }),
+          /only this/,
+        );
+        assert.equal(
+          await tx.transaction(async (inner) => {
+            await add(inner, 'inner');
+            return 'value';
+          }),
+          'value',
+        );
+      });
+      assert.deepEqual(await items(db), ['outer', 'inner']);
       await assert.rejects(
-        tx.transaction(async (inner) => {
-          await add(inner, 'undone');
-          await inner.transaction((deepest) => add(deepest, 'undone too'));
-          throw new Error('only this');
+        db.transaction(async (tx) => {
+          await tx.transaction((inner) => add(inner, 'gone'));
+          throw new Error('all');
         }),
-        /only this/,
+        /all/,
       );
-      assert.equal(
-        await tx.transaction(async (inner) => {
-          await add(inner, 'inner');
-          return 'value';
-        }),
-        'value',
-      );
-    });
-    assert.deepEqual(await items(db), ['outer', 'inner']);
-    await assert.rejects(
-      db.transaction(async (tx) => {
-        await tx.transaction((inner) => add(inner, 'gone'));
-        throw new Error('all');
-      }),
-      /all/,
-    );
-    assert.deepEqual(await items(db), ['outer', 'inner']);
-  });
+      assert.deepEqual(await items(db), ['outer', 'inner']);
+    },
+  );
 
-  contract('a transaction continues after a statement failed inside a savepoint', async (db) => {
-    await db.transaction(async (tx) => {
-      await tx.execute('insert into parent (id, name) values (1, ?)', ['a']);
-      await assert.rejects(
-        tx.transaction((inner) => inner.execute('insert into parent (id, name) values (2, ?)', ['a'])),
-        UniqueViolation,
-      );
-      await tx.execute('insert into parent (id, name) values (2, ?)', ['b']);
-    });
-    assert.equal(await db.scalar('select count(*) from parent'), 2);
-  });
+  contract(
+    'after a statement in a nested transaction has failed, the outer transaction can continue',
+    async (db) => {
+      await db.transaction(async (tx) => {
+        await tx.execute('insert into parent (id, name) values (1, ?)', ['a']);
+        await assert.rejects(
+          tx.transaction((inner) => inner.execute('insert into parent (id, name) values (2, ?)', ['a'])),
+          UniqueViolation,
+        );
+        await tx.execute('insert into parent (id, name) values (2, ?)', ['b']);
+      });
+      assert.equal(await db.scalar('select count(*) from parent'), 2);
+    },
+  );
 
-  contract('nested transactions that start at the same time run one after the other', async (db) => {
+  contract('nested transactions that are started at the same time run one after the other', async (db) => {
     await db.transaction(async (tx) => {
       const results = await Promise.allSettled(
         [0, 1, 2, 3].map((index) =>
@@ -913,22 +946,25 @@ export function databaseContract(
     assert.deepEqual(await items(db), ['0a', '0b', '2a', '2b']);
   });
 
-  contract('statements of an outer transaction wait for a running nested transaction', async (db) => {
-    await db.transaction(async (tx) => {
-      const nested = tx.transaction(async (inner) => {
-        await add(inner, 'undone');
-        await new Promise(setImmediate);
-        throw new Error('undone');
+  contract(
+    'statements of an outer transaction wait until a running nested transaction has ended',
+    async (db) => {
+      await db.transaction(async (tx) => {
+        const nested = tx.transaction(async (inner) => {
+          await add(inner, 'undone');
+          await new Promise(setImmediate);
+          throw new Error('undone');
+        });
+        const outside = add(tx, 'outside');
+        await assert.rejects(nested, /undone/);
+        await outside;
       });
-      const outside = add(tx, 'outside');
-      await assert.rejects(nested, /undone/);
-      await outside;
-    });
-    assert.deepEqual(await items(db), ['outside']);
-  });
+      assert.deepEqual(await items(db), ['outside']);
+    },
+  );
 
   contract(
-    'Database refuses its own verbs inside its transaction, and the outer handle inside a nested one (E_DB_NESTED)',
+    'inside a transaction, methods of Database are refused with E_DB_NESTED, and so are methods of an outer transaction inside a nested one',
     async (db) => {
       await db.transaction(async (tx) => {
         await assert.rejects(db.execute('select 1'), fault('E_DB_NESTED'));
@@ -961,7 +997,7 @@ export function databaseContract(
   );
 
   contract(
-    'a transaction handle fails after its callback has settled, and later work of the callback may use the database',
+    'after its callback has settled, a transaction refuses statements, but code that the callback started can use the database',
     async (db) => {
       let kept: Transaction | undefined;
       let later: Promise<unknown> | undefined;
@@ -982,7 +1018,7 @@ export function databaseContract(
   );
 
   contract(
-    'transaction() waits for statements that were not awaited before it commits or rolls back',
+    'before it commits or rolls back, transaction() waits for statements that were not awaited',
     async (db) => {
       await db.transaction((tx) => {
         void add(tx, 'a');
@@ -1008,7 +1044,7 @@ export function databaseContract(
     },
   );
 
-  contract('a read-only transaction refuses writes, and later transactions accept them', async (db) => {
+  contract('a read-only transaction refuses writes, and a later transaction accepts them', async (db) => {
     await add(db, 'a');
     await assert.rejects(
       db.transaction((tx) => add(tx, 'b'), { readOnly: true }),
@@ -1024,7 +1060,7 @@ export function databaseContract(
   });
 
   contract(
-    'other callers see no uncommitted changes, and their statements do not enter the transaction',
+    'other callers do not see the uncommitted changes of a transaction, and their statements do not become part of it',
     async (db) => {
       const begun = Promise.withResolvers<void>();
       const go = Promise.withResolvers<void>();
@@ -1046,7 +1082,7 @@ export function databaseContract(
   );
 
   contract(
-    'statements of a transaction run in the order of the calls, scripts and limits among them',
+    'statements and scripts of a transaction run in the order of the calls, with and without time limits',
     async (db) => {
       await add(db, 'a');
       const append =
@@ -1070,7 +1106,7 @@ export function databaseContract(
     },
   );
 
-  contract('interleaved transactions write every row in its own transaction', async (db) => {
+  contract('when transactions are interleaved, every row is written by its own transaction', async (db) => {
     const { key, tellsKeys } = wordsOf(db);
     await db.script(
       `create table nonce (id ${key}, tx integer not null, step integer not null, value text not null)`,
@@ -1105,7 +1141,7 @@ export function databaseContract(
   // ── life ──
 
   contract(
-    'ping() resolves; close() lets running statements finish, and later statements are refused',
+    'ping() resolves while the database is open; close() waits for running statements, and refuses later ones',
     async (db) => {
       await db.ping();
       const under = [
@@ -1132,7 +1168,7 @@ export function databaseContract(
   );
 
   contract(
-    'Database has no busy connection and no waiting caller after failed statements and transactions',
+    'after failed statements and transactions, Database has no connection in use and no waiting caller',
     async (db) => {
       await Promise.allSettled([
         db.execute('nonsense'),

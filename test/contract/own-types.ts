@@ -76,7 +76,7 @@ function typesOf(dialect: Dialect): Record<string, OwnType> {
 export function ownTypeContract(name: string, dialect: Dialect, open: OpenWith): void {
   const { name: type, column, create, placeholder, text } = KINDS[dialect];
 
-  test(`${name} reads and writes values of a custom type with every verb`, async (t) => {
+  test(`${name} reads and writes values of a custom type with every method`, async (t) => {
     const db = await open(t, { types: typesOf(dialect) });
     if (db === undefined) return;
     await db.script(`${create} create table price (id integer primary key, amount ${column}, other integer)`);
@@ -131,7 +131,7 @@ export function ownTypeContract(name: string, dialect: Dialect, open: OpenWith):
     assert.equal(await db.scalar('select count(*) from price', [], { as: int }), 208);
   });
 
-  test(`${name} names the custom type whose function refuses a value, and stays usable`, async (t) => {
+  test(`${name} names the custom type when the type's function throws, and stays usable`, async (t) => {
     const db = await open(t, { types: typesOf(dialect), pool: { max: 1 } });
     if (db === undefined) return;
     await db.script(`${create} create table price (id integer primary key, amount ${column})`);
@@ -167,7 +167,7 @@ export function ownTypeContract(name: string, dialect: Dialect, open: OpenWith):
     assert.equal(await db.scalar('select count(*) from price', [], { as: int }), 3);
   });
 
-  test(`${name} refuses invalid custom types, and custom values where no such type is declared`, async (t) => {
+  test(`${name} refuses invalid custom types, and refuses a value of a custom type that is not declared`, async (t) => {
     const bad: readonly (readonly [unknown, string])[] = [
       [{ [type]: {} }, 'E_DB_OPTION'],
       [{ [type]: 5 }, 'E_DB_OPTION'],

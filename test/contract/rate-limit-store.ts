@@ -42,7 +42,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   }
 
   contract(
-    'RateLimitStore.take() allows as many attempts at once as the limit, then refuses',
+    'RateLimitStore.take() first allows as many attempts as the limit, and refuses the next one',
     async ({ store }, isNear) => {
       for (let left = 4; left >= 0; left--) {
         const result = await store.take('burst', RULE);
@@ -60,7 +60,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   );
 
   contract(
-    'RateLimitStore.take() allows one attempt after retryAfterMs, but no second burst',
+    'after a refusal, RateLimitStore.take() allows one attempt after "retryAfterMs", but not a second one at once',
     async ({ store, pass, toleranceMs = 0 }) => {
       for (let count = 0; count < 5; count++) await store.take('again', RULE);
       const { retryAfterMs } = await store.take('again', RULE);
@@ -70,13 +70,16 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
     },
   );
 
-  contract('RateLimitStore.take() charges nothing for refused attempts', async ({ store }, isNear) => {
-    for (let count = 0; count < 20; count++) await store.take('refused', RULE);
-    isNear((await store.take('refused', RULE)).retryAfterMs, 2_000);
-  });
+  contract(
+    'when RateLimitStore.take() refuses an attempt, the attempt does not count against the limit',
+    async ({ store }, isNear) => {
+      for (let count = 0; count < 20; count++) await store.take('refused', RULE);
+      isNear((await store.take('refused', RULE)).retryAfterMs, 2_000);
+    },
+  );
 
   contract(
-    'RateLimitStore has restored the full limit after resetMs',
+    'after "resetMs", RateLimitStore allows the full limit again',
     async ({ store, pass, toleranceMs = 0 }) => {
       let resetMs = 0;
       for (let count = 0; count < 3; count++) ({ resetMs } = await store.take('reset', RULE));
@@ -86,7 +89,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   );
 
   contract(
-    'RateLimitStore.take() charges a cost completely, or refuses it and charges nothing',
+    'RateLimitStore.take() counts the whole cost of an attempt, or refuses the attempt and counts nothing',
     async ({ store }, isNear) => {
       assert.equal((await store.take('cost', RULE, 3)).remaining, 2);
       const refused = await store.take('cost', RULE, 3);
@@ -97,19 +100,22 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
     },
   );
 
-  contract('RateLimitStore.take() with cost 0 reads the bucket without charging it', async ({ store }) => {
-    for (let count = 0; count < 3; count++)
-      assert.deepEqual(await store.take('look', RULE, 0), {
-        isAllowed: true,
-        remaining: 5,
-        retryAfterMs: 0,
-        resetMs: 0,
-      });
-    await store.take('look', RULE);
-    assert.equal((await store.take('look', RULE, 0)).remaining, 4);
-  });
+  contract(
+    'RateLimitStore.take() with the cost 0 returns the state of a key and does not change it',
+    async ({ store }) => {
+      for (let count = 0; count < 3; count++)
+        assert.deepEqual(await store.take('look', RULE, 0), {
+          isAllowed: true,
+          remaining: 5,
+          retryAfterMs: 0,
+          resetMs: 0,
+        });
+      await store.take('look', RULE);
+      assert.equal((await store.take('look', RULE, 0)).remaining, 4);
+    },
+  );
 
-  contract('RateLimitStore.take() never allows a cost above the limit', async ({ store, pass }) => {
+  contract('RateLimitStore.take() always refuses a cost above the limit', async ({ store, pass }) => {
     const refused = await store.take('too much', RULE, 6);
     assert.deepEqual([refused.isAllowed, refused.remaining, refused.retryAfterMs], [false, 5, 10_000]);
     await pass(10_000);
@@ -122,7 +128,7 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   });
 
   contract(
-    'RateLimitStore returns whole milliseconds, and allows the full limit when it does not divide the period',
+    'RateLimitStore returns whole milliseconds, and allows the full limit even if the period is not a multiple of the limit',
     async ({ store }) => {
       const rule = { limit: 7, periodMs: 1_000_000 };
       for (let count = 0; count < 7; count++) {

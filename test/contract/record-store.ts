@@ -35,7 +35,7 @@ export function recordStoreContract(
     assert.equal(await store.replace('none', '', 'b', 1_000), false);
   });
 
-  contract('RecordStore.get() returns what set() wrote, and set() overwrites', async ({ store }) => {
+  contract('RecordStore.get() returns the value that set() wrote last', async ({ store }) => {
     await store.set('set', 'a', 1_000);
     assert.equal(await store.get('set'), 'a');
     await store.set('set', 'b', 1_000);
@@ -43,7 +43,7 @@ export function recordStoreContract(
   });
 
   contract(
-    'RecordStore preserves empty text, NUL, line feeds and characters outside the basic plane',
+    'RecordStore returns empty text, NUL, line feeds and characters such as emojis unchanged',
     async ({ store }) => {
       for (const text of ['', 'a\0b\r\nc', 'grüße 漢字 😀']) {
         await store.set(`text ${text}`, text, 1_000);
@@ -52,43 +52,52 @@ export function recordStoreContract(
     },
   );
 
-  contract('RecordStore drops a record exactly when its time to live is over', async ({ store, pass }) => {
-    await store.set('ttl', 'a', 1_000);
-    await pass(900);
-    assert.equal(await store.get('ttl'), 'a');
-    await pass(200);
-    assert.equal(await store.get('ttl'), undefined);
-    assert.equal(await store.delete('ttl'), false);
-  });
+  contract(
+    'RecordStore deletes a record exactly when its time to live has ended',
+    async ({ store, pass }) => {
+      await store.set('ttl', 'a', 1_000);
+      await pass(900);
+      assert.equal(await store.get('ttl'), 'a');
+      await pass(200);
+      assert.equal(await store.get('ttl'), undefined);
+      assert.equal(await store.delete('ttl'), false);
+    },
+  );
 
-  contract('RecordStore restarts the time to live with each write', async ({ store, pass }) => {
-    await store.set('anew', 'a', 1_000);
-    await pass(900);
-    await store.set('anew', 'b', 1_000);
-    await pass(900);
-    assert.equal(await store.replace('anew', 'b', 'c', 1_000), true);
-    await pass(900);
-    assert.equal(await store.get('anew'), 'c');
-    await store.set('anew', 'd', 100);
-    await pass(200);
-    assert.equal(await store.get('anew'), undefined);
-  });
+  contract(
+    'each write to a RecordStore starts the time to live of the record again',
+    async ({ store, pass }) => {
+      await store.set('anew', 'a', 1_000);
+      await pass(900);
+      await store.set('anew', 'b', 1_000);
+      await pass(900);
+      assert.equal(await store.replace('anew', 'b', 'c', 1_000), true);
+      await pass(900);
+      assert.equal(await store.get('anew'), 'c');
+      await store.set('anew', 'd', 100);
+      await pass(200);
+      assert.equal(await store.get('anew'), undefined);
+    },
+  );
 
-  contract('RecordStore.set() without time to live deletes the record', async ({ store }) => {
+  contract('RecordStore.set() with the time to live 0 deletes the record', async ({ store }) => {
     await store.set('zero', 'a', 1_000);
     await store.set('zero', 'b', 0);
     assert.equal(await store.get('zero'), undefined);
   });
 
-  contract('exactly one of several concurrent RecordStore.add() calls succeeds', async ({ store }) => {
-    const wins = await Promise.all(
-      Array.from({ length: 10 }, (_, index) => store.add('add', `${index}`, 1_000)),
-    );
-    assert.equal(wins.filter(Boolean).length, 1);
-    assert.equal(await store.get('add'), `${wins.indexOf(true)}`);
-  });
+  contract(
+    'when several callers call RecordStore.add() at the same time, exactly one call succeeds',
+    async ({ store }) => {
+      const wins = await Promise.all(
+        Array.from({ length: 10 }, (_, index) => store.add('add', `${index}`, 1_000)),
+      );
+      assert.equal(wins.filter(Boolean).length, 1);
+      assert.equal(await store.get('add'), `${wins.indexOf(true)}`);
+    },
+  );
 
-  contract('RecordStore.add() succeeds again after the record has expired', async ({ store, pass }) => {
+  contract('after a record has expired, RecordStore.add() succeeds again', async ({ store, pass }) => {
     assert.equal(await store.add('again', 'a', 1_000), true);
     await pass(1_100);
     assert.equal(await store.replace('again', 'a', 'b', 1_000), false);
@@ -97,7 +106,7 @@ export function recordStoreContract(
   });
 
   contract(
-    'RecordStore.replace() replaces only the expected value, and exactly one concurrent call succeeds',
+    'RecordStore.replace() replaces only the expected value; of several calls at the same time, exactly one succeeds',
     async ({ store }) => {
       await store.set('swap', 'a', 1_000);
       assert.equal(await store.replace('swap', 'x', 'b', 1_000), false);
@@ -110,14 +119,21 @@ export function recordStoreContract(
     },
   );
 
-  contract('exactly one of several concurrent RecordStore.delete() calls succeeds', async ({ store }) => {
-    await store.set('delete', 'a', 1_000);
-    const wins = await Promise.all([store.delete('delete'), store.delete('delete'), store.delete('delete')]);
-    assert.equal(wins.filter(Boolean).length, 1);
-    assert.equal(await store.get('delete'), undefined);
-  });
+  contract(
+    'when several callers call RecordStore.delete() at the same time, exactly one call succeeds',
+    async ({ store }) => {
+      await store.set('delete', 'a', 1_000);
+      const wins = await Promise.all([
+        store.delete('delete'),
+        store.delete('delete'),
+        store.delete('delete'),
+      ]);
+      assert.equal(wins.filter(Boolean).length, 1);
+      assert.equal(await store.get('delete'), undefined);
+    },
+  );
 
-  contract('RecordStore stores each key separately, also names of Object.prototype', async ({ store }) => {
+  contract('RecordStore stores each key separately, even names such as "__proto__"', async ({ store }) => {
     for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a'])
       assert.equal(await store.add(key, key, 1_000), true);
     for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a'])

@@ -28,7 +28,7 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
   const frame = (text: string): Uint8Array => new TextEncoder().encode(text);
 
   contract(
-    'RoomBus delivers each frame once to every subscriber, in both processes',
+    'RoomBus delivers each frame exactly once to every subscriber, in both processes',
     async ({ here, there, settle }) => {
       const got: string[] = [];
       using _a = here.subscribe((room, bytes, isText) =>
@@ -51,7 +51,7 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
   );
 
   contract(
-    'RoomBus preserves the order of each publisher, and all bytes',
+    'RoomBus delivers the frames of a publisher in order, with their bytes unchanged',
     async ({ here, there, settle }) => {
       const got: Uint8Array[] = [];
       using _ = there.subscribe((_room, bytes) => got.push(bytes));
@@ -67,21 +67,24 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
     },
   );
 
-  contract('RoomBus stops calling a subscriber whose subscription is disposed', async ({ here, settle }) => {
-    let count = 0;
-    const subscription = here.subscribe(() => count++);
-    await settle();
-    here.publish('r', frame('1'), true);
-    await settle();
-    subscription[Symbol.dispose]();
-    subscription[Symbol.dispose]();
-    here.publish('r', frame('2'), true);
-    await settle();
-    assert.equal(count, 1);
-  });
+  contract(
+    'after a subscription is disposed, RoomBus no longer calls its subscriber',
+    async ({ here, settle }) => {
+      let count = 0;
+      const subscription = here.subscribe(() => count++);
+      await settle();
+      here.publish('r', frame('1'), true);
+      await settle();
+      subscription[Symbol.dispose]();
+      subscription[Symbol.dispose]();
+      here.publish('r', frame('2'), true);
+      await settle();
+      assert.equal(count, 1);
+    },
+  );
 
   contract(
-    'RoomBus calls a function that is subscribed twice twice, and each subscription ends separately',
+    'when a function was subscribed twice and one of the subscriptions is disposed, RoomBus calls the function once for each frame',
     async ({ here, settle }) => {
       let count = 0;
       const fn = (): void => {

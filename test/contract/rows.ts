@@ -184,7 +184,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
   }
 
   contract(
-    'rows read with a schema have equal values on each engine, with every verb that returns rows',
+    'rows that are read with a schema have the same values on each engine and with every method that returns rows',
     async (db) => {
       await everyTable(db);
       await addEvery(db);
@@ -241,23 +241,26 @@ export function rowContract(name: string, open: OpenDatabase): void {
     },
   );
 
-  contract('fetchSets() reads the rows of each result as its schema', async (db) => {
-    await everyTable(db);
-    await addEvery(db);
-    const text = 'select * from every_type where id > ?';
-    const [rows] = await db.fetchSets(text, [0], { as: [Every], snakeCase: true });
-    assert.deepEqual(rows, await db.fetchAll(text, [0], { as: Every, snakeCase: true }));
-    assert.ok(rows[0] instanceof Every);
-    await assert.rejects(db.fetchSets(text, [0], { as: [Every, Every] }), {
-      code: 'E_DB_ROW',
-      message: 'Cannot read the results as schemas: the number of results is 1, but "as" has 2 schemas',
-    });
-    await assert.rejects(db.fetchSets(text, [0], { as: Every as never }), { code: 'E_OPTION_RANGE' });
-    await assert.rejects(db.fetchSets(text, [0], { as: [Object as never] }), { code: 'E_OPTION_RANGE' });
-  });
+  contract(
+    'fetchSets() reads the rows of each result with the schema at the same position in "as"',
+    async (db) => {
+      await everyTable(db);
+      await addEvery(db);
+      const text = 'select * from every_type where id > ?';
+      const [rows] = await db.fetchSets(text, [0], { as: [Every], snakeCase: true });
+      assert.deepEqual(rows, await db.fetchAll(text, [0], { as: Every, snakeCase: true }));
+      assert.ok(rows[0] instanceof Every);
+      await assert.rejects(db.fetchSets(text, [0], { as: [Every, Every] }), {
+        code: 'E_DB_ROW',
+        message: 'Cannot read the results as schemas: the number of results is 1, but "as" has 2 schemas',
+      });
+      await assert.rejects(db.fetchSets(text, [0], { as: Every as never }), { code: 'E_OPTION_RANGE' });
+      await assert.rejects(db.fetchSets(text, [0], { as: [Object as never] }), { code: 'E_OPTION_RANGE' });
+    },
+  );
 
   contract(
-    'rows of articles from the RealWorld specification become schema instances without manual mapping',
+    'articles of the RealWorld specification can be read as schema instances without code for each column',
     async (db) => {
       class Author extends Schema {
         username = Field(str);
@@ -347,7 +350,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
     },
   );
 
-  contract('scalar() converts its value to a given type', async (db) => {
+  contract('scalar() converts its value to the type in "as"', async (db) => {
     await everyTable(db);
     await addEvery(db);
     assert.equal(await db.scalar('select count(*) from every_type', [], { as: int }), 1);
@@ -373,7 +376,7 @@ export function rowContract(name: string, open: OpenDatabase): void {
   });
 
   contract(
-    'an error about a row names row, column, found kind and needed type, but never a value',
+    'an error about a row has the row, the column, the found kind and the needed type, but never a value',
     async (db) => {
       await everyTable(db);
       await addEvery(db);

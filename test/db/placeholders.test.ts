@@ -121,7 +121,7 @@ for (const source of [
   'select /* /* */ ?',
   "select E'a\\",
 ]) {
-  test(`scanned() reports no problem for a quote or comment without an end, which the server refuses itself: ${source}`, () => {
+  test(`scanned() leaves it to the server to refuse a quote or comment without an end: ${source}`, () => {
     const { kind: _, ...found } = scanned(source, 'postgres');
     assert.deepEqual(found, { text: source, placeholders: 0, problem: undefined });
   });
@@ -173,7 +173,7 @@ for (const [what, source] of [
     assert.equal(checkedStatement(source, 'postgres').problem, undefined));
 }
 
-test('scanned() returns the same results as a simple reference implementation for generated texts', () => {
+test('scanned() returns the results of a simple reference implementation for generated texts', () => {
   const pieces = [
     "'",
     "''",
@@ -230,7 +230,7 @@ test('scanned() returns the same results as a simple reference implementation fo
 });
 
 for (const dialect of ['mysql', 'sqlite'] as const) {
-  test(`scanned() for ${dialect} returns the same results as a simple reference implementation for generated texts`, () => {
+  test(`scanned() for ${dialect} returns the results of a simple reference implementation for generated texts`, () => {
     const pieces = [
       "'",
       "''",
@@ -274,7 +274,7 @@ for (const [dialect, source, problem] of [
   ['sqlite', "explain create trigger t after insert on u begin select ';'; end; select 1", /more than one/],
   ['sqlite', 'select 1 \0', /NUL/],
 ] as const) {
-  test(`checkedStatement() for ${dialect} refuses ${JSON.stringify(source)}`, () =>
+  test(`checkedStatement() for ${dialect} refuses the statement ${JSON.stringify(source)}`, () =>
     assert.throws(
       () => checkedStatement(source, dialect),
       (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT' && problem.test(error.message),
@@ -293,7 +293,7 @@ for (const [dialect, source, placeholders, kind] of [
   ['sqlite', '; values (?)', 1, 'select'],
   ['sqlite', 'with a as (select ?) select * from a', 1, 'with'],
 ] as const) {
-  test(`checkedStatement() for ${dialect} accepts ${JSON.stringify(source)}`, () => {
+  test(`checkedStatement() for ${dialect} accepts the statement ${JSON.stringify(source)}`, () => {
     const found = checkedStatement(source, dialect);
     assert.deepEqual([found.text, found.placeholders, found.kind], [source, placeholders, kind]);
   });

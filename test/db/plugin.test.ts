@@ -17,7 +17,7 @@ async function body(app: Svc, path: string): Promise<{ status: number; json: unk
   return { status: response.status, json: await response.json() };
 }
 
-test('DatabasePlugin provides a typed database to handlers by Depends(db), and to the program by app.state.db', async () => {
+test('DatabasePlugin provides a typed database to handlers through Depends(db), and to the program as app.state.db', async () => {
   const app = new Svc({ env: 'test', ...quiet });
   app.register(new DatabasePlugin('sqlite::memory:'));
   app.onStartup(() => app.state.db.execute('create table note (id integer primary key, title text)'));
@@ -34,7 +34,7 @@ test('DatabasePlugin provides a typed database to handlers by Depends(db), and t
   assert.throws(() => app.state.db, fault('E_DB_CLOSED'));
 });
 
-test('app.state.db without a DatabasePlugin throws an error that names the plugin', () => {
+test('app.state.db without a registered DatabasePlugin throws an error that names the plugin', () => {
   assert.throws(() => new Svc({ env: 'test', ...quiet }).state.db, fault('E_STATE_UNSET'));
 });
 
@@ -63,7 +63,7 @@ test('several DatabasePlugins with different names provide separate databases', 
   await app.shutdown();
 });
 
-test('DatabasePlugin opens before plugins that were registered earlier, and closes after them', async (t) => {
+test('DatabasePlugin opens its database before plugins that were registered earlier start, and closes it after they stop', async (t) => {
   const order: string[] = [];
   const path = join(folder(t), 'data.db');
   const app = new Svc({ env: 'test', ...quiet });
@@ -99,7 +99,7 @@ test('GET /readyz answers 503 while the database is down', async (t) => {
   await app.shutdown();
 });
 
-test('DatabasePlugin refuses to start in production while migrations are pending, and applies them when the option migrations is "apply"', async (t) => {
+test('DatabasePlugin refuses to start in production while migrations are pending; with the option migrations: "apply", it applies them', async (t) => {
   const at = folder(t);
   write(at, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });
   const url = `sqlite:${join(at, 'data.db')}`;
@@ -130,7 +130,7 @@ test('DatabasePlugin refuses to start in production while migrations are pending
   await app.shutdown();
 });
 
-test('DatabasePlugin refuses a bad address or option in its constructor, and a missing directory at start', async (t) => {
+test('DatabasePlugin refuses an invalid address or option in its constructor, and a missing directory when it starts', async (t) => {
   assert.throws(() => new DatabasePlugin('sqlite:'), fault('E_DB_URL'));
   assert.throws(
     () => new DatabasePlugin('mysql://u:secret@h/d?tls=1'),
@@ -149,7 +149,7 @@ test('DatabasePlugin refuses a bad address or option in its constructor, and a m
   await assert.rejects(app.startup(), fault('E_DB_OPEN'));
 });
 
-test('the production check of a DatabasePlugin warns about a database in memory, and about commits that do not wait for the disk', (t) => {
+test('the production check of DatabasePlugin warns of a database in memory, and of commits that do not wait for the disk', (t) => {
   const rules = (url: string, env: 'production' | 'development', options = {}): string[] => {
     const app = new Svc({ env, ...quiet });
     app.register(new DatabasePlugin(url, options));
@@ -165,7 +165,7 @@ test('the production check of a DatabasePlugin warns about a database in memory,
   assert.deepEqual(rules('sqlite::memory:', 'development'), []);
 });
 
-test("the production check of a DatabasePlugin warns about a connection that does not verify the server's certificate", () => {
+test("the production check of DatabasePlugin warns of a connection that does not verify the server's certificate", () => {
   for (const [url, expected] of [
     ['postgres://app@db.example/app', []],
     ['postgres://app@db.example/app?sslmode=verify-full', []],

@@ -35,7 +35,7 @@ const ran = result.flatMap(({ url, functions }) => {
 console.log(JSON.stringify(ran));
 `;
 
-test(`fetchOne() on PostgreSQL runs code of at most ${MAX_FILES} files and ${MAX_FUNCTIONS} functions of src/db`, async (t) => {
+test(`one call of fetchOne() on PostgreSQL executes at most ${MAX_FUNCTIONS} functions of src/db, in at most ${MAX_FILES} files`, async (t) => {
   if (!needsPostgres(t)) return;
   const { status, stdout, stderr } = await run(
     process.execPath,

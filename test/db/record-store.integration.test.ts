@@ -21,7 +21,7 @@ for (const [where, maxRecords] of [
   ['in memory', undefined],
   ['near its limit', 12],
 ] as const) {
-  recordStoreContract(`DatabaseRecordStore ${where}`, async () => {
+  recordStoreContract(`DatabaseRecordStore ${where} meets the contract of record stores`, async () => {
     const clock = new ManualClock();
     const db = await openDatabase('sqlite::memory:');
     const store = new DatabaseRecordStore(db, { clock, maxRecords });
@@ -34,14 +34,17 @@ for (const [where, maxRecords] of [
   ['', undefined],
   [' near its limit', 12],
 ] as const) {
-  recordStoreContract(`DatabaseRecordStore on PostgreSQL${where}`, async (t) => {
-    const clock = new ManualClock();
-    const db = await postgresDatabase(t);
-    if (db === undefined) return undefined;
-    const store = new DatabaseRecordStore(db, { clock, maxRecords });
-    await store.createTable();
-    return { store, pass: (ms) => clock.advance(ms) };
-  });
+  recordStoreContract(
+    `DatabaseRecordStore on PostgreSQL${where} meets the contract of record stores`,
+    async (t) => {
+      const clock = new ManualClock();
+      const db = await postgresDatabase(t);
+      if (db === undefined) return undefined;
+      const store = new DatabaseRecordStore(db, { clock, maxRecords });
+      await store.createTable();
+      return { store, pass: (ms) => clock.advance(ms) };
+    },
+  );
 }
 
 for (const [name, engine] of [
@@ -52,17 +55,20 @@ for (const [name, engine] of [
     ['', undefined],
     [' near its limit', 12],
   ] as const) {
-    recordStoreContract(`DatabaseRecordStore on ${name}${where}`, async (t) => {
-      const clock = new ManualClock();
-      const db = await mysqlDatabase(t, engine);
-      if (db === undefined) return undefined;
-      const store = new DatabaseRecordStore(db, { clock, maxRecords });
-      await store.createTable();
-      return { store, pass: (ms) => clock.advance(ms) };
-    });
+    recordStoreContract(
+      `DatabaseRecordStore on ${name}${where} meets the contract of record stores`,
+      async (t) => {
+        const clock = new ManualClock();
+        const db = await mysqlDatabase(t, engine);
+        if (db === undefined) return undefined;
+        const store = new DatabaseRecordStore(db, { clock, maxRecords });
+        await store.createTable();
+        return { store, pass: (ms) => clock.advance(ms) };
+      },
+    );
   }
 
-  test(`DatabaseRecordStore on ${name} keeps maxRecords under concurrent writes, and treats keys that differ only in a trailing space as different`, async (t) => {
+  test(`DatabaseRecordStore on ${name} never holds more than "maxRecords" records under concurrent writes, and treats keys that differ only in a trailing space as different`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const store = new DatabaseRecordStore(db, { maxRecords: 50 });
@@ -79,7 +85,7 @@ for (const [name, engine] of [
     assert.equal(await db.scalar('select count(*) from svc_records'), 50);
   });
 
-  test(`DatabaseRecordStore on ${name} adds a record although another process sweeps the expired one between its two statements`, async (t) => {
+  test(`DatabaseRecordStore on ${name} can add a record even if another process deletes the expired record of the same key at the same time`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const clock = new ManualClock();
@@ -111,7 +117,7 @@ for (const [name, engine] of [
   });
 }
 
-test('DatabaseRecordStore on PostgreSQL keeps maxRecords under concurrent writes', async (t) => {
+test('DatabaseRecordStore on PostgreSQL never holds more than "maxRecords" records under concurrent writes', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const store = new DatabaseRecordStore(db, { maxRecords: 50 });
@@ -136,7 +142,7 @@ async function made(
   return { db, store, clock };
 }
 
-test('DatabaseRecordStore throws StoreFull while all its records are live, and drops none of them', async (t) => {
+test('DatabaseRecordStore throws StoreFull when it is full and no record has expired, and deletes none of its records', async (t) => {
   const { store, clock } = await made(t, 3);
   for (const key of ['a', 'b', 'c']) await store.set(key, key, 1_000);
   await assert.rejects(store.set('d', 'd', 1_000), StoreFull);
@@ -161,7 +167,7 @@ test('DatabaseRecordStore throws StoreFull while all its records are live, and d
   ]);
 });
 
-test('DatabaseRecordStore keeps maxRecords, and rarely counts its records while it is far below that limit', async (t) => {
+test('DatabaseRecordStore enforces "maxRecords", and rarely counts its records while their number is far below this limit', async (t) => {
   const { db, store } = await made(t, 500);
   let refused = 0;
   for (let index = 0; index < 600; index++)
@@ -172,7 +178,7 @@ test('DatabaseRecordStore keeps maxRecords, and rarely counts its records while 
   assert.deepEqual([await db.scalar('select count(*) from svc_records'), refused], [500, 100]);
 });
 
-test('DatabaseRecordStore deletes expired records during later writes', async (t) => {
+test('DatabaseRecordStore deletes expired records while it writes other records', async (t) => {
   const { db, store, clock } = await made(t, 10_000);
   for (let index = 0; index < 700; index++) await store.add(`old ${index}`, 'x', 1_000);
   await clock.advance(1_000);
@@ -180,7 +186,7 @@ test('DatabaseRecordStore deletes expired records during later writes', async (t
   assert.equal(await db.scalar('select count(*) from svc_records'), 1);
 });
 
-test('DatabaseRecordStore does not keep a record whose time to live is 0', async (t) => {
+test('DatabaseRecordStore does not store a record whose time to live is 0', async (t) => {
   const { store } = await made(t, 10);
   assert.equal(await store.add('a', 'a', 0), true);
   assert.equal(await store.get('a'), undefined);
@@ -190,7 +196,7 @@ test('DatabaseRecordStore does not keep a record whose time to live is 0', async
   assert.equal(await store.get('a'), undefined);
 });
 
-test('recordStoreMigration() has statements for every engine, and quotes the table', () => {
+test('recordStoreMigration() has statements for every engine, and quotes the name of the table', () => {
   const migration = recordStoreMigration('my "records"');
   assert.deepEqual(Object.keys(migration), ['sqlite', 'postgres', 'mysql', 'mariadb']);
   assert.match(migration.sqlite[0]!, /^create table "my ""records"""/);
@@ -198,7 +204,7 @@ test('recordStoreMigration() has statements for every engine, and quotes the tab
   assert.throws(() => recordStoreMigration(''), fault('E_DB_IDENTIFIER'));
 });
 
-test('DatabaseRecordStore lets exactly one of six processes succeed with each add(), replace() and delete()', async (t) => {
+test('when six processes call add(), replace() or delete() of DatabaseRecordStore at the same time, exactly one succeeds', async (t) => {
   const at = folder(t);
   const url = `sqlite:${join(at, 'records.db')}`;
   await using db = await openDatabase(url);

@@ -148,7 +148,7 @@ onEveryDatabase('options of a transaction reach the engine, and equal options sh
   assert.deepEqual(await ids(db), []);
 });
 
-test('transaction({ database }) uses the database with this name, and transaction() refuses an unknown option', async (t) => {
+test('transaction({ database }) uses the database with the given name, and transaction() refuses an unknown option', async (t) => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:'));
   app.register(new DatabasePlugin(`sqlite:${folder(t)}/other.db`, { name: 'other' }));
@@ -166,7 +166,7 @@ test('transaction({ database }) uses the database with this name, and transactio
   assert.equal((await client.get('/')).status, 200);
 });
 
-test('when the transaction of a request cannot begin, the response is 500, and the handler is not called', async () => {
+test('when the transaction of a request cannot begin, the response has status 500, and the handler is not called', async () => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 20 } }));
   let calls = 0;
@@ -258,7 +258,7 @@ onEveryDatabase(
   },
 );
 
-test('a dependency that uses the transaction ends before the response is sent', async () => {
+test('when a dependency uses the transaction of the request, its code after "yield" runs before the transaction ends', async () => {
   const app = new Svc();
   app.register(new DatabasePlugin('sqlite::memory:'));
   const order: string[] = [];

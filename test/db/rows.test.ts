@@ -49,7 +49,7 @@ function refusal(run: () => unknown): SvcError {
   return found as SvcError;
 }
 
-test('rows are read as instances of a schema, whatever form of a value the engine returns', () => {
+test('a schema reads a value correctly in each form in which an engine may return it', () => {
   const cases: readonly (readonly [TypeSource, unknown, unknown, Dialect?])[] = [
     [bool, true, true],
     [bool, 1, true],
@@ -115,7 +115,7 @@ test('rows are read as instances of a schema, whatever form of a value the engin
   assert.ok(valueAs({ kind: 'point' }, union('kind', Point), 'postgres') instanceof Point);
 });
 
-test('a row is refused when a value has another type or would lose digits, and the error does not contain the value', () => {
+test('a row is refused if a value has a wrong type or would lose digits, and the error does not contain the value', () => {
   const cases: readonly (readonly [TypeSource, unknown, RegExp, Dialect?])[] = [
     [bool, 2, /true or false, found an integer/],
     [bool, 'true', /found a string/],
@@ -175,7 +175,7 @@ function lazyList(): TypeSource {
   return deep;
 }
 
-test('rows are read by column name, for any order, case and number of columns', () => {
+test('a schema reads columns by name, whatever their order, letter case and number', () => {
   class Author extends Schema {
     username = Field(str);
     homeTown = Field(nullable(str));
@@ -238,7 +238,7 @@ test('rows are read by column name, for any order, case and number of columns', 
   );
 });
 
-test('snakeCase converts acronyms and digits in member names to column names', () => {
+test('snakeCase converts acronyms and digits in member names to the expected column names', () => {
   const names = ['id', 'createdAt', 'userID', 'HTTPStatus', 'line2Text', 'already_there'];
   assert.deepEqual(names.map(snakeCased), [
     'id',
@@ -250,7 +250,7 @@ test('snakeCase converts acronyms and digits in member names to column names', (
   ]);
 });
 
-test('a schema reads rows correctly with more lists of columns than its cache holds, and from several engines', () => {
+test('a schema reads rows correctly even with more lists of columns than its cache holds, and with several engines', () => {
   class Small extends Schema {
     a = Field(any);
   }
@@ -266,7 +266,7 @@ test('a schema reads rows correctly with more lists of columns than its cache ho
   assert.deepEqual(postgres.all([]), []);
 });
 
-test('the option snakeCase of a call overrides the option of the database', async () => {
+test('the option "snakeCase" of a call overrides the option of the database', async () => {
   await using db = await openDatabase('sqlite::memory:', { snakeCase: true });
   class Made extends Schema {
     madeAt = Field(datetime);
@@ -283,7 +283,7 @@ test('the option snakeCase of a call overrides the option of the database', asyn
   });
 });
 
-test('rows are validated by the constraints of the schema, and have its getters and private members', async () => {
+test('rows are validated by the constraints of the schema, and have the getters and private members of its class', async () => {
   class Named extends Schema {
     name = Field(str, { minLength: 2, maxLength: 4 });
     readonly #secret = 'kept';

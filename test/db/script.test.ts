@@ -207,7 +207,7 @@ for (const [what, dialect, script, expected] of [
     ],
   ],
 ] as const satisfies readonly (readonly [string, Dialect, string, readonly string[]])[]) {
-  test(`splitScript() for ${dialect} splits a script: ${what}`, () =>
+  test(`splitScript() for ${dialect} splits a script into its statements: ${what}`, () =>
     assert.deepEqual(texts(script, dialect), expected));
 }
 
@@ -234,7 +234,7 @@ for (const body of [
     assert.deepEqual(texts(`select 1;\n${body};\nselect 2`, 'mariadb'), ['select 1', body, 'select 2']));
 }
 
-test('splitScript() returns the line and the first words of each statement', () => {
+test('for each statement, splitScript() returns its line and its first words', () => {
   const { statements } = splitScript(
     '-- one\n\ncreate\n  TABLE "x" t (a);\n\n  select 1; insert\ninto t values (1)',
     'sqlite',
@@ -259,7 +259,7 @@ for (const [script, dialect, line, message] of [
   ['do $a$ $b$', 'postgres', 1, /the quote \$a\$ has no end/],
   ["select E'\\'", 'postgres', 1, /the quote '/],
 ] as const) {
-  test(`splitScript() refuses ${JSON.stringify(script)} in ${dialect}`, () => {
+  test(`splitScript() for ${dialect} refuses the script ${JSON.stringify(script)}`, () => {
     assert.throws(
       () => splitScript(script, dialect).statements,
       (error) => error instanceof ScriptIssue && error.line === line && message.test(error.message),
@@ -267,7 +267,7 @@ for (const [script, dialect, line, message] of [
   });
 }
 
-test('splitScript() finds all statements of generated scripts, whatever separates them', () => {
+test('splitScript() finds all statements of random scripts, whatever comments and spaces separate the statements', () => {
   const random = seeded(3);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   for (let round = 0; round < 500; round++) {

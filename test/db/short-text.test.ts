@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shortAscii } from '../../src/db/wire/bytes.ts';
 
-test('shortAscii() decodes up to eight ASCII characters like Buffer, at any offset', () => {
+test('shortAscii() decodes up to eight ASCII characters to the same text as Buffer, at any offset', () => {
   const bytes = Buffer.from(Array.from({ length: 128 }, (_, code) => code));
   for (let length = 0; length <= 8; length++) {
     for (let at = 0; at + length <= bytes.length; at++)
@@ -13,7 +13,7 @@ test('shortAscii() decodes up to eight ASCII characters like Buffer, at any offs
   }
 });
 
-test('shortAscii() returns undefined for longer text, and for a non-ASCII byte at any position', () => {
+test('shortAscii() returns undefined for a longer text, and for a text with a non-ASCII byte at any position', () => {
   assert.equal(shortAscii(Buffer.from('123456789'), 0, 9), undefined);
   for (let length = 1; length <= 8; length++) {
     for (let place = 0; place < length; place++) {

@@ -20,7 +20,7 @@ for (const [name, open, text] of [
   (t: TestContext, options: DatabaseOptions) => Promise<Database | undefined>,
   string,
 ])[])
-  test(`${name}: logs a statement that takes longer than slowStatementMs, but not its values`, async (t) => {
+  test(`${name}: a statement that takes longer than "slowStatementMs" is logged without its values`, async (t) => {
     const { logger, events } = collectedLog();
     const db = await open(t, { slowStatementMs: 20, log: logger });
     if (db === undefined) return;
@@ -46,7 +46,7 @@ for (const [name, open, sleep] of [
   (t: TestContext, options: DatabaseOptions) => Promise<Database | undefined>,
   string,
 ])[])
-  test(`${name}: logs a slow executeMany(), insertMany(), script or stream only once, and no values`, async (t) => {
+  test(`${name}: a slow executeMany(), insertMany(), script or stream is logged only once, and without values`, async (t) => {
     const { logger, events } = collectedLog();
     const db = await open(t, { slowStatementMs: 60, log: logger, pool: { max: 2 } });
     if (db === undefined) return;
@@ -78,7 +78,7 @@ for (const [name, open, sleep] of [
     assert.ok(!JSON.stringify(events).includes('secret'));
   });
 
-test('SQLite: logs a stream when one of its later batches is slow', async () => {
+test('SQLite: a stream is logged when one of its later batches is slow', async () => {
   const { logger, events } = collectedLog();
   await using db = await openDatabase('sqlite::memory:', { slowStatementMs: 30, log: logger });
   const numbers = (most: number): string =>
@@ -90,7 +90,7 @@ test('SQLite: logs a stream when one of its later batches is slow', async () => 
   assert.equal(events.filter(({ event, sql }) => event === 'slow_statement' && sql === text).length, 1);
 });
 
-test('StatementTiming reports the seconds of each statement, and logs nothing when slowStatementMs is 0', () => {
+test('StatementTiming reports the duration of each statement, and logs nothing when slowStatementMs is 0', () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const seconds: number[] = [];

@@ -4,7 +4,7 @@ import { sql } from '../../src/db/index.ts';
 import { beginTexts } from '../../src/db/dialects.ts';
 import { fault } from '../contract/database.ts';
 
-test('the text of sql`…` has a ? for each value, in the order of the values, and contains fragments and quoted names', () => {
+test('the text of sql`…` has a ? for each value, in the order of the values, and contains nested fragments and quoted names', () => {
   const piece = sql`b = ${2} or c = ${'x'}`;
   const query = sql`select ${sql.identifier('t', 'a "quoted" name')} from t where a = ${1} and (${piece}) and d in (${sql.join([3, 4])})`;
   assert.equal(
@@ -17,7 +17,7 @@ test('the text of sql`…` has a ? for each value, in the order of the values, a
   assert.deepEqual(query.params, [1, 2, 'x', 3, 4]);
 });
 
-test('sql.join() joins fragments with any separator, and fragments nest to any depth', () => {
+test('sql.join() joins fragments with any separator, and fragments can be nested to any depth', () => {
   const all = sql.join(
     [sql`a = ${1}`, sql`(${sql.join([sql`b = ${2}`, sql`c = ${3}`], sql` or `)})`],
     sql` and `,
@@ -27,7 +27,7 @@ test('sql.join() joins fragments with any separator, and fragments nest to any d
   assert.equal(sql.join([1, sql`now()`], sql`, `).text('sqlite'), '?, now()');
 });
 
-test('sql`…` accepts as many values as the servers accept', () => {
+test('sql`…` accepts as many values as the database servers accept', () => {
   const ids = Array.from({ length: 65_535 }, (_, id) => id);
   const query = sql`select * from t where id in (${sql.join(ids)})`;
   assert.deepEqual(query.params, ids);
@@ -45,7 +45,7 @@ test('sql.join() refuses an empty list, because () is not valid SQL', () => {
   assert.throws(() => sql.join([]), fault('E_DB_JOIN'));
 });
 
-test('sql.identifier() refuses names that no engine accepts', () => {
+test('sql.identifier() refuses names that are invalid on every engine', () => {
   for (const name of [
     '',
     'a\0b',
@@ -60,7 +60,7 @@ test('sql.identifier() refuses names that no engine accepts', () => {
   assert.equal(sql.identifier('x'.repeat(63)).text('sqlite').length, 65);
 });
 
-test('beginTexts() returns the begin statements of each dialect for the given options', () => {
+test('beginTexts() returns the statements that begin a transaction with the given options, for each dialect', () => {
   const plain = { isolation: undefined, isReadOnly: false };
   const strict = { isolation: 'serializable', isReadOnly: true } as const;
   assert.deepEqual(

@@ -42,7 +42,7 @@ for (const [name, type, address] of ENGINES) {
     return db;
   };
 
-  test(`${name} with timestamps=string returns timestamps with microseconds, and accepts them as values`, async (t) => {
+  test(`${name} with timestamps=string returns timestamps as text with microseconds, and accepts such text as values`, async (t) => {
     const db = await open(t, 'timestamps=string');
     if (db === undefined) return;
     const instants = Array.from({ length: 23 }, (_, id) => `2024-02-29T12:00:00.1234${String(id + 10)}Z`);
@@ -83,7 +83,7 @@ for (const [name, type, address] of ENGINES) {
     assert.equal(await db.scalar('select at from event where id = 101'), null);
   });
 
-  test(`${name} returns timestamps as Dates when its address does not have timestamps=string`, async (t) => {
+  test(`${name} returns timestamps as Date objects when its address does not have timestamps=string`, async (t) => {
     const db = await open(t, 'timestamps=date');
     if (db === undefined) return;
     await db.execute('insert into event (id, at) values (?, ?)', [1, '2024-02-29T12:00:00.123456']);
@@ -91,7 +91,7 @@ for (const [name, type, address] of ENGINES) {
   });
 }
 
-test('PostgreSQL with timestamps=string reads arrays, other time zones, and timestamps outside the range of Date', async (t) => {
+test('PostgreSQL with timestamps=string returns timestamps in UTC, also in arrays, in sessions with another time zone, and outside the range of Date', async (t) => {
   if (!needsPostgres(t)) return;
   const ends: (() => void | Promise<void>)[] = [];
   t.after(async () => {
@@ -123,7 +123,7 @@ test('PostgreSQL with timestamps=string reads arrays, other time zones, and time
     }
 });
 
-test('utcFromText() agrees with instantFromText() and with utcOf()', () => {
+test('utcFromText() returns the same instant as instantFromText() and utcOf()', () => {
   for (const [text, utc] of [
     ['2024-02-29 12:00:00.123456+00', '2024-02-29T12:00:00.123456Z'],
     ['2024-02-29 00:00:00.5+05:30', '2024-02-28T18:30:00.500000Z'],

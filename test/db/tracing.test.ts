@@ -24,7 +24,7 @@ function subscribe(t: TestContext, channel: string, on: (phase: string, event: n
   t.after(() => tracing.unsubscribe(subscribers));
 }
 
-test('svc:db:query publishes each statement and each failure, but not the bound values', async (t) => {
+test('the channel svc:db:query publishes each statement and each failure, but not the values of the statement', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script('create table note (id integer primary key, text text)');
   const seen: unknown[] = [];
@@ -53,7 +53,7 @@ test('svc:db:query publishes each statement and each failure, but not the bound 
   assert.doesNotMatch(JSON.stringify(seen), /hidden/);
 });
 
-test('svc:db:query publishes transactions, savepoints and streams, and its subscribers do not change their behaviour', async (t) => {
+test('the channel svc:db:query publishes transactions, savepoints and streams; subscribers do not change how these behave', async (t) => {
   for (const isWatched of [false, true]) {
     await using database = await openDatabase('sqlite::memory:');
     const seen: string[] = [];
@@ -101,7 +101,7 @@ test('svc:db:query publishes transactions, savepoints and streams, and its subsc
   }
 });
 
-test('svc:db:query publishes the end of a stream that its reader leaves, or that fails', async (t) => {
+test('the channel svc:db:query publishes the end of a stream, also if the stream fails or its loop is left early', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script(
     'create table note (id integer primary key); with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note select i from n',
@@ -130,7 +130,7 @@ test('svc:db:query publishes the end of a stream that its reader leaves, or that
   );
 });
 
-test('svc:db:query publishes statements of a request inside its spans', async (t) => {
+test('on the channel svc:db:query, statements are published in the async context that a subscriber of svc:request has set', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const store = new AsyncLocalStorage<string>();
@@ -154,7 +154,7 @@ test('svc:db:query publishes statements of a request inside its spans', async (t
   ]);
 });
 
-test('a subscriber that nests spans as OpenTelemetry does gets each statement inside the span of its dependency or handler', async (t) => {
+test('if subscribers nest spans as OpenTelemetry does, the span of a statement is inside the span of the dependency or handler that ran it', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const client = new TestClient(app);
@@ -200,7 +200,7 @@ test('a subscriber that nests spans as OpenTelemetry does gets each statement in
   assert.equal(paths.length, 16);
 });
 
-test('metrics of databases count connections, waiting callers, their waiting time, and statements', async (t) => {
+test('the metrics of a database count its connections, the waiting callers, their waiting time, and the statements', async (t) => {
   const { logger } = collectedLog();
   const app = new Svc({ logger });
   app.register(new DatabasePlugin('sqlite::memory:'));

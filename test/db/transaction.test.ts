@@ -42,7 +42,7 @@ async function memory(t: TestContext, options?: DatabaseOptions): Promise<Databa
   return db;
 }
 
-test('inside a transaction of one database, another database can be used', async (t) => {
+test('inside a transaction of one database, a transaction of another database can run', async (t) => {
   const [one, other] = [await memory(t), await memory(t)];
   await one.transaction(() =>
     other.transaction(async (tx) => {
@@ -53,7 +53,7 @@ test('inside a transaction of one database, another database can be used', async
   );
 });
 
-test('a handle fails with E_DB_OVER after its transaction has settled, in any async context', async (t) => {
+test('after a transaction has settled, its handle fails with E_DB_OVER in any async context', async (t) => {
   const db = await memory(t);
   const events = new EventEmitter();
   let handle: Transaction | undefined;
@@ -67,7 +67,7 @@ test('a handle fails with E_DB_OVER after its transaction has settled, in any as
   await assert.rejects(result, fault('E_DB_OVER'));
 });
 
-test('transaction() applies its signal and timeoutMs to the statements inside the transaction', async (t) => {
+test('the options "signal" and "timeoutMs" of transaction() also apply to the statements inside the transaction', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const abort = new AbortController();
@@ -96,7 +96,7 @@ test('transaction() applies its signal and timeoutMs to the statements inside th
   );
 });
 
-test('statementTimeoutMs limits each call that has no timeoutMs', async (t) => {
+test('"statementTimeoutMs" limits each call that has no "timeoutMs" of its own', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock, statementTimeoutMs: 200, pool: { acquireTimeoutMs: 60_000 } });
   const go = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ test('statementTimeoutMs limits each call that has no timeoutMs', async (t) => {
   assert.equal(await patient, 2);
 });
 
-test('the statements, begin and end of a transaction are limited by statementTimeoutMs and by the time left, but its end has at least five seconds', async () => {
+test('"statementTimeoutMs" and the time left limit the begin, the statements and the end of a transaction; the end has at least five seconds', async () => {
   const reported: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
   const clock = new ManualClock();
   function telling(what: string, at: number) {
@@ -216,7 +216,7 @@ test('the statements, begin and end of a transaction are limited by statementTim
   ]);
 });
 
-test('transaction() doubles its pause before each retry, and does not pause past its limit', async (t) => {
+test('transaction() doubles its pause before each retry, and makes no pause beyond its time limit', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const atMs: number[] = [];
@@ -248,7 +248,7 @@ test('transaction() doubles its pause before each retry, and does not pause past
   await limited;
 });
 
-test('isRetryable is true only for errors after which the same transaction may succeed', () => {
+test('"isRetryable" is true only for errors after which the same transaction may succeed if it runs again', () => {
   for (const Class of [SerializationFailure, Deadlock, LockTimeout])
     assert.equal(new Class('x').isRetryable, true);
   for (const Class of [
@@ -268,11 +268,11 @@ test('isRetryable is true only for errors after which the same transaction may s
   );
 });
 
-test('atCaller() returns a value that is not an Error unchanged', () => {
+test('atCaller() returns a value unchanged if the value is not an Error', () => {
   assert.equal(atCaller('text'), 'text');
 });
 
-test('a connection that returns with an open transaction is rolled back, and a warning is logged', async (t) => {
+test('when a connection is released with an open transaction, the transaction is rolled back and a warning is logged', async (t) => {
   const { logger, events } = collectedLog();
   const { driver, database } = await prepareDatabase('sqlite::memory:', { log: logger }).open();
   t.after(() => driver.close());
@@ -285,7 +285,7 @@ test('a connection that returns with an open transaction is rolled back, and a w
   assert.ok(events.some(({ event }) => event === 'transaction_left_open'));
 });
 
-test('close() closes a SQLite database although "pragma optimize" fails', async (t) => {
+test('close() closes a SQLite database even if the statement "pragma optimize" fails', async (t) => {
   const path = join(folder(t), 'data.db');
   const [one, other] = [
     await openDatabase(`sqlite:${path}`),
@@ -301,7 +301,7 @@ test('close() closes a SQLite database although "pragma optimize" fails', async 
   await one.close();
 });
 
-test('a program that does not close its database ends by itself and prints no warning', async (t) => {
+test('a program that does not close its database still ends, and prints no warning', async (t) => {
   const at = folder(t, {
     'program.ts': `import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
     const db = await openDatabase('sqlite:./data.db', { readers: 1 });
@@ -314,7 +314,7 @@ test('a program that does not close its database ends by itself and prints no wa
   assert.deepEqual({ status, stdout, stderr }, { status: 0, stdout: '42 7\n', stderr: '' });
 });
 
-test('each method that runs a statement accepts options after an sql template', async (t) => {
+test('each method that runs a statement accepts options as the argument after an sql template', async (t) => {
   const db = await memory(t);
   const rows: unknown[] = [];
   for await (const row of db.stream(sql`select ${1} as a union all select ${2}`, { timeoutMs: 10_000 }))
@@ -324,7 +324,7 @@ test('each method that runs a statement accepts options after an sql template', 
   assert.equal(await db.scalar(sql`select ${5}`, { longRead: true }), 5);
 });
 
-test('when the rollback after an error fails, too, the error has that failure as its cause', async () => {
+test('when a rollback after an error fails as well, the error has the failure of the rollback as its cause', async () => {
   const fails = (what: string) => () => Promise.reject(new Error(`${what} failed`));
   const connection = {
     begin: () => undefined,

@@ -5,7 +5,7 @@ import { openDatabase } from '../../src/db/index.ts';
 import { parseDatabaseUrl, shownUrl } from '../../src/db/url.ts';
 import { fault } from '../contract/database.ts';
 
-test('parseDatabaseUrl() reads relative paths, absolute paths, and :memory:', () => {
+test('parseDatabaseUrl() reads relative paths, absolute paths, and the name ":memory:"', () => {
   for (const [url, path] of [
     ['sqlite:./data.db', resolve('data.db')],
     ['sqlite:data.db', resolve('data.db')],
@@ -39,7 +39,7 @@ test('parseDatabaseUrl() reads relative paths, absolute paths, and :memory:', ()
   });
 });
 
-test('parseDatabaseUrl() refuses unknown schemes and settings with a suggestion', () => {
+test('parseDatabaseUrl() refuses unknown schemes and settings, and suggests the right name', () => {
   for (const [url, hint] of [
     ['', /does not begin/],
     ['data.db', /does not begin/],
@@ -87,7 +87,7 @@ test('openDatabase() refuses an address that is an unset environment variable, o
   }
 });
 
-test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and hides the password', async () => {
+test('parseDatabaseUrl() reads addresses of MySQL and MariaDB; errors and shownUrl() hide the password', async () => {
   for (const url of ['mysql://app:hunter2@db/app', 'mariadb://app:hunter2@db/app'])
     assert.equal(parseDatabaseUrl(url).dialect, url.slice(0, url.indexOf(':')));
   await assert.rejects(
@@ -106,7 +106,7 @@ test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and hides the pas
   );
 });
 
-test('parseDatabaseUrl() reads addresses of PostgreSQL, and hides the password when it refuses one', () => {
+test('parseDatabaseUrl() reads addresses of PostgreSQL; when it refuses an address, the error does not contain the password', () => {
   const address = parseDatabaseUrl('postgresql://app:hunter2@db,other/shop');
   assert.ok(address.dialect === 'postgres' && address.hosts.length === 2 && address.password === 'hunter2');
   assert.throws(
@@ -118,7 +118,7 @@ test('parseDatabaseUrl() reads addresses of PostgreSQL, and hides the password w
   );
 });
 
-test('openDatabase() refuses options that the engine does not have', async () => {
+test('openDatabase() refuses invalid options, and options that exist only for other engines', async () => {
   for (const options of [{ readers: 1 }, { busyTimeoutMs: 1 }, { pool: { min: 5, max: 4 } }])
     await assert.rejects(openDatabase('postgres://app@localhost/app', options), fault('E_DB_OPTION'));
   await assert.rejects(

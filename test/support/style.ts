@@ -39,7 +39,7 @@ export interface Passage {
   readonly kind: 'comment' | 'message' | 'test name' | 'manual';
   readonly text: string;
   readonly offset: number;
-  /** False for the rest of a concatenation, which has no opening. */
+  /** False for the rest of a concatenation, and for a part of a test name inside `${…}`: they have no opening. */
   readonly isStart: boolean;
 }
 
@@ -173,7 +173,9 @@ class SourceScanner {
   #endLiteral(text: string, offset: number): void {
     const kind = this.#kindOfLiteral(this.#frames.length - 1);
     const before = this.#source.slice(Math.max(0, offset - 80), offset);
-    if (kind !== undefined) this.#passages.push({ kind, text, offset, isStart: !/\+\s*$/.test(before) });
+    const isNested = kind === 'test name' && this.#frames.some((frame) => frame.open === '${');
+    if (kind !== undefined)
+      this.#passages.push({ kind, text, offset, isStart: !isNested && !/\+\s*$/.test(before) });
     this.#advance("'", '');
   }
 

@@ -22,7 +22,7 @@ for (const [source, expected] of [
     assert.equal(withoutText(source), expected));
 }
 
-test('withoutText() terminates for any text, and removes the content of every literal', () => {
+test('withoutText() ends for any text, and removes the content of every string', () => {
   const pieces = [
     '"',
     "'",
@@ -51,7 +51,7 @@ test('withoutText() terminates for any text, and removes the content of every li
   }
 });
 
-test('codeOf() returns the source text of a function, and an empty text for native functions', () => {
+test('codeOf() returns the source code of a function, and an empty text for a native function', () => {
   assert.match(
     codeOf(() => 'text' + 1),
     /^\(\) => '' \+ 1$/,

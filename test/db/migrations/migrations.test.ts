@@ -116,7 +116,7 @@ test('Migrator.up() applies each pending migration once, in order, and records i
   assert.equal((await migrator.status())[0]!.appliedAt, '2024-01-01T00:00:00.000Z');
 });
 
-test('Migrator.up({ to }) stops after the migration with this id, and refuses an unknown id', async (t) => {
+test('Migrator.up({ to }) stops after the migration with the given id, and refuses an unknown id', async (t) => {
   const { migrator } = await open(t);
   assert.deepEqual(ids(await migrator.up({ to: '0002' })), ['0001', '0002']);
   assert.deepEqual(ids(await migrator.up({ to: '0001' })), []);
@@ -127,7 +127,7 @@ test('Migrator.up({ to }) stops after the migration with this id, and refuses an
   });
 });
 
-test('Migrator.up() applies a new migration of a plugin before pending migrations from files', async (t) => {
+test("Migrator.up() applies a plugin's new migration before the pending migrations from files", async (t) => {
   const { db, directory, migrator } = await open(t);
   await migrator.up({ to: '0001' });
   assert.deepEqual(ids(await new Migrator(db, { directory, contributed: [TOKENS] }).up()), [
@@ -145,7 +145,7 @@ test('Migrator.up() does nothing when there are no files and no plugins', async 
   assert.deepEqual(await tables(db), []);
 });
 
-test('Migrator.down() undoes the latest migrations from files, the last one first, and keeps migrations of plugins', async (t) => {
+test('Migrator.down() undoes the latest migrations from files, newest first, and does not undo migrations of plugins', async (t) => {
   const { db, directory, migrator } = await open(t, NOTES, { contributed: [TOKENS] });
   await migrator.up({ to: '0002' });
   assert.deepEqual(
@@ -175,7 +175,7 @@ test('Migrator.down() undoes the latest migrations from files, the last one firs
   for (const steps of [0, 1.5]) await assert.rejects(migrator.down({ steps }), { code: 'E_OPTION_RANGE' });
 });
 
-test('Migrator.up() refuses an applied migration whose file has changed, and names the file; status() reports it as changed', async (t) => {
+test('when the file of an applied migration has changed, Migrator.up() refuses it and names the file, and status() reports it as changed', async (t) => {
   const { directory, migrator } = await open(t);
   await migrator.up({ to: '0002' });
   write(directory, { '0001_create_notes.up.sql': `${NOTES['0001_create_notes.up.sql']}-- harmless\n` });
@@ -190,7 +190,7 @@ test('Migrator.up() refuses an applied migration whose file has changed, and nam
   assert.equal((await migrator.up()).length, 3);
 });
 
-test('Migrator.up() refuses a pending migration with a number below an applied one', async (t) => {
+test('Migrator.up() refuses a pending migration whose number is lower than the number of an applied migration', async (t) => {
   const { directory, migrator } = await open(t, { '0001_a.up.sql': 'create table a (id);' });
   write(directory, { '0002_theirs.up.sql': 'create table theirs (id);' });
   await migrator.up();
@@ -215,7 +215,7 @@ test('Migrator.up() refuses a pending migration with a number below an applied o
 
 // ── failures ──
 
-test("Migrator.up() reports file, line and statement of a failed migration, and leaves none of the migration's changes", async (t) => {
+test('when a migration fails, Migrator.up() reports file, line and statement, and the database keeps no change of this migration', async (t) => {
   const { db, directory, migrator } = await open(t, {
     '0001_a.up.sql': 'create table a (id);',
     '0002_b.up.sql': `create table b (id);\ninsert into b values (1);\n\ninsert into missing\n  values (${'1, '.repeat(40)}1);\n`,
@@ -238,7 +238,7 @@ test("Migrator.up() reports file, line and statement of a failed migration, and 
   assert.deepEqual(ids(await migrator.up()), ['0002', '0003']);
 });
 
-test('Migrator.up() names the plugin whose statement fails', async (t) => {
+test("when a statement of a plugin's migration fails, the error of Migrator.up() names the plugin", async (t) => {
   const { migrator } = await open(
     t,
     { '.keep': '' },
@@ -258,7 +258,7 @@ test('Migrator.up() names the plugin whose statement fails', async (t) => {
   });
 });
 
-test('Migrator.up() suggests the directive no-transaction for a statement that cannot run in a transaction, and runs the statement with this directive', async (t) => {
+test('Migrator.up() suggests the directive "no-transaction" for a statement that cannot run in a transaction; with this directive, the statement runs', async (t) => {
   const { directory, migrator, db } = await open(t, { '0001_a.up.sql': 'vacuum;' });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
@@ -275,7 +275,7 @@ test('Migrator.up() suggests the directive no-transaction for a statement that c
   assert.deepEqual([await tables(db), await states(migrator)], [['svc_migrations'], ['0001 pending']]);
 });
 
-test('Migrator reports a migration without a transaction as unfinished when it fails after its first statement', async (t) => {
+test('when a migration without a transaction fails after its first statement, Migrator reports it as unfinished', async (t) => {
   const { directory, db, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\ninsert into missing values (1);\ncreate table a (id);',
     '0001_a.down.sql': '-- svc: no-transaction\ndrop table missing;\nselect 1;',
@@ -306,7 +306,7 @@ test('Migrator reports a migration without a transaction as unfinished when it f
   assert.deepEqual(await states(migrator), ['0001 applied']);
 });
 
-test('Migrator waits for an unfinished migration until another process ends it', async (t) => {
+test('Migrator waits while another process runs a migration without a transaction, and continues when that migration has ended', async (t) => {
   const clock = new ManualClock();
   const { directory, db, path } = await open(t, { '0001_a.up.sql': 'create table a (id);' });
   const migrator = new Migrator(db, { directory }, { clock });
@@ -323,7 +323,7 @@ test('Migrator waits for an unfinished migration until another process ends it',
   assert.deepEqual(ids(await waiting), ['0002']);
 });
 
-test('Migrator waits for a migration that another process begins after the first check and before the lock', async (t) => {
+test("if another process begins a migration after Migrator's first check, Migrator waits for this migration, too", async (t) => {
   const { db, path, migrator } = await open(t, {
     '0001_a.up.sql': '-- svc: no-transaction\nselect 1;',
     '0002_b.up.sql': 'create table b (id);',
@@ -349,7 +349,7 @@ test('Migrator waits for a migration that another process begins after the first
   await assert.rejects(waiting!, { code: 'E_MIGRATION_CHANGED' });
 });
 
-test('Migrator rebuilds a referenced table in a migration with no-foreign-keys, and checks foreign keys before the commit', async (t) => {
+test('with the directive "no-foreign-keys", a migration can rebuild a referenced table, and foreign keys are checked before the commit', async (t) => {
   const rebuild = (where: string): string =>
     `-- svc: no-foreign-keys\ncreate table new_owners (id integer primary key, name text not null default '');\ninsert into new_owners (id) select id from owners${where};\ndrop table owners;\nalter table new_owners rename to owners;\n`;
   const { directory, db, migrator } = await open(t, {
@@ -374,7 +374,7 @@ for (const [what, directives] of [
   ['below a block comment', '/* Copyright of us */\n-- svc: no-foreign-keys'],
   ['and without a transaction', '-- svc: no-foreign-keys\n-- svc: no-transaction'],
 ] as const) {
-  test(`Migrator with the directive no-foreign-keys ${what} keeps rows that refer to a table that the migration replaces`, async (t) => {
+  test(`a migration with the directive "no-foreign-keys" ${what} can replace a table, and rows that refer to the table are kept`, async (t) => {
     const { db, migrator } = await open(t, {
       '0001_a.up.sql':
         'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2);',
@@ -386,7 +386,7 @@ for (const [what, directives] of [
   });
 }
 
-test('the error of Migrator.up() names the migration when the commit of the migration is refused', async (t) => {
+test('when the commit of a migration is refused, the error of Migrator.up() names the migration', async (t) => {
   const { migrator } = await open(t, {
     '0001_a.up.sql':
       'create table owners (id integer primary key);\ncreate table notes (owner integer references owners (id) deferrable initially deferred);\ninsert into notes values (9);',
@@ -398,7 +398,7 @@ test('the error of Migrator.up() names the migration when the commit of the migr
   assert.deepEqual(await states(migrator), ['0001 pending']);
 });
 
-test('Migrator switches foreign keys on after a migration without a transaction that leaves them off', async (t) => {
+test('Migrator switches foreign keys on again after a migration without a transaction has switched them off', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql':
       '-- svc: no-transaction\npragma foreign_keys = off;\ncreate table owners (id integer primary key);\ncreate table notes (owner integer references owners (id));',
@@ -407,7 +407,7 @@ test('Migrator switches foreign keys on after a migration without a transaction 
   await assert.rejects(db.execute('insert into notes values (9)'), { code: 'foreign_key' });
 });
 
-test('a migration with no-foreign-keys and without a transaction is unfinished when rows refer to missing rows', async (t) => {
+test('a migration with "no-foreign-keys" and "no-transaction" is reported as unfinished if it leaves rows that refer to missing rows', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql':
       'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id));\ninsert into owners values (1);\ninsert into notes values (10, 1);',
@@ -421,7 +421,7 @@ test('a migration with no-foreign-keys and without a transaction is unfinished w
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
 });
 
-test("Migrator stops between two migrations when the caller's signal is aborted", async (t) => {
+test("when the caller's signal is aborted, Migrator stops before the next migration", async (t) => {
   const abort = new AbortController();
   const { db, directory } = await open(t);
   const migrator = new Migrator(db, { directory }, { onDone: () => abort.abort(new Error('enough')) });
@@ -430,7 +430,7 @@ test("Migrator stops between two migrations when the caller's signal is aborted"
   await assert.rejects(migrator.up({ signal: abort.signal }));
 });
 
-test('Migrator refuses unknown options, and waits at most lockSeconds for the migration lock', async (t) => {
+test('Migrator refuses unknown options, and waits for the migration lock for at most "lockSeconds"', async (t) => {
   const { db, directory, path } = await open(t, NOTES, { busyTimeoutMs: 1 });
   for (const options of [{ lockSeconds: 0 }, { lock: 1 }])
     assert.throws(() => new Migrator(db, {}, options as object), /lock/);
@@ -461,7 +461,7 @@ const childArguments = (path: string, directory: string): string[] => [
   directory,
 ];
 
-test('six processes that migrate one file at the same time apply each migration once', async (t) => {
+test('when six processes migrate one SQLite file at the same time, each migration is applied once', async (t) => {
   const files: Record<string, string> = { '0001_log.up.sql': 'create table log (id text primary key);' };
   for (let number = 2; number <= 12; number++)
     files[`${String(number).padStart(4, '0')}_step.up.sql`] =
@@ -480,7 +480,7 @@ test('six processes that migrate one file at the same time apply each migration 
   assert.equal(await db.scalar('select count(*) from log'), 11);
 });
 
-test('a migration without a transaction that has ended stays visible to other processes while its row is updated', async (t) => {
+test('when a migration without a transaction ends, its row in svc_migrations is updated and not deleted, so other processes always see it', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql': 'create table a (id);',
     '0002_b.up.sql': '-- svc: no-transaction\ncreate table b (id);',
@@ -493,7 +493,7 @@ test('a migration without a transaction that has ended stays visible to other pr
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 applied']);
 });
 
-test('a process killed during a migration leaves none of its changes, and the next process completes the migration', async (t) => {
+test('when a process is killed during a migration, the database keeps no change of this migration, and the next process applies it', async (t) => {
   const long =
     'insert into b with recursive n (i) as (select 1 union all select i + 1 from n where i < 400000) select i from n;';
   const { path, directory, migrator, db } = await open(t, {
@@ -536,7 +536,7 @@ test('when a process is killed during a migration without a transaction, its loc
 
 // ── at start-up ──
 
-test('migrateAtStart() with the policy check refuses to start while migrations are pending, and lists the pending migrations', async (t) => {
+test('migrateAtStart() with the policy "check" refuses to start while migrations are pending, and lists them', async (t) => {
   const { db, directory, migrator } = await open(t);
   const lines: string[] = [];
   const log = createLogger({ format: 'json', sink: (line) => void lines.push(line) });
@@ -572,7 +572,7 @@ test('migrateAtStart() with the policy check refuses to start while migrations a
   await assert.rejects(begin('check'), { code: 'E_MIGRATION_PENDING', message: /0001_create_notes/ });
 });
 
-test('isMigratable() recognises a plugin with migrations, and labelOf() returns the display name of a migration', () => {
+test('isMigratable() is true for a plugin with migrations, and labelOf() returns the display name of a migration', () => {
   assert.equal(isMigratable({ name: 'x', openMigrator: () => undefined }), true);
   assert.equal(isMigratable({ name: 'x' }), false);
   assert.deepEqual(

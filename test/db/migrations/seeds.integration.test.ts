@@ -76,13 +76,13 @@ onEveryDatabase(
   },
 );
 
-test('refuseInProduction() refuses seeds in production, unless the caller allows them there', () => {
+test('refuseInProduction() throws in production, unless the caller allows seeds there', () => {
   assert.throws(() => refuseInProduction('production', false), fault('E_SEED_PRODUCTION'));
   refuseInProduction('production', true);
   refuseInProduction('development', false);
 });
 
-test('Seeder refuses a file with an invalid name, a file with a directive, a file with a transaction, and a missing folder', async (t) => {
+test('Seeder refuses a file with an invalid name, a directive or a transaction, and refuses a missing folder', async (t) => {
   await using db = await openDatabase('sqlite::memory:');
   for (const files of [
     { 'Notes.sql': 'select 1' },

@@ -8,7 +8,7 @@ import type { ContributedMigration } from '../../../src/db/migrations/source.ts'
 
 const UP = 'create table a (id integer);';
 
-test('readMigrations() returns migrations of plugins in their order of registration, and then migrations from files by number', (t) => {
+test('readMigrations() returns the migrations of plugins in the order of registration, and then the migrations from files by number', (t) => {
   const directory = folder(t, {
     '0002_second.up.sql': UP,
     '0001_first.up.sql': UP,
@@ -53,7 +53,7 @@ test('readMigrations() returns migrations of plugins in their order of registrat
   assert.deepEqual(readMigrations({}, 'sqlite'), []);
 });
 
-test('readMigrations() gives equal checksums for different line ends, and different ones for different text', (t) => {
+test('the checksums of readMigrations() are equal for texts that differ only in line ends, and differ for other texts', (t) => {
   const sum = (text: string): string =>
     readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, 'sqlite')[0]!.checksum;
   const one = sum('create table a (id integer);\n-- end\n');
@@ -69,7 +69,7 @@ test('readMigrations() gives equal checksums for different line ends, and differ
   assert.notEqual(contributed('select 1', 'select 2'), contributed('select 1select 2'));
 });
 
-test('readMigrations() reads the directives before the first statement', (t) => {
+test('readMigrations() reads directives only from the comments before the first statement', (t) => {
   const script = (text: string): object => {
     const { hasTransaction, hasForeignKeys } = readMigrations(
       { directory: folder(t, { '0001_a.up.sql': text }) },
@@ -109,7 +109,7 @@ for (const [dialect, taken] of [
   ['mysql', ['0001_a.up.sql', '0003_c.mysql.up.sql', '0004_d.mysql.up.sql']],
   ['mariadb', ['0001_a.up.sql', '0003_c.mariadb.up.sql', '0004_d.mysql.up.sql']],
 ] as const) {
-  test(`readMigrations() prefers the files of ${dialect} over files for all engines, and skips migrations that are only for other engines`, (t) => {
+  test(`readMigrations() for ${dialect} reads a file for this engine instead of the file for all engines, and skips files that are only for other engines`, (t) => {
     const files = [
       '0001_a.up.sql',
       '0001_a.down.sql',
@@ -222,7 +222,7 @@ for (const [what, files, message] of [
   });
 }
 
-test('readMigrations() refuses a statement that begins a transaction inside a comment that MariaDB executes', (t) => {
+test('readMigrations() refuses a comment that contains "begin" if MariaDB would execute the comment', (t) => {
   assert.throws(
     () =>
       readMigrations(
@@ -246,7 +246,7 @@ for (const [dialect, text, message] of [
     /line 2: "DELIMITER" is a command for a client program/,
   ],
 ] as const) {
-  test(`readMigrations() refuses a command of the client program for ${dialect}, before anything runs: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
+  test(`readMigrations() for ${dialect} refuses a command that only the command-line client understands: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
     assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, dialect), {
       code: 'E_MIGRATION_FILES',
       message,
@@ -254,7 +254,7 @@ for (const [dialect, text, message] of [
   });
 }
 
-test('readMigrations() refuses a missing folder, and files that cannot be read', (t) => {
+test('readMigrations() refuses a missing folder, and a file that cannot be read', (t) => {
   assert.throws(() => readMigrations({ directory: join(folder(t), 'absent') }, 'sqlite'), {
     code: 'E_MIGRATION_FILES',
     message: /absent": the folder does not exist/,
@@ -280,7 +280,7 @@ test('readMigrations() refuses a file that is not UTF-8', async (t) => {
   });
 });
 
-test('readMigrations() reads a down file only when the down script is requested', (t) => {
+test('readMigrations() reads a "down" file only when the caller requests the down script', (t) => {
   const directory = folder(t, { '0001_a.up.sql': UP, '0001_a.down.sql': '' });
   const [migration] = readMigrations({ directory }, 'sqlite');
   assert.throws(() => migration!.down!(), {
@@ -334,7 +334,7 @@ for (const [what, contributed, message] of [
   });
 }
 
-test("nextNumber() returns the number after the last file's number, or 0001 for an empty or missing folder", (t) => {
+test('nextNumber() returns the number that follows the number of the last file, or 0001 for an empty or missing folder', (t) => {
   assert.equal(nextNumber(join(folder(t), 'absent')), '0001');
   assert.equal(nextNumber(folder(t)), '0001');
   assert.equal(nextNumber(folder(t, { '0001_a.up.sql': UP, '0009_b.up.sql': UP })), '0010');

@@ -79,7 +79,7 @@ const states = async (migrator: Migrator): Promise<string[]> =>
   (await migrator.status()).map(({ id, state }) => `${id} ${state}`);
 
 for (const engine of [...SERVERS, SQLITE]) {
-  test(`${engine.name}: repair() records an unfinished migration as pending after it was undone, or as applied after it was completed`, async (t) => {
+  test(`${engine.name}: after an unfinished migration was undone by hand, repair() records it as pending; after it was completed by hand, as applied`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
     const { db, migrator, directory } = opened;
@@ -122,7 +122,7 @@ for (const engine of [...SERVERS, SQLITE]) {
 }
 
 for (const engine of [...SERVERS, SQLITE]) {
-  test(`${engine.name}: when the process of an unfinished migration has ended, the migration is reported at once`, async (t) => {
+  test(`${engine.name}: when the process that ran a migration has ended, the next Migrator reports the migration as unfinished at once`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
     const { migrator } = opened;
@@ -135,7 +135,7 @@ for (const engine of [...SERVERS, SQLITE]) {
 }
 
 for (const engine of SERVERS) {
-  test(`${engine.name}: Migrator waits for a migration that another process runs, and repair() refuses the migration meanwhile`, async (t) => {
+  test(`${engine.name}: while another process runs a migration, Migrator waits, and repair() refuses to change the state of the migration`, async (t) => {
     const opened = await open(t, engine, engine.slow);
     if (opened === undefined) return;
     const { migrator, directory, url, scope } = opened;
@@ -158,7 +158,7 @@ for (const engine of SERVERS) {
   });
 }
 
-test('PostgreSQL: a failed migration in a transaction leaves none of its changes, and its error says that nothing remains', async (t) => {
+test('PostgreSQL: when a migration in a transaction fails, the database keeps no change of it, and the error says so', async (t) => {
   const opened = await open(t, SERVERS[0]!, 'select 1');
   if (opened === undefined) return;
   const { directory, migrator } = opened;

@@ -225,7 +225,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: each kind of account logs in, or is refused with a reason that does not contain the password`, async (t) => {
+  test(`${name}: an account of each kind can log in, or is refused with a reason, and the reason does not contain the password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -250,7 +250,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: when the server allows an account two connections, the pool opens two, and further callers wait`, async (t) => {
+  test(`${name}: when the server allows an account only two connections, the pool opens two, and further callers wait for one of them`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
@@ -274,7 +274,7 @@ for (const [name, engine] of [
   });
 }
 
-test('MySQL: without TLS, the password is encrypted with the configured RSA key, or with the RSA key that a server on this machine sends', async (t) => {
+test("MySQL: without TLS, the client encrypts the password with the configured RSA key; from a server on this machine, it also accepts the server's key", async (t) => {
   if (!needsEngine(t, 'mysql')) return;
   const place = await placeOf('mysql');
   await using admin = await openDatabase(place.url, { pool: { max: 1 } });

@@ -736,7 +736,7 @@ for (const [name, engine] of [
 
   // ── migrations ──
 
-  test(`migrations on ${name} are applied once by processes that start together, and can be rolled back`, async (t) => {
+  test(`when several processes start together on ${name}, each migration is applied once, and can be rolled back`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const directory = folder(t, {
       '0001_notes.up.sql':
@@ -923,7 +923,7 @@ async function openElsewhere(db: Database, text: string): Promise<void> {
 const problem = mariadbProblem();
 
 test(
-  'MariaDB: a statement throws ConnectionLost while the server is stopped, and the pool reconnects when the server runs again',
+  'MariaDB: a statement throws ConnectionLost while the server is stopped, and works again after the server has restarted',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t);
@@ -949,7 +949,7 @@ test(
 );
 
 test(
-  'MariaDB: executeMany() stores every row even if two rows together exceed the maximum packet size',
+  'MariaDB: executeMany() stores every row, even if two rows together would exceed the maximum packet size',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--max-allowed-packet=1M']);
@@ -979,7 +979,7 @@ test(
 );
 
 test(
-  'MariaDB: text is stored correctly on a server that overrides the requested encoding',
+  'MariaDB: text is stored correctly even if the server does not apply the encoding that the client requests',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, [
@@ -1001,7 +1001,7 @@ test(
 );
 
 test(
-  'MariaDB: with several servers, the first available one of the wanted kind is used',
+  'MariaDB: if the address lists several servers, the client uses the first available server of the requested kind',
   { skip: problem ?? false },
   async (t) => {
     const [reading, writing] = await Promise.all([
@@ -1037,7 +1037,7 @@ test(
   },
 );
 
-test('openDatabase() reports why a MariaDB server cannot be used, without the password', async (t) => {
+test('openDatabase() reports why a MariaDB server cannot be used, and the message does not contain the password', async (t) => {
   if (!needsEngine(t, 'mariadb') || process.env['MARIADB_URL'] !== undefined) return;
   const url = new URL((await mysqlUrl(t, 'mariadb')).replace('mariadb:', 'http:'));
   const refused = (change: (url: URL) => void): Promise<void> => {

@@ -58,7 +58,7 @@ for (const [server, errno, message, sql, expected] of [
     ['not_null', 'no`te', undefined, ['title']],
   ],
 ] as const)
-  test(`a ${server} error ${errno} becomes a ConstraintViolation of kind "${expected[0]}": ${message.slice(0, 60)}`, () => {
+  test(`error ${errno} of ${server} becomes a ConstraintViolation of kind "${expected[0]}": ${message.slice(0, 60)}`, () => {
     const error = mysqlError({ errno, sqlstate: '23000', message }, sql);
     assert.ok(error instanceof ConstraintViolation);
     const { kind, table, constraint, columns } = error;

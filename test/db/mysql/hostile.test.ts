@@ -87,14 +87,14 @@ for (const [what, first, said, pattern] of [
     /more than 65536 bytes/,
   ],
 ] as const) {
-  test(`MySQL client: a server that ${what} is refused, and does not get the password`, async (t) => {
+  test(`MySQL client: a server that ${what} is refused, and the client does not send the password`, async (t) => {
     const { url, received } = await fake(t, first, (_, count) => (count === 0 ? said : undefined));
     await assert.rejects(opens(url), tells(pattern));
     assert.ok(!Buffer.concat(received).includes('hunter2'));
   });
 }
 
-test('MySQL client: a server that requests too many rounds for parsec is refused', async (t) => {
+test('MySQL client: a login by the method "parsec" is refused when the server requests too many rounds', async (t) => {
   const { url } = await fake(t, greeting(), (_, count) =>
     count === 0
       ? packet(2, Buffer.of(0xfe), 'parsec\0', 'n'.repeat(32))
@@ -103,7 +103,7 @@ test('MySQL client: a server that requests too many rounds for parsec is refused
   await assert.rejects(opens(url), tells(/factor of 30/));
 });
 
-test('MySQL client: when the address requires TLS, a server without TLS receives no data, not even the user name', async (t) => {
+test('MySQL client: when the address requires TLS and the server has no TLS, the client sends nothing, not even the user name', async (t) => {
   const { url, received } = await fake(t, greeting(), () => undefined);
   await assert.rejects(
     opens(`${url}?sslmode=require`),
@@ -113,7 +113,7 @@ test('MySQL client: when the address requires TLS, a server without TLS receives
   assert.equal(Buffer.concat(received).length, 0);
 });
 
-test('MySQL client: bytes between the greeting and TLS end the connection', async (t) => {
+test('MySQL client: when the server sends bytes between its greeting and TLS, the client ends the connection', async (t) => {
   const { url, received } = await fake(
     t,
     Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]),
@@ -123,7 +123,7 @@ test('MySQL client: bytes between the greeting and TLS end the connection', asyn
   assert.equal(Buffer.concat(received).length, 0);
 });
 
-test('MySQL client: an invalid RSA key from the server is refused, and the password is not sent', async (t) => {
+test('MySQL client: when the server sends an invalid RSA key, the client refuses it, and does not send the password', async (t) => {
   const { url, received } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) =>
     count === 0 ? packet(2, Buffer.from([1, 4])) : packet(4, Buffer.of(1), 'no key'),
   );
@@ -138,7 +138,7 @@ for (const [what, said, pattern] of [
   ['an empty packet', packet(1), /empty packet/],
   ['a truncated reply', packet(1, Buffer.from([0, 0xfc, 1])), /a truncated message/],
 ] as const) {
-  test(`MySQL client: a connection to MySQL or MariaDB ends when it receives ${what}`, async (t) => {
+  test(`MySQL client: the client ends a connection to MySQL or MariaDB when the server sends ${what}`, async (t) => {
     const { url } = await fake(t, greeting(), (_, count) => (count === 0 ? packet(2, OK) : said));
     await assert.rejects(
       opens(url),
@@ -169,7 +169,7 @@ test(
 );
 
 test(
-  'MySQL client: the result of a canceled select is discarded, even if the server reports no error',
+  'MySQL client: after a canceled SELECT returned a normal result instead of an error, the connection can be used again',
   { timeout: 30_000 },
   async (t) => {
     const rows = Buffer.concat([
@@ -199,7 +199,7 @@ for (const [what, isInterrupted] of [
   ['reports the interruption', true],
 ] as const) {
   test(
-    `MySQL client: the connection of a canceled statement that ${what} is lent again ${isInterrupted ? 'at once' : 'only after a harmless query, which a late cancellation may end'}`,
+    `MySQL client: after a canceled statement ${what}, its connection can be used again ${isInterrupted ? 'at once' : 'after a harmless query, so that a late cancellation ends only this query'}`,
     { timeout: 30_000 },
     async (t) => {
       const clock = new ManualClock();
@@ -241,7 +241,7 @@ for (const [what, isInterrupted] of [
 }
 
 test(
-  'MySQL client: a statement is refused before it runs when the server counts more or fewer placeholders than the client',
+  'MySQL client: a statement is refused before it runs when client and server count different numbers of placeholders',
   { timeout: 30_000 },
   async (t) => {
     let executions = 0;
@@ -262,7 +262,7 @@ test(
 );
 
 test(
-  'MySQL client: when the server does not answer a COMMIT, it is canceled at its time limit and its outcome is unknown',
+  'MySQL client: when the server does not answer a COMMIT within its time limit, the COMMIT is canceled, and its outcome is unknown',
   { timeout: 30_000 },
   async (t) => {
     const clock = new ManualClock();

@@ -31,15 +31,16 @@ for (const [name, engine] of [
   ['MySQL', 'mysql'],
 ] as const) {
   databaseContract(name, (t) => mysqlDatabase(t, engine));
-  databaseContract(`${name} with no statement cache and a full reset between owners`, (t) =>
-    mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
+  databaseContract(
+    `${name} without a statement cache and with reset: "full" meets the contract of databases`,
+    (t) => mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   );
   ownTypeContract(name, engine, (t, options) => mysqlDatabase(t, engine, options));
 }
 
 // ── features of one server only ──
 
-test('MariaDB: a statement with RETURNING returns the written rows, for one row and for many rows', async (t) => {
+test('MariaDB: a statement with RETURNING returns the written rows, whether it writes one row or many', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(
@@ -72,7 +73,7 @@ test('MariaDB: a statement with RETURNING returns the written rows, for one row 
   assert.equal(await db.scalar('select count(*) from item'), 7);
 });
 
-test('MySQL: RETURNING is a syntax error, and lastInsertId is the key of the inserted row', async (t) => {
+test('MySQL: RETURNING is a syntax error; "lastInsertId" is the key of the inserted row', async (t) => {
   const db = await mysqlDatabase(t, 'mysql');
   if (db === undefined) return;
   await db.script('create table item (id bigint primary key auto_increment, label varchar(20) not null)');
@@ -90,7 +91,7 @@ test('MySQL: RETURNING is a syntax error, and lastInsertId is the key of the ins
   });
 });
 
-test('MariaDB: sequences return numbers, also above 2^53; UUID and INET6 compare as their types', async (t) => {
+test('MariaDB: sequences return exact numbers, even above 2^53; UUID and INET6 values compare as values of their types', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
   await db.script(
@@ -122,10 +123,10 @@ for (const [name, engine] of [
   ['MySQL', 'mysql'],
 ] as const) {
   for (const [what, text] of [
-    ['rows together', 'insert into item values (?, ?)'],
-    ['a statement for each', 'update item set label = ? where id = ?'],
+    ['INSERT statements', 'insert into item values (?, ?)'],
+    ['UPDATE statements', 'update item set label = ? where id = ?'],
   ] as const) {
-    test(`${name}: executeMany() of ${what} ends at its time limit and stores no rows, even if each single statement is short`, async (t) => {
+    test(`${name}: when executeMany() of ${what} reaches its time limit, it ends and stores no rows, even if each of its statements is short`, async (t) => {
       const db = await mysqlDatabase(t, engine);
       if (db === undefined) return;
       await db.script(
@@ -163,7 +164,7 @@ for (const [name, engine] of [
     });
   }
 
-  test(`${name}: a JSON column is parsed, and so is the result of JSON functions`, async (t) => {
+  test(`${name}: values of a JSON column and results of JSON functions are returned as parsed JSON`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined || (/^5\./.test(String(await db.scalar('select version()'))) && engine === 'mysql'))
       return;
@@ -186,7 +187,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: a time limit that the server enforces causes a QueryTimeout, and the connection stays usable`, async (t) => {
+  test(`${name}: when the server ends a statement at the server's own time limit, QueryTimeout is thrown, and the connection stays usable`, async (t) => {
     const db = await mysqlDatabase(
       t,
       engine,
@@ -229,7 +230,7 @@ for (const [name, engine] of [
     assert.equal(await db.scalar('select connection_id() + ?', [0]), id);
   });
 
-  test(`${name}: addresses with mysql: and with mariadb: both work for this server`, async (t) => {
+  test(`${name}: both schemes of an address, mysql: and mariadb:, work for this server`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const url = await mysqlUrl(t, engine);
     for (const scheme of ['mysql', 'mariadb']) {
@@ -279,7 +280,7 @@ for (const [name, engine] of [
       await terminated(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 10, seeded(2));
   });
 
-  test(`${name}: a caller that aborts at a random time gets its own result or an error, and connections stay usable`, async (t) => {
+  test(`${name}: when callers abort at random times, each gets its own result or an error, and the connections stay usable`, async (t) => {
     if (needsEngine(t, engine))
       await canceled(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 300, seeded(4));
   });
@@ -288,7 +289,7 @@ for (const [name, engine] of [
 const problem = mariadbProblem();
 
 test(
-  'MariaDB: after the server was killed under load, the pool reconnects, and no acknowledged row is missing',
+  'MariaDB: when the server is killed under load, the pool reconnects, and no acknowledged row is missing',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
@@ -298,7 +299,7 @@ test(
 );
 
 test(
-  'MariaDB: when the server is killed during a commit, the outcome is unknown, and the transaction is not retried',
+  'MariaDB: when the server is killed during a commit, the outcome is reported as unknown, and the transaction is not retried',
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
@@ -346,7 +347,7 @@ test(
   },
 );
 
-test('MariaDB: a custom type decodes and encodes the bytes of a point', async (t) => {
+test('MariaDB: a custom type can decode and encode a column of the type POINT', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb', {
     types: {
       point: { parse: (bytes: Uint8Array) => [8, 16].map((at) => Buffer.from(bytes).readDoubleLE(at + 1)) },

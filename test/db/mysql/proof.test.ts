@@ -183,7 +183,7 @@ for (const [plugin, hash, logIn] of [
     ['with a length prefix', withLength(info(proofOf(hash)))],
     ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
-    test(`MariaDB client: a self-signed certificate with its proof is accepted by ${plugin}, ${how}`, async (t) => {
+    test(`MariaDB client: a login by ${plugin} accepts a self-signed certificate with a valid proof, also if the proof is sent ${how}`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       for (const mode of ['verify-full', 'verify-ca']) {
         const db = await opens(url(`sslmode=${mode}`));
@@ -207,7 +207,7 @@ for (const [plugin, hash, logIn] of [
     ['with a proof that is too long', info(`${proofOf(hash)}0`)],
     ['with an empty proof', info('')],
   ] as const) {
-    test(`MariaDB client: a self-signed certificate ${what} is refused by ${plugin}, and no statement is sent`, async (t) => {
+    test(`MariaDB client: a login by ${plugin} refuses a self-signed certificate ${what}, and sends no statement`, async (t) => {
       const { url, received } = await serving(t, logIn(text));
       await assert.rejects(opens(url()), isRefused(NOT_PROVED));
       assert.ok(
@@ -217,7 +217,7 @@ for (const [plugin, hash, logIn] of [
   }
 }
 
-test('MariaDB client: a self-signed certificate is refused when the last authentication method of the login gives no proof', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when the last authentication method that the server requested sends no proof', async (t) => {
   const { url } = await serving(t, async ({ say, next }) => {
     say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
     await next();
@@ -246,7 +246,7 @@ for (const [plugin, query, asks] of [
     },
   ],
 ] as const) {
-  test(`MariaDB client: a server with a self-signed certificate does not get the clear-text password by ${plugin}`, async (t) => {
+  test(`MariaDB client: when the server has a self-signed certificate and requests ${plugin}, the client does not send the clear-text password`, async (t) => {
     const { url, received } = await serving(t, asks);
     await assert.rejects(
       opens(url(`sslmode=verify-full${query}`)),
@@ -256,13 +256,13 @@ for (const [plugin, query, asks] of [
   });
 }
 
-test('MariaDB client: a certificate of an unknown authority is refused, although the server proves that it knows the password', async (t) => {
+test('MariaDB client: the certificate of an unknown authority is refused, even if the server proves that it knows the password', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash(), FIRST))), { pair: FIRST });
   await assert.rejects(opens(url()), isRefused(NOT_TRUSTED));
   assert.deepEqual(received, []);
 });
 
-test('MariaDB client: a self-signed certificate of a MySQL server is refused, although the server proves that it knows the password', async (t) => {
+test('MariaDB client: the self-signed certificate of a MySQL server is refused, even if the server proves that it knows the password', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash()))), {
     version: '8.4.0',
     capabilities: CAPABILITIES | TLS_CAPABILITY,
@@ -271,13 +271,13 @@ test('MariaDB client: a self-signed certificate of a MySQL server is refused, al
   assert.deepEqual(received, []);
 });
 
-test('MariaDB client: a self-signed certificate is refused when the account has no password, although the server sends a proof', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when the account has no password, even if the server sends a proof', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash('')))));
   await assert.rejects(opens(url('sslmode=verify-full', '')), isRefused(NOT_TRUSTED));
   assert.deepEqual(received, []);
 });
 
-test('MariaDB client: a self-signed certificate is refused when another authority is configured, although the server proves that it knows the password', async (t) => {
+test('MariaDB client: a self-signed certificate is refused when a trusted authority is configured, even if the server proves that it knows the password', async (t) => {
   const { url, received } = await serving(t, native(info(proofOf(nativeHash()))));
   const named = join(folder(t, { 'ca.pem': FIRST.cert }), 'ca.pem');
   await assert.rejects(

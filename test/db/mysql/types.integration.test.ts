@@ -150,7 +150,7 @@ for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
   ['MySQL', 'mysql'],
 ] as const) {
-  test(`${name}: each value is encoded, and decoded from the binary and the text format, in any time zone of the process`, async (t) => {
+  test(`${name}: each value is encoded correctly and decoded from the binary and the text format, whatever the time zone of the process`, async (t) => {
     assert.ok(
       CASES.length >= 60 && new Set(CASES.map(([type]) => type.replace(/\(.*/, ''))).size >= 36,
       String(CASES.length),
@@ -207,7 +207,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: NULL is read as null from every column in both formats, and null is written as NULL`, async (t) => {
+  test(`${name}: NULL in a column of any type is returned as null in both formats, and null is written as NULL`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     const cases = await casesOf(db);
@@ -224,7 +224,7 @@ for (const [name, engine] of [
     });
   });
 
-  test(`${name}: options of the address and of openDatabase() select the JavaScript types of values`, async (t) => {
+  test(`${name}: parameters of the address and options of openDatabase() select the JavaScript types of returned values`, async (t) => {
     const setUp =
       "create table taste (flag tinyint(1), small tinyint(4), doc json, day date null, moment datetime null, stamp timestamp null, wide bigint); insert into taste values (1, 1, '[1]', '0000-00-00', '0000-00-00 00:00:00', '0000-00-00 00:00:00', 5)";
     const query = 'set.sql_mode=NO_ENGINE_SUBSTITUTION';
@@ -260,7 +260,7 @@ for (const [name, engine] of [
     }
   });
 
-  test(`${name}: columns report their tables and types`, async (t) => {
+  test(`${name}: each column of a result has the name of its table and its type`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined || (await casesOf(db)).every(([type]) => type !== 'json')) return;
     await db.script(
@@ -286,7 +286,7 @@ for (const [name, engine] of [
     );
   });
 
-  test(`${name}: a value that exceeds the type of its column causes a DataError at each use of a statement, and the error does not contain the value`, async (t) => {
+  test(`${name}: at each use of a statement, a value outside the range of its column causes a DataError, which does not contain the value`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     await db.script(
@@ -318,7 +318,7 @@ for (const [name, engine] of [
       );
   });
 
-  test(`${name}: an error about a computation or a look-up does not contain the values`, async (t) => {
+  test(`${name}: when a statement fails because of its values, such as in a computation or a setting, the error does not contain the values`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined) return;
     await db.script(

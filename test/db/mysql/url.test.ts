@@ -11,7 +11,7 @@ const refuse = (problem: string): never => {
 const parse = (url: string): MySqlUrl =>
   parseMySqlUrl(url.startsWith('mariadb') ? 'mariadb' : 'mysql', url.replace(/^\w+:/, ''), refuse);
 
-test('parseMySqlUrl() reads users, passwords, hosts and databases, and decodes percent-encoding', () => {
+test('parseMySqlUrl() returns user, password, hosts and database, and decodes percent-encoding', () => {
   for (const [url, user, password, hosts, database] of [
     ['mysql://app@db.example/shop', 'app', undefined, ['db.example:3306'], 'shop'],
     [
@@ -96,7 +96,7 @@ test('parseMySqlUrl() has secure defaults, and reads every parameter', () => {
   );
 });
 
-test('parseMySqlUrl() accepts each supported sslmode, and derives the default from the hosts', () => {
+test('parseMySqlUrl() accepts each supported "sslmode", and derives the default from the hosts', () => {
   for (const mode of ['disable', 'prefer', 'require', 'verify-ca', 'verify-full']) {
     for (const host of ['db', 'localhost', 'one,two'])
       assert.equal(parse(`mysql://app@${host}/shop?sslmode=${mode}`).tls.mode, mode, `${mode} ${host}`);
@@ -136,7 +136,7 @@ test('parseMySqlUrl() refuses unknown and invalid parameters', () => {
     );
 });
 
-test('openDatabase() refuses options that MySQL and MariaDB do not have', async () => {
+test('openDatabase() of a MySQL or MariaDB address refuses options and parameters of other engines', async () => {
   for (const options of [{ readers: 1 }, { busyTimeoutMs: 1 }, { synchronous: 'normal' }] as const)
     await assert.rejects(openDatabase('mysql://app@localhost/app', options), fault('E_DB_OPTION'));
   await assert.rejects(

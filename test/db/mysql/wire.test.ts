@@ -143,7 +143,7 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, body, reader, expected] of MESSAGES) {
-  test(`${what} is decoded; if any number of bytes is missing at its end, it is refused or decoded to another value`, () => {
+  test(`${what} is decoded; if it is cut short, it is refused or decoded to another value`, () => {
     assert.deepEqual(reader(body, 0, body.length), expected);
     for (let end = 1; end < body.length; end++) {
       try {
@@ -155,7 +155,7 @@ for (const [what, body, reader, expected] of MESSAGES) {
   });
 }
 
-test('PacketReader returns every packet, wherever the byte stream is split into chunks', () => {
+test('PacketReader returns every packet, wherever the byte stream is split', () => {
   const bodies = MESSAGES.map(([, body]) => body);
   const bytes = Buffer.concat(bodies.map((body, index) => packet(index, body)));
   const expected = bodies.map((body, index) => [index, hex(body)]);
@@ -174,7 +174,7 @@ test('PacketReader returns every packet, wherever the byte stream is split into 
   }
 });
 
-test('PacketWriter splits a long payload into several packets, and PacketReader joins them', () => {
+test('PacketWriter splits a long payload into several packets, and PacketReader joins them again', () => {
   for (const extra of [-1, 0, 1, 1000]) {
     const body = Buffer.alloc(2 * MAX_PAYLOAD + extra, 'payload');
     const writer = new PacketWriter();
@@ -195,7 +195,7 @@ test('PacketWriter splits a long payload into several packets, and PacketReader 
   }
 });
 
-test('PacketReader refuses a payload above the limit before all of it has arrived, and refuses packets out of sequence', () => {
+test('PacketReader refuses a payload above the limit before the whole payload has arrived, and refuses packets out of sequence', () => {
   assert.throws(() => packetsOf([Buffer.from([0xff, 0xff, 0, 0])], 65_534), ProtocolViolation);
   assert.throws(
     () => packetsOf([Buffer.from([0xff]), Buffer.from([0xff]), Buffer.from([0, 0])], 65_534),
@@ -232,7 +232,7 @@ test('PacketWriter writes lengths in their shortest form', () => {
   }
 });
 
-test("readGreeting() parses MySQL's greeting, and refuses versions that are too old", () => {
+test('readGreeting() parses the greeting of MySQL, and refuses versions of MySQL that are too old', () => {
   const mysql = Buffer.concat([
     Buffer.from([10]),
     Buffer.from('9.7.4\0'),

@@ -213,7 +213,7 @@ onEveryDatabase(
   },
 );
 
-test('KeysetPages answers 400 to a cursor that was changed, or made for another order or with another secret', async () => {
+test('KeysetPages answers 400 to a cursor that was changed, or that was made for another order or with another secret', async () => {
   await using db = await openDatabase('sqlite::memory:');
   await fill(db);
   const pages = new KeysetPages({ orderBy: { id: 'asc' }, secret: SECRET });
@@ -243,7 +243,7 @@ test('KeysetPages answers 400 to a cursor that was changed, or made for another 
   await fetch(rotated, next!);
 });
 
-test('KeysetPages refuses a list that cannot be read in pages, and gives the reason', async () => {
+test('when a query cannot be read in pages, KeysetPages refuses it and gives the reason', async () => {
   await using db = await openDatabase('sqlite::memory:');
   await fill(db);
   const fetch = (orderBy: KeysetPagesOptions['orderBy'], query = ALL): Promise<unknown> =>
@@ -318,7 +318,7 @@ function linksOf(response: Response, url: string): Record<string, string> {
   );
 }
 
-test('a route with KeysetPages sends Link headers that keep other query parameters, and refuses invalid sizes and cursors', async () => {
+test('a route with KeysetPages sends Link headers that keep the other query parameters, and refuses invalid sizes and cursors', async () => {
   await using client = new TestClient(await listing());
   const found: unknown[] = [];
   let url: string | undefined = '/entries?size=4&label=l1';
@@ -367,7 +367,7 @@ test('a route with OffsetPages sends Link headers to the first, previous, next a
   assert.equal((await client.get('/numbered?page=1001')).status, 400);
 });
 
-test('OpenAPI documents contain the parameters and the schemas of pages', async () => {
+test('OpenAPI documents contain the parameters and the schemas of routes with pages', async () => {
   await using client = new TestClient(await listing());
   const document = (await (await client.get('/openapi.json')).json()) as {
     paths: Record<string, { get: { parameters: { name: string; schema: Record<string, unknown> }[] } }>;

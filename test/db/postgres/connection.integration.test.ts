@@ -48,7 +48,7 @@ const idOf = (connection: PostgresConnection): Promise<unknown> =>
 // ── statements ──
 
 withPostgres(
-  'PostgreSQL connection: a statement gives equal results on its first, second and later uses',
+  'PostgreSQL connection: the first, the second and later uses of a statement return equal results',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -102,7 +102,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: rows with a column named __proto__ are plain objects, and if two columns have one name, the last column counts',
+  'PostgreSQL connection: a row with a column named "__proto__" is a plain object; if two columns have the same name, the row has the value of the last column',
   async (t) => {
     const connection = await connected(t);
     const row = (await connection.fetchOne(
@@ -124,32 +124,35 @@ withPostgres(
   },
 );
 
-withPostgres('PostgreSQL connection: pipelined statements are answered in their order', async (t) => {
-  const connection = await connected(t);
-  const answers = await Promise.all(
-    Array.from({ length: 200 }, (_, index) =>
-      connection.scalar(`select ?::int + ${index % 7}`, [index], undefined),
-    ),
-  );
-  assert.deepEqual(
-    answers,
-    Array.from({ length: 200 }, (_, index) => index + (index % 7)),
-  );
-  const mixed = await Promise.allSettled([
-    connection.scalar('select 1', [], undefined),
-    connection.scalar('select nothing', [], undefined),
-    connection.scalar('select 1/?::int', [0], undefined),
-    connection.scalar('select 4', [], undefined),
-  ]);
-  assert.deepEqual(
-    mixed.map((each) => each.status),
-    ['fulfilled', 'rejected', 'rejected', 'fulfilled'],
-  );
-  assert.equal(connection.isIdle, true);
-});
+withPostgres(
+  'PostgreSQL connection: pipelined statements get their replies in the order in which they were sent',
+  async (t) => {
+    const connection = await connected(t);
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, (_, index) =>
+        connection.scalar(`select ?::int + ${index % 7}`, [index], undefined),
+      ),
+    );
+    assert.deepEqual(
+      answers,
+      Array.from({ length: 200 }, (_, index) => index + (index % 7)),
+    );
+    const mixed = await Promise.allSettled([
+      connection.scalar('select 1', [], undefined),
+      connection.scalar('select nothing', [], undefined),
+      connection.scalar('select 1/?::int', [0], undefined),
+      connection.scalar('select 4', [], undefined),
+    ]);
+    assert.deepEqual(
+      mixed.map((each) => each.status),
+      ['fulfilled', 'rejected', 'rejected', 'fulfilled'],
+    );
+    assert.equal(connection.isIdle, true);
+  },
+);
 
 withPostgres(
-  'PostgreSQL connection: the statement cache holds as many statements as the option allows, and closes the others on the server',
+  'PostgreSQL connection: at most "statementCache" statements are cached, and further ones are closed on the server',
   async (t) => {
     const connection = await connected(t, { statementCache: 3 });
     for (let index = 0; index < 20; index++) {
@@ -162,35 +165,38 @@ withPostgres(
   },
 );
 
-withPostgres('PostgreSQL connection: statements are unnamed when statementCache is 0', async (t) => {
-  const connection = await connected(t, { statementCache: 0 });
-  for (let use = 0; use < 3; use++)
-    assert.equal(await connection.scalar('select ?::int', [use], undefined), use);
-  assert.deepEqual(
-    await connection.fetchOne(
-      'select ?::int[] as a, ?::bytea as b',
-      [[1, null], new Uint8Array([0, 255])] as unknown as Params,
-      undefined,
-    ),
-    { a: [1, null], b: new Uint8Array([0, 255]) },
-  );
-  assert.equal(await connection.scalar('select count(*) from pg_prepared_statements', [], undefined), 0);
-  await withTable(connection);
-  assert.equal(
-    await connection.executeMany(
-      'insert into item values (?, ?)',
-      [
-        [1, 'a'],
-        [2, null],
-      ],
-      undefined,
-    ),
-    2,
-  );
-});
+withPostgres(
+  'PostgreSQL connection: when statementCache is 0, statements are sent without names',
+  async (t) => {
+    const connection = await connected(t, { statementCache: 0 });
+    for (let use = 0; use < 3; use++)
+      assert.equal(await connection.scalar('select ?::int', [use], undefined), use);
+    assert.deepEqual(
+      await connection.fetchOne(
+        'select ?::int[] as a, ?::bytea as b',
+        [[1, null], new Uint8Array([0, 255])] as unknown as Params,
+        undefined,
+      ),
+      { a: [1, null], b: new Uint8Array([0, 255]) },
+    );
+    assert.equal(await connection.scalar('select count(*) from pg_prepared_statements', [], undefined), 0);
+    await withTable(connection);
+    assert.equal(
+      await connection.executeMany(
+        'insert into item values (?, ?)',
+        [
+          [1, 'a'],
+          [2, null],
+        ],
+        undefined,
+      ),
+      2,
+    );
+  },
+);
 
 withPostgres(
-  "PostgreSQL connection: an error has the server's detail in a property that logs do not show",
+  "PostgreSQL connection: an error has the server's detail in a property that does not appear in logs",
   async (t) => {
     const connection = await connected(t);
     await withTable(connection, 'id int primary key, label text');
@@ -218,7 +224,7 @@ withPostgres(
 );
 
 withPostgres(
-  "PostgreSQL connection: the server's statement_timeout causes a QueryTimeout, and a cancellation by an operator does not",
+  "PostgreSQL connection: a statement ended by the server's statement_timeout throws QueryTimeout; a statement canceled by an operator does not",
   async (t) => {
     const connection = await connected(t);
     await connection.execute("set statement_timeout = '50ms'", [], undefined);
@@ -236,7 +242,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a numeric column accepts a bigint of any length at the first use of a statement, in lists and in COPY',
+  'PostgreSQL connection: a numeric column accepts a bigint of any length as a value, in a list and in COPY, even at the first use of a statement',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection, 'id int primary key, amount numeric');
@@ -268,7 +274,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: operators that contain ? work in statements with placeholders such as $1',
+  'PostgreSQL connection: in a statement with placeholders such as $1, operators that contain ? keep their meaning',
   async (t) => {
     const connection = await connected(t);
     for (let use = 0; use < 3; use++) {
@@ -282,7 +288,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a prepared statement whose plan is stale is prepared again',
+  'PostgreSQL connection: when the plan of a prepared statement is out of date, the statement is prepared again',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -304,7 +310,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a function that raises "not supported" runs only once, and cached statements stay prepared',
+  'PostgreSQL connection: a function that raises the error "not supported" is run only once, and cached statements stay prepared',
   async (t) => {
     const connection = await connected(t);
     await connection.execute('create temporary sequence runs', [], undefined);
@@ -327,7 +333,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: when a type of a statement was dropped and created again, the statement is prepared again once',
+  'PostgreSQL connection: after a type in a statement was dropped and created again, the statement is prepared again once',
   async (t) => {
     const connection = await connected(t);
     const run = (text: string): Promise<void> => connection.script(text, undefined);
@@ -387,7 +393,7 @@ withPostgres(
 );
 
 withPostgres(
-  "PostgreSQL connection: a prepared statement accepts values of a column's new type after the column was altered",
+  'PostgreSQL connection: after the type of a column was altered, a prepared statement accepts values of the new type',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -421,7 +427,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: values of types that are not built in are decoded at the first use of a statement',
+  'PostgreSQL connection: values of types that are not built in are decoded, even at the first use of a statement',
   async (t) => {
     const connection = await connected(t);
     await connection.script("create type pg_temp.svc_color as enum ('red', 'green')", undefined);
@@ -450,26 +456,29 @@ withPostgres(
 
 for (const text of ['', ' -- nothing', 'select 1; select 2', 'begin', 'commit']) {
   withPostgres(
-    `PostgreSQL connection: an invalid statement is refused before it is sent: ${JSON.stringify(text)}`,
+    `PostgreSQL connection: the client refuses an invalid statement and does not send it: ${JSON.stringify(text)}`,
     async (t) => {
       await assert.rejects((await connected(t)).execute(text, [], undefined), fault('E_DB_STATEMENT'));
     },
   );
 }
 
-withPostgres('PostgreSQL connection: a wrong number of values is refused before it is sent', async (t) => {
-  const connection = await connected(t);
-  for (const params of [[], [1, 2]])
-    await assert.rejects(connection.execute('select ?', params, undefined), fault('E_DB_PARAMETER_COUNT'));
-  await assert.rejects(
-    connection.executeMany('select ?', [[1], []], undefined),
-    fault('E_DB_PARAMETER_COUNT'),
-  );
-  assert.equal(connection.isIdle, true);
-});
+withPostgres(
+  'PostgreSQL connection: the client refuses a statement with a wrong number of values and does not send it',
+  async (t) => {
+    const connection = await connected(t);
+    for (const params of [[], [1, 2]])
+      await assert.rejects(connection.execute('select ?', params, undefined), fault('E_DB_PARAMETER_COUNT'));
+    await assert.rejects(
+      connection.executeMany('select ?', [[1], []], undefined),
+      fault('E_DB_PARAMETER_COUNT'),
+    );
+    assert.equal(connection.isIdle, true);
+  },
+);
 
 withPostgres(
-  'PostgreSQL connection: a statement COPY FROM STDIN is refused, and COPY TO STDOUT returns no rows',
+  'PostgreSQL connection: the statement COPY FROM STDIN is refused, and COPY TO STDOUT returns no rows',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -496,7 +505,7 @@ withPostgres(
 // ── errors ──
 
 withPostgres(
-  'PostgreSQL connection: an error has the constraint, the table and the position in the statement, and contains no value',
+  'PostgreSQL connection: an error names the constraint, the table and the position in the statement, and contains no value',
   async (t) => {
     const connection = await connected(t);
     await connection.script(
@@ -557,7 +566,7 @@ withPostgres(
   },
 );
 
-withPostgres('PostgreSQL connection: a warning of the server is logged', async (t) => {
+withPostgres('PostgreSQL connection: a warning that the server sends is logged', async (t) => {
   const { logger, events } = collectedLog();
   const connection = await connected(t, { log: logger });
   await connection.script("do $$ begin raise warning 'look'; raise notice 'not this'; end $$", undefined);
@@ -663,7 +672,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: executeMany() uses bounded memory while the server is slow, and other requests wait until it ends',
+  'PostgreSQL connection: other requests wait until executeMany() has ended, even if it sends more data than the server reads at once',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -682,7 +691,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: executeMany() of statements with large results does not hang',
+  'PostgreSQL connection: executeMany() ends even if its statements return large results',
   async (t) => {
     const connection = await connected(t);
     assert.equal(
@@ -698,7 +707,7 @@ withPostgres(
 
 for (const count of [63, 64]) {
   withPostgres(
-    `PostgreSQL connection: insertMany() of ${count} rows keeps the sign of a negative zero`,
+    `PostgreSQL connection: insertMany() of ${count} rows stores a negative zero with its sign`,
     async (t) => {
       const connection = await connected(t);
       await connection.script('create temporary table zero (v double precision)', undefined);
@@ -714,7 +723,7 @@ for (const count of [63, 64]) {
 }
 
 withPostgres(
-  'PostgreSQL connection: insertMany() inserts all rows or none, and refuses the values that INSERT refuses, for any number of rows',
+  'PostgreSQL connection: for any number of rows, insertMany() inserts all rows or none, and refuses the values that INSERT refuses',
   async (t) => {
     const connection = await connected(t);
     await connection.script(
@@ -819,7 +828,7 @@ withPostgres(
 // ── streams ──
 
 withPostgres(
-  'PostgreSQL connection: a stream reads rows in batches, and ends its transaction when the loop ends, breaks or throws',
+  'PostgreSQL connection: stream() reads rows in batches, and its transaction ends when the loop over the rows ends, breaks or throws',
   async (t) => {
     const connection = await connected(t);
     const numbers = 'select n from generate_series(1, ?::int) n';
@@ -854,7 +863,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a stream inside a transaction allows other statements, and ends with the transaction',
+  'PostgreSQL connection: during a stream inside a transaction, other statements can run; the stream ends with the transaction',
   async (t) => {
     const connection = await connected(t);
     await connection.begin(WRITING, undefined);
@@ -874,7 +883,7 @@ withPostgres(
 // ── transactions ──
 
 withPostgres(
-  'PostgreSQL connection: a transaction commits, rolls back, and rolls back to a savepoint',
+  'PostgreSQL connection: a transaction can be committed, rolled back, and rolled back to a savepoint',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -903,7 +912,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a COMMIT throws when the server answers with ROLLBACK, or when no transaction is open',
+  'PostgreSQL connection: COMMIT throws if the server answers with ROLLBACK, or if no transaction is open',
   async (t) => {
     const connection = await connected(t);
     await connection.begin(WRITING, undefined);
@@ -922,7 +931,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a script runs its statements one by one up to the first failure, and never ends a transaction',
+  'PostgreSQL connection: a script runs its statements one by one, stops at the first failure, and cannot end a transaction',
   async (t) => {
     const connection = await connected(t);
     await withTable(connection);
@@ -948,7 +957,7 @@ withPostgres(
 // ── limits ──
 
 withPostgres(
-  'PostgreSQL connection: a statement that exceeds its limit is ended on the server, and the connection stays usable',
+  'PostgreSQL connection: a statement that exceeds its time limit is ended on the server, and the connection stays usable',
   async (t) => {
     const connection = await connected(t);
     const reason = new Error('the client disconnected');
@@ -982,7 +991,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a cancellation ends only its own statement when several statements are pipelined',
+  'PostgreSQL connection: when several statements are pipelined, a cancellation ends only the canceled statement',
   async (t) => {
     const connection = await connected(t);
     const answers = await Promise.allSettled([
@@ -1015,19 +1024,25 @@ withPostgres(
   },
 );
 
-withPostgres("PostgreSQL connection: the server's lock_timeout causes a LockTimeout", async (t) => {
-  const [one, two] = [await connected(t), await connected(t, { parameters: { lock_timeout: '20' } })];
-  await one.begin(WRITING, undefined);
-  await one.scalar('select 1 from pg_advisory_xact_lock(?)', [4_711], undefined);
-  await two.begin(WRITING, undefined);
-  await assert.rejects(two.scalar('select 1 from pg_advisory_xact_lock(?)', [4_711], undefined), LockTimeout);
-  await Promise.all([one.rollback(), two.rollback()]);
-});
+withPostgres(
+  "PostgreSQL connection: a statement ended by the server's lock_timeout throws LockTimeout",
+  async (t) => {
+    const [one, two] = [await connected(t), await connected(t, { parameters: { lock_timeout: '20' } })];
+    await one.begin(WRITING, undefined);
+    await one.scalar('select 1 from pg_advisory_xact_lock(?)', [4_711], undefined);
+    await two.begin(WRITING, undefined);
+    await assert.rejects(
+      two.scalar('select 1 from pg_advisory_xact_lock(?)', [4_711], undefined),
+      LockTimeout,
+    );
+    await Promise.all([one.rollback(), two.rollback()]);
+  },
+);
 
 // ── the end ──
 
 withPostgres(
-  'PostgreSQL connection: when the server ends a connection, it is broken, calls onLost once, and rejects pending requests',
+  'PostgreSQL connection: when the server ends the connection, onLost() is called once, and pending requests reject',
   async (t) => {
     const [victim, other] = [await connected(t), await connected(t)];
     const lost: Error[] = [];
@@ -1054,17 +1069,20 @@ withPostgres(
   },
 );
 
-withPostgres('PostgreSQL connection: an idle connection calls onLost when the server ends it', async (t) => {
-  const [victim, other] = [await connected(t), await connected(t)];
-  const lost = Promise.withResolvers<Error>();
-  victim.onLost = lost.resolve;
-  await other.execute('select pg_terminate_backend(?)', [(await idOf(victim)) as number], undefined);
-  assert.ok((await lost.promise) instanceof ConnectionLost);
-  assert.equal(victim.isBroken, true);
-});
+withPostgres(
+  'PostgreSQL connection: when the server ends an idle connection, onLost() is called',
+  async (t) => {
+    const [victim, other] = [await connected(t), await connected(t)];
+    const lost = Promise.withResolvers<Error>();
+    victim.onLost = lost.resolve;
+    await other.execute('select pg_terminate_backend(?)', [(await idOf(victim)) as number], undefined);
+    assert.ok((await lost.promise) instanceof ConnectionLost);
+    assert.equal(victim.isBroken, true);
+  },
+);
 
 withPostgres(
-  'PostgreSQL connection: the outcome of a COMMIT is unknown when the connection breaks before the reply',
+  'PostgreSQL connection: when the connection breaks before the reply to a COMMIT, the outcome of the COMMIT is reported as unknown',
   async (t) => {
     const connection = await connected(t);
     await connection.begin(WRITING, undefined);
@@ -1076,7 +1094,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: destroy() rejects pending requests, close() sends Terminate, and both may be called again',
+  'PostgreSQL connection: destroy() rejects pending requests, close() sends Terminate, and both can be called more than once',
   async (t) => {
     const connection = await connected(t);
     let lost = 0;
@@ -1094,7 +1112,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: ping() sends a query to the server, and reset() undoes all changes of the session',
+  'PostgreSQL connection: ping() sends a query to the server, and reset() undoes all changes to session settings',
   async (t) => {
     const connection = await connected(t);
     await connection.ping(soon());
@@ -1115,7 +1133,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: notifications of this connection and of other connections arrive during a statement and between statements',
+  'PostgreSQL connection: notifications from this and other connections are received during a statement and between statements',
   async (t) => {
     const [listener, other] = [await connected(t), await connected(t)];
     const reported = Promise.withResolvers<unknown[]>();
@@ -1127,7 +1145,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a connection with mustWrite becomes stale when its server refuses writes',
+  'PostgreSQL connection: a connection opened with "mustWrite" becomes stale when its server begins to refuse writes',
   async (t) => {
     const connection = await connected(t, { mustWrite: true, parameters: { application_name: 'test' } });
     assert.deepEqual(
@@ -1147,7 +1165,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL connection: a refused account and an unreachable server have different errors',
+  'PostgreSQL connection: a refused account and an unreachable server cause different errors',
   async () => {
     const url = await sharedPostgres();
     await assert.rejects(
@@ -1191,7 +1209,7 @@ for (const [name, ways] of [
 ] as const) {
   const url = process.env[name];
   test(
-    `PostgreSQL: login by ${name}`,
+    `PostgreSQL: a login with the address of ${name} succeeds`,
     { skip: url === undefined && `needs a server with that account: set ${name}` },
     async (t) => {
       const connection = await connected(t, {}, url);
@@ -1205,7 +1223,7 @@ for (const [name, ways] of [
 
 const TLS_URL = process.env['PG_TLS_URL'];
 test(
-  "PostgreSQL: each sslmode verifies as much of the certificate as libpq's mode of that name",
+  'PostgreSQL: each "sslmode" verifies the same parts of the certificate as the mode of that name in libpq',
   { skip: TLS_URL === undefined && 'needs a server with TLS: set PG_TLS_URL' },
   async (t) => {
     const other = process.env['OTHER_CA_FILE'];

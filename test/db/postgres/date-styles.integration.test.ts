@@ -17,10 +17,10 @@ for (const [text, style, expected] of [
   ['Wed Dec 17 07:37:16 1997 PST', 'Postgres, MDY', 'Wed Dec 17 07:37:16 1997 PST'],
   ['infinity', 'SQL, DMY', 'infinity'],
 ] as const)
-  test(`isoFromStyle() reads a date "${text}" in the DateStyle ${style}`, () =>
+  test(`isoFromStyle() converts "${text}", a date in the DateStyle ${style}, to ISO 8601`, () =>
     assert.equal(isoFromStyle(text, style), expected));
 
-test('PostgreSQL: dates and times have equal values in every DateStyle, alone and in arrays, from the text and the binary format', async (t) => {
+test('PostgreSQL: a date or time has the same value in every DateStyle, alone and in arrays, in the text and the binary format', async (t) => {
   for (const statementCache of [0, 100]) {
     const db = await postgresDatabase(t, { statementCache, pool: { max: 1 } });
     if (db === undefined) return;

@@ -95,7 +95,7 @@ for (const [sqlstate, message, shown] of [
   ],
   ['42703', 'column "a" does not exist', 'column "a" does not exist'],
 ] as const) {
-  test(`the message of ${sqlstate} describes the problem and does not contain the value: ${shown}`, () =>
+  test(`the message of an error ${sqlstate} describes the problem and does not contain the value: ${shown}`, () =>
     assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
 }
 
@@ -122,7 +122,7 @@ for (const [sqlstate, message, shown] of [
     'duplicate key value violates unique constraint "a_key"',
   ],
 ] as const) {
-  test(`the message of ${sqlstate} quotes text of the statement, but no value: ${shown}`, () =>
+  test(`the message of an error ${sqlstate} quotes the text of the statement, but no value: ${shown}`, () =>
     assert.equal(
       postgresError(fields({ C: sqlstate, M: message }), 'select x from note where a = $1').message,
       shown,
@@ -158,7 +158,7 @@ for (const [what, letters, columns] of [
     assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
 }
 
-test('isStalePlan() recognises references to dropped catalog objects, unless a function raised the error', () => {
+test('isStalePlan() is true for an error about a dropped catalog object, unless a function raised the error', () => {
   const stale = (letters: Record<string, string>): boolean =>
     isStalePlan(postgresError(fields(letters), undefined));
   for (const [M, C = 'XX000'] of [
@@ -185,7 +185,7 @@ test('isStalePlan() recognises references to dropped catalog objects, unless a f
   );
 });
 
-test('isStalePlan() and isFatal() classify errors', () => {
+test('isStalePlan() is true for errors of outdated plans, and isFatal() is true for the severities FATAL and PANIC', () => {
   assert.deepEqual(
     ['0A000', '26000', '42P05', '42601'].map((C) => isStalePlan(postgresError(fields({ C }), undefined))),
     [true, true, true, false],

@@ -117,7 +117,7 @@ for (const [what, answer] of [
   ['replies with more than one byte', `S${'x'.repeat(10)}`],
   ['refuses TLS and then sends a greeting', 'NR\0\0\0\x08\0\0\0\0'],
 ] as const) {
-  test(`PostgreSQL client: when TLS is required, a server that ${what} is refused, and receives no further data`, async (t) => {
+  test(`PostgreSQL client: when TLS is required and the server ${what}, the login fails, and the client sends no further data`, async (t) => {
     let seen = Buffer.alloc(0);
     const host = await serving(t, async (socket, next) => {
       seen = Buffer.concat([seen, await next()]);
@@ -132,7 +132,7 @@ for (const [what, answer] of [
   });
 }
 
-test('PostgreSQL client: a server is refused when it sends more bytes before TLS in a separate packet', async (t) => {
+test('PostgreSQL client: when a server sends bytes before TLS begins, it is refused, even if these bytes arrive in a separate packet', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('S');
@@ -141,7 +141,7 @@ test('PostgreSQL client: a server is refused when it sends more bytes before TLS
   await assert.rejects(connect(host, { tls: { mode: 'require' } }), (error) => refused(error) || lost(error));
 });
 
-test('PostgreSQL client: sslmode=prefer accepts a server without TLS and logs a warning', async (t) => {
+test('PostgreSQL client: sslmode=prefer accepts a server without TLS, and logs a warning', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write('N');
@@ -196,7 +196,7 @@ test('PostgreSQL client: an untrusted certificate is refused, unless verificatio
   (await connect(host, { tls: { mode: 'require' } })).destroy();
 });
 
-test('PostgreSQL client: channel_binding=require accepts only SCRAM-SHA-256-PLUS', async (t) => {
+test('PostgreSQL client: with channel_binding=require, only the login method SCRAM-SHA-256-PLUS is accepted', async (t) => {
   for (const asked of [
     write.authentication(0),
     write.authentication(3),
@@ -214,7 +214,7 @@ test('PostgreSQL client: channel_binding=require accepts only SCRAM-SHA-256-PLUS
   }
 });
 
-test('PostgreSQL login: the client announces support for channel binding when the server offers no PLUS mechanism over TLS', async (t) => {
+test('PostgreSQL login: if the server offers no PLUS mechanism over TLS, the client still announces that it supports channel binding', async (t) => {
   const said = Promise.withResolvers<string>();
   const host = await serving(
     t,
@@ -231,7 +231,7 @@ test('PostgreSQL login: the client announces support for channel binding when th
 
 // ── the log-in ──
 
-test('PostgreSQL client: without a verified certificate, a clear-text password is sent only to a server on this machine', async (t) => {
+test('PostgreSQL client: if the certificate was not verified, a clear-text password is sent only to a server on this machine', async (t) => {
   const seen: string[] = [];
   const script: Script = async (socket, next) => {
     await next();
@@ -244,7 +244,7 @@ test('PostgreSQL client: without a verified certificate, a clear-text password i
 });
 
 test(
-  'PostgreSQL client: a clear-text password is not sent to a server on another machine',
+  'PostgreSQL client: a server on another machine does not get the clear-text password unless its certificate was verified',
   { skip: process.platform === 'win32' },
   async (t) => {
     const server = await serving(t, () => undefined);
@@ -314,7 +314,7 @@ for (const [what, messages] of [
     ],
   ],
 ] as const) {
-  test(`PostgreSQL client: a server that ${what} is refused`, async (t) => {
+  test(`PostgreSQL client: the login fails when the server ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       for (const message of messages) {
         const nonce = /r=([^,]*)/.exec((await next()).toString('latin1'))?.[1];
@@ -349,7 +349,7 @@ for (const [what, bytes] of [
     ]),
   ],
 ] as const) {
-  test(`PostgreSQL client: a login fails when the client receives ${what}`, async (t) => {
+  test(`PostgreSQL client: a login fails when the server sends ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(bytes);
@@ -366,7 +366,7 @@ test('PostgreSQL client: when a web server answers, the login fails with E_DB_CO
   await assert.rejects(connect(host), { code: 'E_DB_CONNECT', message: /the server is an HTTP server/ });
 });
 
-test('PostgreSQL client: an older protocol version and notices are accepted during login', async (t) => {
+test('PostgreSQL client: during login, the client accepts notices, and a server that announces an older protocol version', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(
@@ -381,7 +381,7 @@ test('PostgreSQL client: an older protocol version and notices are accepted duri
   (await connect(host)).destroy();
 });
 
-test('PostgreSQL client: an address with protocol 3.2 allows long cancellation keys, and servers that have only 3.0', async (t) => {
+test('PostgreSQL client: with protocol 3.2 in the address, the client accepts long cancellation keys, and servers that support only protocol 3.0', async (t) => {
   const long = Buffer.alloc(32, 7);
   for (const [answer, key] of [
     [Buffer.alloc(0), long],
@@ -421,7 +421,7 @@ for (const [what, version, unknown] of [
   ['version 2', 131_072, 0],
   ['a parameter that was not sent', 196_608, 1],
 ] as const) {
-  test(`PostgreSQL client: a login with protocol 3.2 fails when the server answers by ${what}`, async (t) => {
+  test(`PostgreSQL client: a login with protocol 3.2 fails when the server answers with ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(
@@ -440,7 +440,7 @@ for (const [what, version, unknown] of [
   });
 }
 
-test('PostgreSQL client: a server that closes the connection and a server that refuses it with a reason cause different errors', async (t) => {
+test('PostgreSQL client: a server that closes the connection silently and a server that gives a reason cause different errors', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
     socket.end();
@@ -459,7 +459,7 @@ test('PostgreSQL client: a server that closes the connection and a server that r
   }
 });
 
-test('PostgreSQL client: connectTimeoutMs ends a login when the server stops answering, at each step of the login', async (t) => {
+test('PostgreSQL client: when the server stops answering at any step of the login, the login ends after "connectTimeoutMs"', async (t) => {
   const silent: Script = () => undefined;
   const asksForMore: Script = async (socket, next) => {
     await next();
@@ -494,7 +494,7 @@ test('PostgreSQL client: connectTimeoutMs ends a login when the server stops ans
   }
 });
 
-test('PostgreSQL client: when the server does not answer a COMMIT, it is canceled at its limit and its outcome is unknown', async (t) => {
+test('PostgreSQL client: when the server does not answer a COMMIT within its time limit, the COMMIT is canceled, and its outcome is unknown', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -537,7 +537,7 @@ for (const [what, isOurs, expected] of [
   ['its own transaction', true, CommitOutcomeUnknown],
   ['a transaction of others', false, QueryTimeout],
 ] as const) {
-  test(`PostgreSQL client: when the reader leaves a stream in ${what} and the server is silent, the stream ends within its limit, but has at least five seconds`, async (t) => {
+  test(`PostgreSQL client: when the loop over a stream in ${what} is left and the server is silent, the stream ends at its time limit, but not before five seconds`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
       reported = Promise.withResolvers<void>();
@@ -579,7 +579,7 @@ for (const [what, isOurs, expected] of [
   });
 }
 
-test('PostgreSQL client: the signal of a call ends the type look-up before its statement when the server is silent', async (t) => {
+test('PostgreSQL client: when the server is silent during the look-up of a type, the signal of the call ends the look-up', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
     reported = Promise.withResolvers<void>();
@@ -683,7 +683,7 @@ for (const [what, bytes] of [
   ['CopyBoth', write.message('W', Buffer.alloc(1), write.int16(0))],
   ['an unknown message', write.message('~')],
 ] as const) {
-  test(`PostgreSQL client: a connection ends when it receives ${what}`, async (t) => {
+  test(`PostgreSQL client: during a statement, the client ends the connection when the server sends ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
       socket.write(bytes);
@@ -703,7 +703,7 @@ for (const [what, bytes] of [
   ['an error that no request expects', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
   ['a second answer', PONG],
 ] as const) {
-  test(`PostgreSQL client: an idle connection ends when it receives ${what}`, async (t) => {
+  test(`PostgreSQL client: the client ends an idle connection when the server sends ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
       socket.write(Buffer.concat([PONG, bytes]));
@@ -714,7 +714,7 @@ for (const [what, bytes] of [
     assert.ok(lost(await ended.promise));
   });
 
-  test(`PostgreSQL client: a connection is refused when the message after its login is ${what}`, async (t) => {
+  test(`PostgreSQL client: a new connection fails when the first message after the login is ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.write(Buffer.concat([WELCOME, bytes]));
@@ -723,7 +723,7 @@ for (const [what, bytes] of [
   });
 }
 
-test('PostgreSQL client: a connection ends when its encoding is no longer UTF-8, because COPY escapes depend on it', async (t) => {
+test('PostgreSQL client: a connection ends when the server changes its encoding from UTF-8, because data for COPY is escaped as UTF-8', async (t) => {
   const connection = await welcomed(t, async (socket, next) => {
     await next();
     socket.write(Buffer.concat([write.parameterStatus('client_encoding', 'utf-8'), PONG]));
@@ -753,7 +753,7 @@ test('PostgreSQL client: a reply is parsed correctly wherever its bytes are spli
   }
 });
 
-test('PostgreSQL client: a randomly changed reply ends the connection or gives a result, and has no other effect', async (t) => {
+test('PostgreSQL client: a reply with random changes either ends the connection or gives a result, and has no other effect', async (t) => {
   const random = seeded(77);
   for (let run = 0; run < 150; run++) {
     const bytes = Buffer.from(ANSWER);
@@ -770,7 +770,7 @@ test('PostgreSQL client: a randomly changed reply ends the connection or gives a
   }
 });
 
-test('PostgreSQL client: a connection is closed after a grace period when the server ignores a cancellation', async (t) => {
+test('PostgreSQL client: when the server ignores a cancellation, the connection is closed after a grace period', async (t) => {
   const clock = new ManualClock();
   const reported = Promise.withResolvers<void>();
   let isFirst = true;
@@ -843,7 +843,7 @@ test(
   },
 );
 
-test('PostgreSQL client: close() waits one second until the server closes the connection', async (t) => {
+test('PostgreSQL client: close() waits at most one second for the server to close the connection', async (t) => {
   const clock = new ManualClock();
   const connection = await welcomed(
     t,
@@ -859,7 +859,7 @@ test('PostgreSQL client: close() waits one second until the server closes the co
   assert.equal(clock.pending, 0);
 });
 
-test('PostgreSQL client: an exception of a notification listener is logged, and the connection stays open', async (t) => {
+test('PostgreSQL client: when a notification listener throws, the exception is logged, and the connection stays open', async (t) => {
   const { logger, events } = collectedLog();
   const connection = await welcomed(
     t,
@@ -878,7 +878,7 @@ test('PostgreSQL client: an exception of a notification listener is logged, and 
   assert.equal(events.length, 1);
 });
 
-test('PostgreSQL client: a server that proves that it knows the password is accepted', async (t) => {
+test('PostgreSQL client: a server is accepted when it proves that it knows the password', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
     socket.write(write.authenticationSasl('SCRAM-SHA-256'));

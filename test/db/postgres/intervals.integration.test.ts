@@ -17,9 +17,10 @@ for (const [text, iso] of [
   ['-3 4:05:06', 'P-3DT-4H-5M-6S'],
   ['no interval', 'no interval'],
 ] as const)
-  test(`intervalFromText() reads the interval "${text}"`, () => assert.equal(intervalFromText(text), iso));
+  test(`intervalFromText() converts the interval "${text}" to ISO 8601`, () =>
+    assert.equal(intervalFromText(text), iso));
 
-test('PostgreSQL: intervals have equal values in every IntervalStyle, alone and in arrays', async (t) => {
+test('PostgreSQL: an interval has the same value in every IntervalStyle, alone and in arrays', async (t) => {
   const db = await postgresDatabase(t, { statementCache: 0, pool: { max: 1 } });
   if (db === undefined) return;
   const random = seeded(7);

@@ -60,7 +60,7 @@ function bench() {
   };
 }
 
-test('PostgresListener sends one LISTEN per channel, calls all listeners, and closes its connection after the last listener', async () => {
+test('PostgresListener sends one LISTEN for each channel, calls all listeners of the channel, and closes its connection after the last listener has gone', async () => {
   const { listener, sessions, clock } = bench();
   const received: string[] = [];
   const first = await listener.listen(
@@ -88,7 +88,7 @@ test('PostgresListener sends one LISTEN per channel, calls all listeners, and cl
   await listener.close();
 });
 
-test('PostgresListener logs an exception of a listener and continues', async () => {
+test('when a listener throws, PostgresListener logs the exception and continues', async () => {
   const { listener, sessions, events } = bench();
   const received: string[] = [];
   await listener.listen(
@@ -109,7 +109,7 @@ test('PostgresListener logs an exception of a listener and continues', async () 
   await listener.close();
 });
 
-test('PostgresListener reconnects with back-off after its connection is lost, listens to all channels again, and calls onReconnect', async () => {
+test('when its connection is lost, PostgresListener reconnects with growing pauses, listens to all channels again, and calls onReconnect()', async () => {
   const { listener, sessions, state, clock } = bench();
   let reconnects = 0;
   const received: string[] = [];
@@ -133,7 +133,7 @@ test('PostgresListener reconnects with back-off after its connection is lost, li
   assert.equal(clock.pending, 0);
 });
 
-test('PostgresListener.listen() rejects, and disposing of a listener does not wait, while the server is down', async () => {
+test('while the server is down, PostgresListener.listen() rejects, and removing a listener does not wait for the server', async () => {
   const { listener, sessions, state, clock } = bench();
   let reconnects = 0;
   const onReconnect = (): number => reconnects++;
@@ -161,7 +161,7 @@ test('PostgresListener.listen() rejects, and disposing of a listener does not wa
   assert.equal(clock.pending, 0);
 });
 
-test('PostgresListener opens a new connection, or throws, when its connection ends right after a reply', async () => {
+test('when its connection ends right after a reply, PostgresListener.listen() rejects; listeners that exist get a new connection', async () => {
   const { listener, sessions, clock, state } = bench();
   let dying = 0;
   state.isDying = () => dying-- > 0;
@@ -185,7 +185,7 @@ test('PostgresListener opens a new connection, or throws, when its connection en
   assert.equal(clock.pending, 0);
 });
 
-test('PostgresListener pings its connection twice a minute, and replaces the connection when the server does not answer', async () => {
+test('PostgresListener pings its server twice a minute, and opens a new connection when the server does not answer', async () => {
   const { listener, sessions, clock } = bench();
   let reconnects = 0;
   await listener.listen('a', () => undefined, { onReconnect: () => reconnects++ });
@@ -200,7 +200,7 @@ test('PostgresListener pings its connection twice a minute, and replaces the con
   await listener.close();
 });
 
-test('PostgresListener.listen() rejects when the server is unreachable, or the channel has no name', async () => {
+test('PostgresListener.listen() rejects when the server is unreachable, or when the channel name is empty', async () => {
   const { listener, state } = bench();
   state.isAway = true;
   await assert.rejects(
@@ -220,7 +220,7 @@ test('PostgresListener.listen() rejects when the server is unreachable, or the c
   );
 });
 
-test('PostgresListener.close() stops reconnecting to an unreachable server', async () => {
+test('PostgresListener.close() stops further attempts to reconnect to an unreachable server', async () => {
   const { listener, sessions, state, clock } = bench();
   await listener.listen('a', () => undefined, {});
   state.isAway = true;

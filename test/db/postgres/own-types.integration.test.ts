@@ -20,7 +20,7 @@ const POINT: OwnType = {
   },
 };
 
-test('PostgreSQL encodes lists for a parameter of a custom type, alone and in arrays', async (t) => {
+test('PostgreSQL: a list is encoded as a value of a custom type, alone and in an array of that type', async (t) => {
   const db = await postgresDatabase(t, { types: { point3: POINT } });
   if (db === undefined) return;
   await db.script(
@@ -64,7 +64,7 @@ test('PostgreSQL encodes lists for a parameter of a custom type, alone and in ar
   assert.equal(await db.scalar('select count(*) from path'), 206);
 });
 
-test('PostgreSQL decodes an array of a custom type before the client has read any single value of that type', async (t) => {
+test('PostgreSQL: an array of a custom type is decoded, even if the client has not yet read a single value of that type', async (t) => {
   const db = await postgresDatabase(t, { types: { point3: POINT } });
   if (db === undefined) return;
   await db.script('create type point3 as (x float8, y float8, z float8)');
@@ -75,7 +75,7 @@ test('PostgreSQL decodes an array of a custom type before the client has read an
   assert.deepEqual(await text!.scalar('select ?::point3', [typed('point3', [1, 2, 3])]), [1, 2, 3]);
 });
 
-test('PostgreSQL decodes and encodes hstore with a custom type', async (t) => {
+test('PostgreSQL: a custom type can decode and encode hstore values', async (t) => {
   const db = await postgresDatabase(t, {
     types: {
       hstore: {
@@ -114,7 +114,7 @@ test('PostgreSQL decodes and encodes hstore with a custom type', async (t) => {
   assert.deepEqual(await db.scalar("select data -> 'a' from attributes where id = 5"), '1');
 });
 
-test('PostgreSQL uses a custom type in place of the built-in decoder of that type, also in arrays', async (t) => {
+test('PostgreSQL: a custom type replaces the built-in decoder of the type with the same name, also in arrays', async (t) => {
   const db = await postgresDatabase(t, {
     types: {
       numeric: { parse: BigInt as (text: string) => bigint },

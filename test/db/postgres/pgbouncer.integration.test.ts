@@ -30,14 +30,14 @@ async function address(): Promise<string> {
 }
 
 if (problem !== undefined)
-  test('PostgreSQL through PgBouncer, opened by openDatabase()', { skip }, () => undefined);
+  test('PostgreSQL through PgBouncer meets the contract of databases', { skip }, () => undefined);
 else
-  databaseContract('PostgreSQL through PgBouncer, opened by openDatabase()', (t) => emptied(t), {
+  databaseContract('PostgreSQL through PgBouncer meets the contract of databases', (t) => emptied(t), {
     knowsTypes: false,
   });
 
 test(
-  'concurrent transactions behind PgBouncer see only their own rows, although there are fewer sessions than connections',
+  'behind PgBouncer, concurrent transactions see only their own rows, although the server has fewer sessions than the client has connections',
   { skip },
   async (t) => {
     const db = await emptied(t, { pool: { max: 10, acquireTimeoutMs: 60_000 } });
@@ -49,24 +49,28 @@ test(
   },
 );
 
-test('connections behind PgBouncer stay usable when callers abort at random times', { skip }, async (t) => {
+test('behind PgBouncer, connections stay usable when callers abort at random times', { skip }, async (t) => {
   await emptied(t);
   await canceled(await address(), POSTGRES, 200, seeded(2));
 });
 
-test('a statement behind PgBouncer ends on the server at its limit', { skip }, async (t) => {
-  const db = await emptied(t, { pool: { max: 1 } });
-  await assert.rejects(db.execute('select pg_sleep(62)', [], { timeoutMs: 50 }), QueryTimeout);
-  assert.equal(
-    await db.scalar(
-      "select count(*) from pg_stat_activity where query like 'select pg_sleep(62)%' and state = 'active'",
-    ),
-    0,
-  );
-});
+test(
+  'behind PgBouncer, a statement that reaches its time limit is ended on the server',
+  { skip },
+  async (t) => {
+    const db = await emptied(t, { pool: { max: 1 } });
+    await assert.rejects(db.execute('select pg_sleep(62)', [], { timeoutMs: 50 }), QueryTimeout);
+    assert.equal(
+      await db.scalar(
+        "select count(*) from pg_stat_activity where query like 'select pg_sleep(62)%' and state = 'active'",
+      ),
+      0,
+    );
+  },
+);
 
 test(
-  'executeMany(), streams, and values of types that are not built in, all work behind PgBouncer',
+  'behind PgBouncer, executeMany() and streams work, and values of types that are not built in are decoded',
   { skip },
   async (t) => {
     const db = await emptied(t);
@@ -98,7 +102,7 @@ test(
 );
 
 test(
-  'dates and intervals behind PgBouncer are ISO 8601, whatever the settings of the account',
+  'behind PgBouncer, dates and intervals are returned as ISO 8601, whatever the settings of the account',
   { skip },
   async (t) => {
     const admin = await emptied(t, { pool: { max: 1 } });
@@ -130,7 +134,7 @@ test(
 );
 
 test(
-  'an address without startup=plain is refused at once behind PgBouncer, and the error names the option',
+  'behind PgBouncer, an address without "startup=plain" is refused at once, and the error names this parameter',
   { skip },
   async () => {
     const url = await sharedPgbouncer();
@@ -150,30 +154,34 @@ test(
   },
 );
 
-test('migrations behind PgBouncer are applied once by processes that start together', { skip }, async (t) => {
-  await emptied(t);
-  const sources = {
-    directory: folder(t, {
-      '0001_note.up.sql': 'create table note (id integer primary key)',
-      '0002_row.up.sql': 'insert into note values (1)',
-    }),
-  };
-  const databases = await Promise.all(
-    Array.from({ length: 4 }, async () => openDatabase(await address(), { pool: { max: 2 } })),
-  );
-  t.after(() => Promise.all(databases.map((db) => db.close())).then(() => undefined));
-  const done = await Promise.all(databases.map((db) => new Migrator(db, sources).up()));
-  assert.deepEqual(
-    done
-      .flat()
-      .map(({ id }) => id)
-      .sort(),
-    ['0001', '0002'],
-  );
-});
+test(
+  'behind PgBouncer, migrations are applied once by processes that start together',
+  { skip },
+  async (t) => {
+    await emptied(t);
+    const sources = {
+      directory: folder(t, {
+        '0001_note.up.sql': 'create table note (id integer primary key)',
+        '0002_row.up.sql': 'insert into note values (1)',
+      }),
+    };
+    const databases = await Promise.all(
+      Array.from({ length: 4 }, async () => openDatabase(await address(), { pool: { max: 2 } })),
+    );
+    t.after(() => Promise.all(databases.map((db) => db.close())).then(() => undefined));
+    const done = await Promise.all(databases.map((db) => new Migrator(db, sources).up()));
+    assert.deepEqual(
+      done
+        .flat()
+        .map(({ id }) => id)
+        .sort(),
+      ['0001', '0002'],
+    );
+  },
+);
 
 test(
-  'LISTEN behind PgBouncer is refused, because another client could receive the notifications',
+  'behind PgBouncer, LISTEN is refused, because another client could receive the notifications',
   { skip },
   async (t) => {
     const db = await emptied(t);

@@ -32,19 +32,19 @@ import type { Database, PoolEvent, Transaction } from '../../../src/db/index.ts'
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
 databaseContract(
-  'PostgreSQL with no statement cache and a full reset between owners',
+  'PostgreSQL without a statement cache and with reset: "full" meets the contract of databases',
   (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   { knowsTypes: false },
 );
 
 ownTypeContract('PostgreSQL', 'postgres', (t, options) => postgresDatabase(t, options));
-ownTypeContract('PostgreSQL without a statement cache, opened by openDatabase()', 'postgres', (t, options) =>
+ownTypeContract('PostgreSQL (statementCache: 0)', 'postgres', (t, options) =>
   postgresDatabase(t, { ...options, statementCache: 0 }),
 );
 
 // ── the pool, as the server sees it ──
 
-test('a PostgreSQL database rolls back an open transaction before the next owner gets the connection', async (t) => {
+test('PostgreSQL pool: the open transaction of a returned connection is rolled back before another caller gets the connection', async (t) => {
   const { logger, events } = collectedLog();
   const db = await postgresDatabase(t, { pool: { max: 1, leakSeconds: 30 }, log: logger });
   if (db === undefined) return;
@@ -63,7 +63,7 @@ test('a PostgreSQL database rolls back an open transaction before the next owner
   assert.match(String(warning?.['acquired']), /postgres\.integration\.test\.ts/);
 });
 
-test('a PostgreSQL database opens at most max connections, and rejects a caller that waits too long', async (t) => {
+test('PostgreSQL pool: at most "max" connections are opened, and a caller that waits too long gets an error', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 2, acquireTimeoutMs: 200 } });
   if (db === undefined) return;
   const pids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()')));
@@ -76,7 +76,7 @@ test('a PostgreSQL database opens at most max connections, and rejects a caller 
   await Promise.all([first, second]);
 });
 
-test('a PostgreSQL database replaces connections that ended while idle, and callers get no error', async (t) => {
+test('PostgreSQL pool: connections that ended while they were idle are replaced, and callers get no error', async (t) => {
   if (!needsPostgres(t)) return;
   const url = await postgresUrl(t, '&application_name=svc_idle');
   await using db = await openDatabase(url, { pool: { max: 3 } });
@@ -104,7 +104,7 @@ test('a PostgreSQL database replaces connections that ended while idle, and call
   assert.equal(await db.scalar('select 1'), 1);
 });
 
-test('a PostgreSQL database with target_session_attrs=read-write closes its connections to a server that no longer accepts writes', async (t) => {
+test('PostgreSQL pool: with target_session_attrs=read-write, connections are closed when their server no longer accepts writes', async (t) => {
   if (!needsPostgres(t)) return;
   await using db = await openDatabase(await postgresUrl(t, '&target_session_attrs=read-write'), {
     pool: { max: 1 },
@@ -123,7 +123,7 @@ test('a PostgreSQL database with target_session_attrs=read-write closes its conn
   assert.notEqual(await db.scalar('select pg_backend_pid()'), before);
 });
 
-test('a PostgreSQL database with several servers uses the first available one of the wanted kind', async (t) => {
+test('PostgreSQL pool: if the address lists several servers, the first available server of the requested kind is used', async (t) => {
   if (!needsPostgres(t)) return;
   const [reading, writing] = await Promise.all([
     PostgresServer.start(t, ['default_transaction_read_only = on']),
@@ -148,7 +148,7 @@ test('a PostgreSQL database with several servers uses the first available one of
   assert.equal(await portFor('any'), writing.port);
 });
 
-test('openDatabase() reports why a PostgreSQL server cannot be used, without the password', async (t) => {
+test('openDatabase() reports why a PostgreSQL server cannot be used, and the message does not contain the password', async (t) => {
   if (!needsPostgres(t)) return;
   const url = new URL(await postgresUrl(t));
   const refused = (change: (url: URL) => void, options = {}) => {
@@ -175,14 +175,14 @@ test('openDatabase() reports why a PostgreSQL server cannot be used, without the
   );
 });
 
-test('readOnly makes every PostgreSQL transaction refuse writes', async (t) => {
+test('when the option "readOnly" is set, PostgreSQL refuses writes in every transaction', async (t) => {
   const db = await postgresDatabase(t, { readOnly: true });
   if (db !== undefined) await assert.rejects(db.execute('create table item (id integer)'), ReadOnly);
 });
 
 // ── features of PostgreSQL only ──
 
-test('db.listen() receives notifications of other sessions, also after its connection was ended', async (t) => {
+test('db.listen() receives notifications from other sessions, even after its connection was ended', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const received: string[] = [];
@@ -222,7 +222,7 @@ test('db.listen() receives notifications of other sessions, also after its conne
   );
 });
 
-test('after a table was altered, at most one transaction per connection fails, and none fails at its first statement', async (t) => {
+test('after a table was altered, at most one transaction of each PostgreSQL connection fails, and none fails at its first statement', async (t) => {
   if (!needsPostgres(t)) return;
   const ends: (() => unknown)[] = [];
   t.after(async () => {
@@ -301,7 +301,7 @@ test('after a table was altered, at most one transaction per connection fails, a
   for (const id of [2, 3, 4]) assert.equal(await db.executeMany(insert, [[id, 'b']]), 1);
 });
 
-test('a PostgreSQL statement ends on the server at its limit', async (t) => {
+test('a PostgreSQL statement that reaches its time limit is ended on the server', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   await assert.rejects(db.execute('select pg_sleep(61)', [], { timeoutMs: 50 }), QueryTimeout); // other tests sleep for 60 s on the same server
@@ -315,7 +315,7 @@ test('a PostgreSQL statement ends on the server at its limit', async (t) => {
 
 // ── migrations ──
 
-test('PostgreSQL migrations are applied once by processes that start together, and can be rolled back', async (t) => {
+test('when several processes start together, each PostgreSQL migration is applied once, and can be rolled back', async (t) => {
   if (!needsPostgres(t)) return;
   const directory = folder(t, {
     '0001_notes.up.sql':
@@ -357,7 +357,7 @@ test('PostgreSQL migrations are applied once by processes that start together, a
   assert.equal(await db!.scalar("select 1 where to_regclass('note') is not null"), undefined);
 });
 
-test('a PostgreSQL migration that changes the search path, as pg_dump does, is recorded, and does not change the path of other sessions', async (t) => {
+test('a PostgreSQL migration that changes search_path, as scripts of pg_dump do, is recorded, and does not change search_path of other sessions', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const path = await db.scalar('show search_path');
@@ -386,7 +386,7 @@ test('a PostgreSQL migration that changes the search path, as pg_dump does, is r
   assert.equal((await migrator.down({ steps: 3 })).length, 3);
 });
 
-test('settings of a PostgreSQL migration do not stay on its connection, whether the migration fails or not', async (t) => {
+test('settings that a PostgreSQL migration changes are reset on its connection afterwards, even if the migration fails', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const settings = (): Promise<unknown> =>
@@ -410,7 +410,7 @@ test('settings of a PostgreSQL migration do not stay on its connection, whether 
   );
 });
 
-test('settings of a PostgreSQL migration do not apply to the next migration', async (t) => {
+test('settings that a PostgreSQL migration changes do not apply to the next migration', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const directory = folder(t, {
@@ -422,7 +422,7 @@ test('settings of a PostgreSQL migration do not apply to the next migration', as
   assert.deepEqual(await db.fetchAll('select id from note'), [{ id: 2 }]);
 });
 
-test('a PostgreSQL migration that defines its own set_config() does not change the search path of other sessions', async (t) => {
+test('even if a PostgreSQL migration defines its own set_config(), it does not change search_path of other sessions', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   const schema = await db.scalar('select current_schema()');
@@ -436,7 +436,7 @@ test('a PostgreSQL migration that defines its own set_config() does not change t
   assert.equal(await db.scalar('select to_regclass(?) is not null', [`${schema}.here`]), true);
 });
 
-test('a PostgreSQL migration that fails while it is recorded or committed has no effect, and the error names the migration', async (t) => {
+test('when a PostgreSQL migration fails while it is recorded or committed, it has no effect, and the error names the migration', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   for (const [text, said] of [
@@ -458,7 +458,7 @@ test('a PostgreSQL migration that fails while it is recorded or committed has no
   }
 });
 
-test('a PostgreSQL migration that fails has no effect, and the error has the line of the statement', async (t) => {
+test('when a PostgreSQL migration fails, it has no effect, and the error has the line of the failed statement', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   const directory = folder(t, {
@@ -471,7 +471,7 @@ test('a PostgreSQL migration that fails has no effect, and the error has the lin
   assert.equal(await db.scalar("select 1 where to_regclass('half') is not null"), undefined);
 });
 
-test('DatabasePlugin.openMigrator() with onlyReads does not write to PostgreSQL', async (t) => {
+test('a migrator from DatabasePlugin.openMigrator() with "onlyReads" does not write to PostgreSQL', async (t) => {
   if (!needsPostgres(t)) return;
   const url = await postgresUrl(t);
   const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
@@ -489,7 +489,7 @@ test('DatabasePlugin.openMigrator() with onlyReads does not write to PostgreSQL'
   assert.equal(await db.scalar('select count(*) from pg_tables where schemaname = current_schema()'), 0);
 });
 
-test('DatabasePlugin.openMigrator() with onlyReads accepts an address with target_session_attrs=read-write', async (t) => {
+test('DatabasePlugin.openMigrator() with "onlyReads" accepts an address with target_session_attrs=read-write', async (t) => {
   if (!needsPostgres(t)) return;
   const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
   const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
@@ -506,7 +506,7 @@ test('DatabasePlugin.openMigrator() with onlyReads accepts an address with targe
 
 // ── in an application ──
 
-test('an SQLite database loads no PostgreSQL module except the address parser', async () => {
+test('opening a SQLite database loads no PostgreSQL module except the address parser', async () => {
   const program = `import { registerHooks } from 'node:module';
     registerHooks({ load(url, context, next) { const file = url.split('/src/db/').at(-1); if (/postgres|pool/.test(file)) console.log(file); return next(url, context); } });
     const { openDatabase } = await import('svc/db');
@@ -520,7 +520,7 @@ test('an SQLite database loads no PostgreSQL module except the address parser', 
   assert.deepEqual(stdout.trim().split('\n'), ['wire/pool-settings.ts', 'postgres/url.ts']);
 });
 
-test('DatabasePlugin serves an application from PostgreSQL, reports readiness, and exports metrics', async (t) => {
+test('with DatabasePlugin, an application can use PostgreSQL, reports readiness, and exports metrics', async (t) => {
   if (!needsPostgres(t)) return;
   const server = await PostgresServer.start(t);
   const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
@@ -550,7 +550,7 @@ test('concurrent PostgreSQL transactions see only their own rows', async (t) => 
   if (db !== undefined) await interleaved(db, POSTGRES, 500, seeded(1));
 });
 
-test('each committed row exists exactly once after PostgreSQL connections were closed and the server was killed', async (t) => {
+test('after PostgreSQL connections were closed and the server was killed, each committed row exists exactly once', async (t) => {
   if (!needsPostgres(t)) return;
   // acknowledged data survives a kill
   const server = await PostgresServer.start(t, ['synchronous_commit = on']);
@@ -559,11 +559,11 @@ test('each committed row exists exactly once after PostgreSQL connections were c
   assert.ok(outage.backMs <= 2_000 && outage.attempts < 20, JSON.stringify(outage));
 });
 
-test('PostgreSQL connections stay usable when callers abort at random times', async (t) => {
+test('when callers abort at random times, PostgreSQL connections stay usable', async (t) => {
   if (needsPostgres(t)) await canceled(await postgresUrl(t), POSTGRES, 300, seeded(4));
 });
 
-test('a statement throws ConnectionLost when its PostgreSQL server was stopped', async (t) => {
+test('when the PostgreSQL server was stopped, a statement throws ConnectionLost', async (t) => {
   if (!needsPostgres(t)) return;
   const server = await PostgresServer.start(t);
   await using db = await openDatabase(server.url, { pool: { acquireTimeoutMs: 300 } });

@@ -25,7 +25,7 @@ for (const [what, text, expected] of [
   test(`saslPrep() ${what}`, () => assert.equal(saslPrep(text), expected));
 }
 
-test('preparedPassword() returns a password unchanged if it cannot be prepared', () => {
+test('preparedPassword() applies SASLprep, and returns a password unchanged if SASLprep does not allow it', () => {
   assert.equal(preparedPassword('e\u0301\u{1f600}'), 'e\u0301\u{1f600}');
   assert.equal(preparedPassword('I\u00adX\u00a0\u2168'), 'IX IX');
 });

@@ -21,7 +21,7 @@ const NONCE = 'rOprNGfwEbeRWgbNEkqO';
 const SERVER_FIRST = `r=${NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096`;
 const SERVER_FINAL = 'v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=';
 
-test('the SCRAM client produces and accepts the messages of the example in RFC 7677 §3', async () => {
+test('the SCRAM client sends and accepts the messages of the example in RFC 7677 §3', async () => {
   const first = new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user');
   assert.equal(first.mechanism, 'SCRAM-SHA-256');
   assert.equal(first.message, `n,,n=user,r=${NONCE}`);
@@ -117,7 +117,7 @@ for (const [what, message] of [
     assert.rejects(new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE).answer(message), ScramIssue));
 }
 
-test('the SCRAM client refuses a server-final message that has no valid signature', async () => {
+test('the SCRAM client refuses a server-final message without a valid signature', async () => {
   const final = await new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user').answer(SERVER_FIRST);
   for (const message of [
     '',
@@ -144,7 +144,7 @@ const AT_ONCE = new (class extends ScramKeyring {
   }
 })();
 
-test('the SCRAM client answers or refuses a randomly changed server-first message, and has no other effect', async () => {
+test('the SCRAM client answers or refuses a server-first message with random changes, and has no other effect', async () => {
   const random = seeded(11);
   for (let run = 0; run < 300; run++) {
     const bytes = Buffer.from(SERVER_FIRST);
@@ -159,7 +159,7 @@ test('the SCRAM client answers or refuses a randomly changed server-first messag
   }
 });
 
-test('ScramKeyring derives keys once for each password, salt and number of iterations, and evicts the oldest keys', async () => {
+test('ScramKeyring derives keys once for each combination of password, salt and iterations, and removes the oldest keys above its limit', async () => {
   const keys = new ScramKeyring();
   const salt = Buffer.from('salt');
   const one = keys.get('a', salt, 1);
@@ -179,7 +179,7 @@ test('ScramKeyring derives keys once for each password, salt and number of itera
   assert.notEqual(keys.get('a', salt, 1), one);
 });
 
-test('md5Password() hashes bytes: md5(md5(password + user) + salt)', () => {
+test('md5Password() returns md5(md5(password + user) + salt), computed from bytes', () => {
   const md5 = (data: Buffer): string => createHash('md5').update(data).digest('hex');
   const salt = Buffer.from([0xff, 0, 1, 2]);
   assert.equal(
@@ -223,14 +223,14 @@ for (const [what, bytes, expected] of [
   ['no certificate', Buffer.from('no certificate'), undefined],
   ['nothing', Buffer.alloc(0), undefined],
 ] as const) {
-  test(`signatureHash() returns the hash algorithm for: ${what}`, () => {
+  test(`signatureHash() returns the hash algorithm for the signature of a certificate: ${what}`, () => {
     assert.equal(signatureHash(bytes), expected);
     for (let end = 0; end < bytes.length; end++)
       assert.equal(signatureHash(bytes.subarray(0, end)), undefined);
   });
 }
 
-test("serverEndPoint() hashes a certificate with the hash function of the certificate's signature", () => {
+test("serverEndPoint() hashes a certificate with the hash algorithm of the certificate's signature", () => {
   for (const { cert } of [FIRST, SECOND]) {
     const { raw } = new X509Certificate(cert);
     assert.deepEqual(serverEndPoint(raw), createHash('sha256').update(raw).digest());

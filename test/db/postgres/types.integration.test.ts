@@ -240,7 +240,7 @@ async function same(
 }
 
 withPostgres(
-  'PostgreSQL types: each value is encoded and decoded correctly in any time zone of the process',
+  'PostgreSQL types: each value is encoded and decoded correctly, whatever the time zone of the process',
   async (t) => {
     assert.ok(VALUES.length >= 150, String(VALUES.length));
     const connection = await connected(t);
@@ -274,7 +274,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: values are decoded from the text format when statementCache is 0',
+  'PostgreSQL types: when statementCache is 0, values are decoded from the text format',
   async (t) => {
     const connection = await connected(t, { statementCache: 0 });
     await connection.script(SCHEMA, undefined);
@@ -285,7 +285,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: the option int8 selects the JavaScript type of int8 values, in rows and in lists',
+  'PostgreSQL types: the option "int8" selects the JavaScript type of int8 values, alone and in lists',
   async (t) => {
     for (const [int8, expected] of [
       ['bigint', [5n, [5n]]],
@@ -305,7 +305,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: a value that no column of its type accepts is refused before it is sent, and the error has its position',
+  'PostgreSQL types: a value that is invalid for the type of its column is refused before it is sent, and the error has the position of the value',
   async (t) => {
     const connection = await connected(t);
     const circle: unknown[] = [];
@@ -344,7 +344,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: a value that the server would refuse causes the same DataError before it is sent',
+  'PostgreSQL types: for a value that the server would refuse, the client throws the same DataError and does not send the value',
   async (t) => {
     const connection = await connected(t);
     const fromServer = async (sql: string): Promise<unknown> =>
@@ -388,7 +388,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: a value that exceeds the type of its column causes a DataError at each use of a statement, and the error does not contain the value',
+  'PostgreSQL types: at each use of a statement, a value outside the range of its column causes a DataError, which does not contain the value',
   async (t) => {
     const connection = await connected(t);
     for (const [type, value] of [
@@ -415,7 +415,7 @@ withPostgres(
 );
 
 withPostgres(
-  'PostgreSQL types: lists and objects are encoded as the type of their parameter requires',
+  'PostgreSQL types: each value, including lists and objects, is encoded as the type of its parameter requires',
   async (t) => {
     const connection = await connected(t);
     const noon = at('2024-03-10T12:00:00.250Z');
@@ -452,7 +452,7 @@ withPostgres(
 
 // ── without a server ──
 
-test('PostgreSQL types: binary dates are decoded to the same day as by Date, for successive days and for random days', () => {
+test('PostgreSQL types: binary dates are decoded to the same day as with Date, for successive and for random days', () => {
   const random = seeded(5);
   const days = [
     ...Array.from({ length: 3_000 }, (_, day) => day - 1_500),
@@ -465,7 +465,7 @@ test('PostgreSQL types: binary dates are decoded to the same day as by Date, for
   }
 });
 
-test('PostgreSQL types: a binary timestamptz is decoded like its text, and is encoded without loss', () => {
+test('PostgreSQL types: a timestamptz in the binary format is decoded to the same value as in the text format, and is encoded without loss', () => {
   const random = seeded(6);
   for (let run = 0; run < 5_000; run++) {
     const date = new Date(
@@ -480,12 +480,12 @@ test('PostgreSQL types: a binary timestamptz is decoded like its text, and is en
   }
 });
 
-test('PostgreSQL types: instantFromText() returns text that is not a timestamp unchanged', () => {
+test('PostgreSQL types: instantFromText() returns a text that is not a timestamp unchanged', () => {
   for (const text of ['infinity', '', 'yesterday', '10.03.2024 02:30:00 UTC'])
     assert.equal(instantFromText(text), text);
 });
 
-test('PostgreSQL types: an array with any elements is unchanged after it was encoded and decoded', () => {
+test('PostgreSQL types: any array has equal elements after it was encoded and decoded', () => {
   const random = seeded(8);
   const words = ['', 'a', 'NULL', 'null', '"', '\\', '{', '}', ',', ' ', 'ü', '\n', '{}', '\\"'];
   const list = (depth: number): unknown[] =>
@@ -505,7 +505,7 @@ test('PostgreSQL types: an array with any elements is unchanged after it was enc
   }
 });
 
-test('PostgreSQL types: arrayFromText() returns text that is not an array unchanged, in linear time', () => {
+test('PostgreSQL types: arrayFromText() returns a text that is not an array unchanged, and takes time linear in its length', () => {
   for (const text of [
     '',
     '{',

@@ -9,7 +9,7 @@ const refuse = (problem: string): never => {
 };
 const parse = (url: string): PostgresUrl => parsePostgresUrl(url.replace(/^postgres(?:ql)?:/, ''), refuse);
 
-test('parsePostgresUrl() reads users, passwords, hosts and databases, and decodes percent-encoding', () => {
+test('parsePostgresUrl() returns user, password, hosts and database, and decodes percent-encoding', () => {
   for (const [url, user, password, hosts, database] of [
     ['postgres://app@db.example/shop', 'app', undefined, ['db.example:5432'], 'shop'],
     ['postgresql://app:secret@db.example:6432/shop', 'app', 'secret', ['db.example:6432'], 'shop'],
@@ -51,7 +51,7 @@ test('parsePostgresUrl() reads users, passwords, hosts and databases, and decode
   }
 });
 
-test("parsePostgresUrl() verifies the server's certificate except on this machine, and accepts libpq's other modes", () => {
+test('by default, parsePostgresUrl() requires a verified certificate unless the server is on this machine; it accepts each sslmode of libpq', () => {
   for (const [url, mode] of [
     ['postgres://u@db/d', 'verify-full'],
     ['postgres://u@localhost/d', 'disable'],
@@ -98,7 +98,7 @@ test("parsePostgresUrl() verifies the server's certificate except on this machin
   );
 });
 
-test('parsePostgresUrl() accepts run-time parameters only with the prefix "set."', () => {
+test('parsePostgresUrl() reads its own parameters by name, and run-time parameters of the server with the prefix "set."', () => {
   const { parameters, target, connectTimeoutMs, statementCache, hasPlainStartup } = parse(
     'postgres://u@db/d?application_name=my%20app&options=-c%20geqo%3Doff&set.search_path=app,public&set.my.flag=1&target_session_attrs=read-write&connect_timeout=3&statement_cache=0&startup=plain',
   );
@@ -125,7 +125,7 @@ test('parsePostgresUrl() accepts run-time parameters only with the prefix "set."
   );
 });
 
-test('parsePostgresUrl() refuses parameters that contradict each other, and suggests a name for an unknown parameter', () => {
+test('parsePostgresUrl() refuses contradictory parameters, and suggests a name for an unknown parameter', () => {
   for (const [url, hint] of [
     ['postgres:db/d', /two slashes/],
     ['postgres://db/d', /the user is missing/],

@@ -209,7 +209,7 @@ const MESSAGES: readonly (readonly [
 ];
 
 for (const [what, bytes, reader, expected] of MESSAGES) {
-  test(`${what} is decoded; if any number of bytes is missing at its end, no error other than ProtocolViolation is thrown`, () => {
+  test(`${what} is decoded; if it is cut short, no error other than ProtocolViolation is thrown`, () => {
     assert.deepEqual(reader(bytes, 5, bytes.length), expected);
     for (let end = 5; end < bytes.length; end++) {
       try {
@@ -221,7 +221,7 @@ for (const [what, bytes, reader, expected] of MESSAGES) {
   });
 }
 
-test('MessageReader returns the same messages wherever the byte stream is split, even if each byte arrives alone', () => {
+test('MessageReader returns the same messages wherever the byte stream is split, even if each byte arrives separately', () => {
   const all = Buffer.concat([
     ...MESSAGES.map(([, bytes]) => bytes),
     write.message('1'),
@@ -241,7 +241,7 @@ test('MessageReader returns the same messages wherever the byte stream is split,
   }
 });
 
-test('MessageReader returns a message that arrives in one chunk without a copy', () => {
+test('MessageReader does not copy a message that arrives in one chunk', () => {
   const chunk = Buffer.concat([write.ready(), write.commandComplete('BEGIN')]);
   const reader = new MessageReader((_type, bytes) => assert.equal(bytes, chunk));
   reader.push(chunk);
@@ -254,7 +254,7 @@ for (const [what, length] of [
   ['longer than a log-in needs', MAX_LOGIN_BYTES + 1],
   ['of 2 GiB', 2 ** 31 - 1],
 ] as const) {
-  test(`MessageReader refuses a message ${what} before its body arrives, even if its header arrives in two chunks`, () => {
+  test(`MessageReader refuses a message ${what} as soon as its header has arrived, in one chunk or in two`, () => {
     const header = Buffer.concat([Buffer.from('D'), write.int32(length)]);
     for (let at = 0; at <= header.length; at++)
       assert.throws(
@@ -264,7 +264,7 @@ for (const [what, length] of [
   });
 }
 
-test('MessageReader allocates no memory for a body that is announced but has not arrived', () => {
+test('MessageReader allocates no memory for a message body before the body arrives', () => {
   const reader = new MessageReader(() => assert.fail('no message is complete'));
   reader.maxBytes = MAX_MESSAGE_BYTES;
   const before = process.memoryUsage().arrayBuffers;
@@ -274,7 +274,7 @@ test('MessageReader allocates no memory for a body that is announced but has not
   assert.ok(reader.hasPartial);
 });
 
-test('MessageReader reports no message after stop(), even within a chunk', () => {
+test('MessageReader reports no further message after stop(), even if the current chunk contains one', () => {
   let count = 0;
   const reader: MessageReader = new MessageReader(() => {
     count++;
@@ -285,7 +285,7 @@ test('MessageReader reports no message after stop(), even within a chunk', () =>
   assert.equal(count, 1);
 });
 
-test('a randomly changed message is decoded or throws ProtocolViolation, and has no other effect', () => {
+test('a message with random changes is decoded or throws ProtocolViolation, and has no other effect', () => {
   const random = seeded(47);
   for (let run = 0; run < 20_000; run++) {
     const [what, bytes, reader] = MESSAGES[run % MESSAGES.length]!;
@@ -301,7 +301,7 @@ test('a randomly changed message is decoded or throws ProtocolViolation, and has
   }
 });
 
-test('MessageReader returns messages for random bytes or throws ProtocolViolation, and has no other effect', () => {
+test('for random bytes, MessageReader returns messages or throws ProtocolViolation, and has no other effect', () => {
   const random = seeded(48);
   for (let run = 0; run < 2_000; run++) {
     const chunks = Array.from({ length: 1 + random(6) }, () =>
@@ -447,10 +447,11 @@ for (const [what, work, expected] of [
     ),
   ],
 ] as readonly (readonly [string, (writer: MessageWriter) => void, string])[]) {
-  test(`MessageWriter writes the message ${what}`, () => assert.equal(written(work), expected));
+  test(`MessageWriter writes the expected bytes of the message ${what}`, () =>
+    assert.equal(written(work), expected));
 }
 
-test('MessageWriter refuses a value that exceeds its field, and can be used again after rewind()', () => {
+test('MessageWriter refuses a value that is too large for its field, and can be used again after rewind()', () => {
   const writer = new MessageWriter();
   writer.sync();
   for (const work of [
@@ -483,7 +484,7 @@ test('MessageWriter refuses a value that exceeds its field, and can be used agai
   assert.equal(writer.length, 0);
 });
 
-test('MessageWriter releases a buffer that one large value has enlarged', () => {
+test('MessageWriter releases its buffer after one large value has enlarged the buffer', () => {
   const writer = new MessageWriter();
   writer.copyData(Buffer.alloc(4 * 1024 * 1024));
   assert.equal(writer.take().length, 4 * 1024 * 1024 + 5);

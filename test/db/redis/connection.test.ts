@@ -84,7 +84,7 @@ const echo: Answer = (command) => `$${Buffer.byteLength(command[1] ?? '')}\r\n${
 
 // ── assignment of replies ──
 
-test('Redis connection: after a command has reached its limit, its late reply never goes to another caller', async (t) => {
+test('Redis connection: when a reply arrives after the time limit of its command, no other caller gets this reply', async (t) => {
   const held: (() => void)[] = [];
   const arrived = Promise.withResolvers<void>();
   const { redis } = await opened(t, (command, socket) => {
@@ -137,7 +137,7 @@ test('Redis connection: when commands are aborted at random times, no command ge
   assert.equal(await redis.command(['ECHO', 'last']), 'last');
 });
 
-test('Redis connection: commands of one turn of the event loop are sent together', async (t) => {
+test('Redis connection: commands that are called in the same turn of the event loop are sent together', async (t) => {
   const { redis, fake } = await opened(t, echo);
   let chunks = 0;
   for (const socket of fake.sockets) socket.on('data', () => chunks++);
@@ -150,7 +150,7 @@ test('Redis connection: commands of one turn of the event loop are sent together
   assert.equal(chunks, 1);
 });
 
-test('Redis connection: commands above maxPending are refused at once, and a transaction is sent completely or not at all', async (t) => {
+test('Redis connection: commands above the limit "maxPending" are refused at once, and a transaction is sent completely or not at all', async (t) => {
   const { redis, fake } = await opened(t, () => undefined, { maxPending: 4, commandTimeoutMs: 0 });
   for (const socket of fake.sockets) socket.pause();
   const waiting = [1, 2, 3].map((count) => redis.command(['GET', count]));
@@ -164,7 +164,7 @@ test('Redis connection: commands above maxPending are refused at once, and a tra
   assert.ok(!fake.commands.flat().includes('MULTI'));
 });
 
-test('Redis connection: pushes and unexpected attributes do not count as replies to a command', async (t) => {
+test('Redis connection: push messages and unexpected attributes are not returned as replies to a command', async (t) => {
   const { redis } = await opened(t, () => '>2\r\n+invalidate\r\n*1\r\n+k\r\n+mine\r\n');
   assert.equal(await redis.command(['GET', 'k']), 'mine');
 });
@@ -204,7 +204,7 @@ for (const [what, reply] of [
   ['a string', `$70000\r\n${'x'.repeat(70_000)}\r\n`],
   ['a list', `*200\r\n${`$1000\r\n${'x'.repeat(1_000)}\r\n`.repeat(200)}`],
 ] as const)
-  test(`Redis connection: the error of a reply above maxReplyBytes names the option: ${what}`, async (t) => {
+  test(`Redis connection: the error for a reply above the limit "maxReplyBytes" names this option: ${what}`, async (t) => {
     const { redis } = await opened(t, () => reply, { maxReplyBytes: 65_536 });
     await assert.rejects(
       redis.command(['GET', 'a']),
@@ -215,7 +215,7 @@ for (const [what, reply] of [
     );
   });
 
-test('Redis connection: while a reply is overdue, a connection counts as lost after five seconds without data', async (t) => {
+test('Redis connection: when a reply is overdue and no data has arrived for five seconds, the connection is replaced', async (t) => {
   const clock = new ManualClock();
   let isSilent = true;
   const { redis, fake } = await opened(
@@ -235,7 +235,7 @@ test('Redis connection: while a reply is overdue, a connection counts as lost af
   assert.equal(await redis.command(['ECHO', 'b']), 'b');
 });
 
-test('Redis connection: a randomly changed reply ends the connection or gives a value, and has no other effect', async (t) => {
+test('Redis connection: a reply with random changes either ends the connection or gives a value, and has no other effect', async (t) => {
   const random = seeded(8);
   const all = Buffer.from('*3\r\n$1\r\na\r\n:1\r\n%1\r\n+k\r\n#t\r\n');
   for (let run = 0; run < 100; run++) {
@@ -251,7 +251,7 @@ test('Redis connection: a randomly changed reply ends the connection or gives a 
   }
 });
 
-test('Redis connection: the client pauses between attempts when the server ends each connection at once', async (t) => {
+test('Redis connection: when the server ends each connection at once, the client pauses between attempts', async (t) => {
   const fake = await serving(t, (command, socket) => {
     const said = greeting(command);
     if (command[0] === 'CLIENT') socket.end();
@@ -270,7 +270,7 @@ test('Redis connection: the client pauses between attempts when the server ends 
 
 // ── the log-in ──
 
-test('Redis connection: a server without HELLO is used with RESP2', async (t) => {
+test('Redis connection: with a server that does not know HELLO, the client uses RESP2', async (t) => {
   const fake = await serving(t, ([name, ...rest]) => {
     switch (name) {
       case 'HELLO':
@@ -309,7 +309,7 @@ for (const [what, answer, problem] of [
     /is a node of a cluster, and clusters are not supported/,
   ],
 ] as const) {
-  test(`Redis connection: open() names ${what}, and does not retry`, async (t) => {
+  test(`Redis connection: the error of open() names ${what}, and open() does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => {
       if (name === 'HELLO') return '%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n';
       return name === 'SELECT' ? answer : '+OK\r\n';
@@ -324,9 +324,9 @@ for (const [what, answer, problem] of [
 
 for (const [what, answer] of [
   ['a wrong password', '-WRONGPASS invalid username-password pair\r\n'],
-  ['none where one is needed', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
+  ['no password', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
 ] as const) {
-  test(`Redis connection: open() reports a refused login by ${what}, without the password, and does not retry`, async (t) => {
+  test(`Redis connection: when the server refuses a login with ${what}, open() rejects without showing the password, and does not retry`, async (t) => {
     const fake = await serving(t, ([name]) => (name === 'HELLO' ? answer : '+OK\r\n'));
     const redis = new Redis(fake.url.replace('redis://', 'redis://app:hunter2@'));
     await assert.rejects(
@@ -339,7 +339,7 @@ for (const [what, answer] of [
   });
 }
 
-test('Redis connection: the client skips a replica, and leaves a primary that has become a replica at its first error', async (t) => {
+test('Redis connection: the client does not use a replica; when its primary has become a replica, the client leaves this server at the first error', async (t) => {
   const replica = await serving(t, ([name]) =>
     name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n',
   );
@@ -394,7 +394,7 @@ test('Redis connection: the client skips a replica, and leaves a primary that ha
 
 // ── commands ──
 
-test('Redis connection: errors are classified by their first word, and their messages contain no input', async (t) => {
+test('Redis connection: errors are classified by their first word, and their messages contain no arguments of the command', async (t) => {
   const { redis } = await opened(t, ([, second]) => `-${second}\r\n`);
   for (const [said, Class] of [
     ['WRONGTYPE Operation', RedisError],
@@ -430,7 +430,7 @@ test('Redis connection: errors are classified by their first word, and their mes
   );
 });
 
-test('Redis connection: a script is sent by its digest, and with its text if the server does not know it', async (t) => {
+test('Redis connection: a script is sent by its digest; if the server does not know the digest, the text of the script is sent', async (t) => {
   const script = new RedisScript('return 1');
   assert.equal(script.sha1, 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db');
   let isKnown = false;
@@ -453,7 +453,7 @@ test('Redis connection: a script is sent by its digest, and with its text if the
   );
 });
 
-test('Redis connection: commands that affect other callers, and invalid arguments, are refused before they are sent', async (t) => {
+test('Redis connection: commands that would affect other callers are refused before they are sent, and so are invalid arguments', async (t) => {
   const { redis, fake } = await opened(t, echo);
   const before = fake.commands.length;
   for (const parts of [
@@ -494,7 +494,7 @@ test('Redis connection: commands that affect other callers, and invalid argument
   await assert.rejects(redis.command(['ECHO', 'a'], { signal: AbortSignal.abort() }), QueryCanceled);
 });
 
-test('Redis connection: while there is no connection, commands fail at once, or wait if offlineQueue allows it', async (t) => {
+test('Redis connection: without a connection, commands fail at once; with the option "offlineQueue", they wait', async (t) => {
   const fake = await serving(t, (command) => greeting(command) ?? echo(command, undefined as never));
   const away = new Redis('redis://127.0.0.1:1/0');
   t.after(() => away.close());
@@ -522,7 +522,7 @@ test('Redis connection: while there is no connection, commands fail at once, or 
   );
 });
 
-test('Redis refuses unknown options and options out of range', () => {
+test('Redis refuses unknown options, and values of options that are out of range', () => {
   assert.throws(() => new Redis('redis://h', { timeout: 1 } as never), fault('E_OPTION_UNKNOWN'));
   assert.throws(() => new Redis('redis://h', { maxPending: 0 }), fault('E_OPTION_RANGE'));
   assert.throws(() => new Redis('redis://h', { clientName: 'a b' }), fault('E_OPTION_RANGE'));

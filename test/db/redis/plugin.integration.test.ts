@@ -52,7 +52,7 @@ function site(
   return { app, client, events, plugin: own };
 }
 
-test('RedisPlugin provides its client to handlers, reports readiness, and exports metrics', async (t) => {
+test('RedisPlugin provides its client to handlers, contributes to /readyz, and exports metrics', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { client, events } = site(t, server.url, {
@@ -84,7 +84,7 @@ test('RedisPlugin provides its client to handlers, reports readiness, and export
     assert.equal(events.filter((line) => line['event'] === event).length, 1, event);
 });
 
-test('an application receives frames for rooms from other processes right after its start', async (t) => {
+test('as soon as an application has started, it receives frames for its rooms from other processes', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   await using other = new Redis(server.url);
@@ -106,7 +106,7 @@ test('an application receives frames for rooms from other processes right after 
   assert.equal(await received.promise, 'hello');
 });
 
-test('an application does not start while its Redis server is unreachable, unless startsWithout is true', async (t) => {
+test('while its Redis server is unreachable, an application starts only with the option "startsWithout"', async (t) => {
   const away = 'redis://127.0.0.1:1/0?connect_timeout=1';
   const strict = site(t, away);
   await assert.rejects(strict.app.startup(), fault('E_REDIS_OPEN'));
@@ -118,7 +118,7 @@ test('an application does not start while its Redis server is unreachable, unles
   assert.equal((await lenient.client.get('/readyz')).status, 503);
 });
 
-test('while Redis is unavailable, caches miss, rate limits act as onStoreError says, and sessions and idempotency fail in time', async (t) => {
+test('while Redis is unavailable, caches report misses, rate limits act as "onStoreError" says, and sessions and idempotency fail in time', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   let calls = 0;
@@ -202,7 +202,7 @@ test('while Redis is unavailable, caches miss, rate limits act as onStoreError s
   }
 });
 
-test('RedisPlugin reports a finding for a server without TLS in production', () => {
+test('in production, RedisPlugin reports a finding for a server without TLS', () => {
   const rules = (url: string): string[] => {
     const app = new Svc({ logger: collectedLog().logger, env: 'production', authSecret: SECRET });
     app.register(new RedisPlugin(url));
@@ -222,7 +222,7 @@ test('RedisPlugin reports a finding for a server without TLS in production', () 
     );
 });
 
-test('RedisPlugin warns when its server evicts keys, and the warning has the name of the plugin', async (t) => {
+test("when its server is configured to evict keys, RedisPlugin logs a warning with the plugin's name", async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t, ['--maxmemory', '10mb', '--maxmemory-policy', 'allkeys-lru']);
   const { client, events, plugin } = site(t, server.url, {

@@ -19,7 +19,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
   while (!isSo()) await systemClock.sleep(2);
 };
 
-test('Redis accepts text, bytes and numbers, and returns each type of reply', async (t) => {
+test('Redis accepts text, bytes and numbers as arguments, and returns replies of each type', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['FLUSHALL']);
@@ -57,7 +57,7 @@ test('Redis accepts text, bytes and numbers, and returns each type of reply', as
   );
 });
 
-test('a Redis transaction is atomic, and the result of a failed command is an Error', async (t) => {
+test('a Redis transaction is atomic; in its results, the result of a failed command is an Error', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['DEL', 'tx', 'count']);
@@ -90,7 +90,7 @@ test('a Redis transaction is atomic, and the result of a failed command is an Er
     assert.equal(String(pair[0]), pair[1], 'nobody came between');
 });
 
-test('Redis.script() sends the text of a script again after the server has dropped the script', async (t) => {
+test('after the server has dropped a script, Redis.script() sends the text of the script again', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   const script = new RedisScript('return {KEYS[1], ARGV[1]}');
@@ -100,7 +100,7 @@ test('Redis.script() sends the text of a script again after the server has dropp
   }
 });
 
-test('Redis.subscribe() delivers messages in order, and continues after a restart of the server', async (t) => {
+test('Redis.subscribe() delivers messages in order, and delivers messages again after the server was restarted', async (t) => {
   if (!needsRedis(t)) return;
   const { logger } = collectedLog();
   const server = await RedisServer.start(t);
@@ -133,7 +133,7 @@ test('Redis.subscribe() delivers messages in order, and continues after a restar
   assert.equal(await redis.publish('news', 'nobody'), 0);
 });
 
-test('Redis logs in by user and password over TCP, TLS and a unix socket, and refuses a wrong password', async (t) => {
+test('Redis logs in with user and password over TCP, TLS and a Unix socket, and rejects when the password is wrong', async (t) => {
   if (!needsRedis(t)) return;
   const files = folder(t, { 'key.pem': FIRST.key, 'cert.pem': FIRST.cert });
   writeFileSync(
@@ -218,7 +218,7 @@ test('when the Redis server is killed, each pending command rejects with Connect
   await redis.ping();
 });
 
-test('a blocking command of Redis.dedicated() waits for an item while other commands run', async (t) => {
+test('while a blocking command of Redis.dedicated() waits for an item, other commands run', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await using queue = await redis.dedicated();
@@ -228,7 +228,7 @@ test('a blocking command of Redis.dedicated() waits for an item while other comm
   assert.deepEqual(await item, ['dedicated:jobs', 'one']);
 });
 
-test("Redis.dedicated() runs WATCH, MULTI and EXEC; EXEC returns null after another caller's write", async (t) => {
+test('Redis.dedicated() runs WATCH, MULTI and EXEC; EXEC returns null if another caller wrote the watched key', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await using own = await redis.dedicated();
@@ -241,7 +241,7 @@ test("Redis.dedicated() runs WATCH, MULTI and EXEC; EXEC returns null after anot
   }
 });
 
-test('when a command of Redis.dedicated() is aborted, its connection ends, and no item is lost', async (t) => {
+test('when a command of Redis.dedicated() is aborted, its connection is closed, and no item of a list is lost', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   const queue = await redis.dedicated();
@@ -256,7 +256,7 @@ test('when a command of Redis.dedicated() is aborted, its connection ends, and n
   assert.equal(await redis.command(['LLEN', 'dedicated:kept']), 1);
 });
 
-test('Redis.dedicated() refuses commands that change the meaning of replies, and ends with its client', async (t) => {
+test('Redis.dedicated() refuses commands that change how replies are sent, and is closed when its client is closed', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await new Redis((await sharedRedis()).url).open();
   const own = await redis.dedicated();

@@ -100,7 +100,7 @@ for (const [what, text, value] of REPLIES) {
   });
 }
 
-test('RespReader separates pushes from replies, and keeps their order', () => {
+test('RespReader reports push messages separately from replies, and keeps the order of both', () => {
   const reported = read(['+a\r\n>3\r\n+message\r\n+ch\r\n$1\r\nx\r\n+b\r\n']);
   assert.deepEqual(
     reported.map(([value, isPush]) => [shown(value), isPush]),
@@ -145,11 +145,11 @@ for (const [what, text] of [
     assert.throws(() => read([text]), ProtocolViolation));
 }
 
-test('RespReader applies maxReplyBytes to each reply, and not to all replies together', () => {
+test('RespReader applies "maxReplyBytes" to each reply, not to the sum of all replies', () => {
   assert.equal(read([`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(50)]).length, 50);
 });
 
-test('RespReader reports no reply after stop(), even within a chunk', () => {
+test('RespReader reports no further reply after stop(), even if the current chunk contains one', () => {
   const reported: unknown[] = [];
   const reader = new RespReader(
     (value) => {
@@ -162,7 +162,7 @@ test('RespReader reports no reply after stop(), even within a chunk', () => {
   assert.deepEqual(reported, ['a']);
 });
 
-test('RespReader returns values for random bytes or throws ProtocolViolation', () => {
+test('for random bytes, RespReader returns values or throws ProtocolViolation', () => {
   const random = seeded(5);
   const all = Buffer.from(REPLIES.map(([, text]) => text).join(''));
   for (let run = 0; run < 2_000; run++) {
@@ -191,7 +191,7 @@ for (const [what, command, text] of [
     '*2\r\n$1\r\nX\r\n$20\r\n\r\n*1\r\n$8\r\nFLUSHALL\r\n\r\n',
   ],
 ] as const) {
-  test(`RespWriter writes the command ${what}`, () => {
+  test(`RespWriter writes the expected bytes of the command ${what}`, () => {
     const writer = new RespWriter();
     writer.command(command);
     assert.equal(writer.take().toString(), text);
@@ -199,7 +199,7 @@ for (const [what, command, text] of [
   });
 }
 
-test('RespReader decodes every command that RespWriter encodes, for any text and bytes', () => {
+test('RespReader decodes what RespWriter has encoded to equal values, for any text and bytes', () => {
   const random = seeded(9);
   for (let run = 0; run < 300; run++) {
     const writer = new RespWriter();

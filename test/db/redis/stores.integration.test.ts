@@ -46,7 +46,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
 
 if (problem !== undefined)
   test(
-    'the stores RedisCache, RedisRecordStore, RedisRateLimitStore and RedisRoomBus',
+    'the stores RedisCache, RedisRecordStore, RedisRateLimitStore and RedisRoomBus meet their contracts',
     { skip: problem },
     () => undefined,
   );
@@ -126,7 +126,7 @@ test('RedisRateLimitStore makes the same decisions as MemoryRateLimitStore', asy
   }
 });
 
-test('RedisRateLimitStore allows exactly as many requests as the limit, for any number of concurrent clients', async (t) => {
+test('RedisRateLimitStore allows exactly as many requests as the limit, however many clients call it at the same time', async (t) => {
   if (!needsRedis(t)) return;
   const clients = await Promise.all(Array.from({ length: 4 }, () => opened(t)));
   const stores = clients.map((redis) => new RedisRateLimitStore(redis, { timeoutMs: 5_000 }));
@@ -138,7 +138,7 @@ test('RedisRateLimitStore allows exactly as many requests as the limit, for any 
   assert.equal(results.filter(({ isAllowed }) => isAllowed).length, 50);
 });
 
-test('long keys and keys with lone surrogates never collide in a RedisRecordStore', async (t) => {
+test('RedisRecordStore keeps long keys, and keys with lone surrogates, separate from all other keys', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const store = new RedisRecordStore(redis);
@@ -167,7 +167,7 @@ test('long keys and keys with lone surrogates never collide in a RedisRecordStor
   for (const key of keys) assert.equal(await store.get(key), key.length.toString());
 });
 
-test('RedisCache stores structured clones, and treats unreadable values as a miss', async (t) => {
+test('RedisCache stores structured clones, and reports a miss for a value that it cannot read', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const cache = new RedisCache(redis, { timeoutMs: 5_000, maxValueBytes: 1_000 });
@@ -190,7 +190,7 @@ test('RedisCache stores structured clones, and treats unreadable values as a mis
   await assert.rejects(async () => cache.set('f', () => 1, 1_000));
 });
 
-test('RedisRecordStore throws StoreFull when the server has no memory left, and keeps existing records', async (t) => {
+test('when the Redis server has no memory left, RedisRecordStore throws StoreFull and keeps existing records', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t, ['--maxmemory', '3mb', '--maxmemory-policy', 'noeviction']);
   await using redis = await new Redis(server.url).open();
@@ -207,7 +207,7 @@ test('RedisRecordStore throws StoreFull when the server has no memory left, and 
   assert.equal(await store.delete('first'), true);
 });
 
-test('RedisRoomBus delivers frames only in this process while Redis is unavailable, and to other processes again afterwards', async (t) => {
+test('while Redis is unavailable, RedisRoomBus delivers frames only in its own process; afterwards it delivers them to other processes again', async (t) => {
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { logger } = collectedLog();
@@ -246,7 +246,7 @@ test('RedisRoomBus delivers frames only in this process while Redis is unavailab
   assert.equal(got.here, 3);
 });
 
-test('the stores in Redis validate their options', () => {
+test('the constructors of the stores in Redis refuse invalid options', () => {
   const redis = new Redis('redis://h');
   for (const make of [
     () => new RedisCache(redis, { ttl: 1 } as never),

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { isReadable, parseRedisUrl } from '../../../src/db/redis/url.ts';
 import { fault } from '../../contract/database.ts';
 
-test('parseRedisUrl() parses user, password, hosts and database', () => {
+test('parseRedisUrl() returns user, password, hosts and database', () => {
   for (const [url, user, password, hosts, database] of [
     ['redis://cache.example', '', undefined, ['cache.example:6379'], 0],
     ['redis://cache.example/', '', undefined, ['cache.example:6379'], 0],
@@ -24,7 +24,7 @@ test('parseRedisUrl() parses user, password, hosts and database', () => {
   }
 });
 
-test('parseRedisUrl() requires TLS with a fully verified certificate for the scheme rediss', () => {
+test('for the scheme "rediss", parseRedisUrl() requires TLS with a fully verified certificate', () => {
   for (const [url, mode] of [
     ['redis://cache.example', 'disable'],
     ['redis://127.0.0.1', 'disable'],
@@ -47,7 +47,7 @@ test('parseRedisUrl() requires TLS with a fully verified certificate for the sch
   );
 });
 
-test('parseRedisUrl() refuses the value of an unset variable, and a trailing line feed', () => {
+test('parseRedisUrl() refuses the value of an unset environment variable, and an address that ends with a line feed', () => {
   assert.throws(
     () => parseRedisUrl(undefined as never),
     (error) => fault('E_REDIS_URL')(error) && /not set/.test((error as Error).message),
@@ -61,7 +61,7 @@ test('parseRedisUrl() refuses the value of an unset variable, and a trailing lin
   );
 });
 
-test('parseRedisUrl() refuses unknown parameters, without showing the password', () => {
+test('parseRedisUrl() refuses unknown parameters, and its error does not contain the password', () => {
   for (const url of [
     'http://h',
     'redis:h',

@@ -5,16 +5,15 @@ import { folder } from '../../support/run.ts';
 import { seeded } from '../../support/random.ts';
 import { copies, interleaved, killed, sixWriters } from '../../support/sqlite-durability.ts';
 
-test('SQLite keeps every commit of six processes that write one file, each exactly once', (t) =>
-  sixWriters(t, 40));
+test('when six processes write one SQLite file, every commit is kept exactly once', (t) => sixWriters(t, 40));
 
-test('SQLite keeps committed data and no uncommitted data when its process is killed', (t) =>
+test('when the process of a SQLite database is killed, committed data is kept and uncommitted data is not', (t) =>
   killed(t, 6, seeded(9)));
 
-test('SQLite recovers all committed data from copies of its file and log that were made at any moment', (t) =>
+test('when the SQLite file and its log are copied at any moment, all data committed by then can be recovered from the copies', (t) =>
   copies(t, 40, seeded(11)));
 
-test('SQLite writes every row in the right place in 10,000 interleaved transactions', async (t) => {
+test('in 10,000 interleaved SQLite transactions, every row is written by its own transaction', async (t) => {
   await using db = await openDatabase(`sqlite:${join(folder(t), 'data.db')}`, {
     synchronous: 'normal',
     pool: { acquireTimeoutMs: 60_000 },

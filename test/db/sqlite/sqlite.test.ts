@@ -15,21 +15,24 @@ function inFile(options: DatabaseOptions = {}): OpenDatabase {
   };
 }
 
-databaseContract('SQLite in a file, opened by openDatabase()', inFile());
-databaseContract('SQLite in memory, opened by openDatabase()', async (t) => {
+databaseContract('a SQLite database in a file meets the contract of databases', inFile());
+databaseContract('a SQLite database in memory meets the contract of databases', async (t) => {
   const db = await openDatabase('sqlite::memory:');
   t.after(() => db.close());
   return db;
 });
-databaseContract('SQLite with reader processes, opened by openDatabase()', inFile({ readers: 2 }));
 databaseContract(
-  'SQLite with synchronous=normal and a statement cache of one, opened by openDatabase()',
+  'a SQLite database with reader processes meets the contract of databases',
+  inFile({ readers: 2 }),
+);
+databaseContract(
+  'a SQLite database with synchronous=normal and a cache of one statement meets the contract of databases',
   inFile({ synchronous: 'normal', statementCache: 1 }),
 );
 
 ownTypeContract('SQLite', 'sqlite', (t, options) => inFile(options)(t));
 
-test('SQLite refuses custom types together with reader processes', async (t) => {
+test('SQLite refuses custom types in a database with reader processes', async (t) => {
   await assert.rejects(inFile({ readers: 1, types: { money: { parse: Number } } })(t), {
     code: 'E_DB_OPTION',
   });

@@ -70,7 +70,7 @@ const ENDLESS = 'with recursive c (n) as (select 1 union all select n + 1 from c
 
 // ── values ──
 
-test('SQLite returns the whole text when a text contains NUL', async (t) => {
+test('SQLite returns the whole text when it contains a NUL character', async (t) => {
   const db = await memory(t);
   assert.equal(await db.scalar('select ?', ['a\0b']), 'a\0b');
   assert.deepEqual(await db.fetchOne('select ? as v', ['\0']), { v: '\0' });
@@ -83,7 +83,7 @@ test('SQLite stores booleans as 1 and 0, on every version of node:sqlite', async
   ]);
 });
 
-test('SQLite stores whole numbers as integers, although node:sqlite binds every number as real', async (t) => {
+test('SQLite stores whole numbers as integers, although node:sqlite would bind them as real numbers', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a text, b, c real)');
   await db.execute('insert into t values (?, ?, ?)', [5, -7, 3]);
@@ -98,7 +98,7 @@ test('SQLite stores whole numbers as integers, although node:sqlite binds every 
   assert.ok(Object.is(await db.scalar('select ?', [-0]), 0));
 });
 
-test('SQLite refuses a NUL in a statement or script, because it would run only the part before it', async (t) => {
+test('SQLite refuses a NUL in a statement or script, because SQLite would run only the part before the NUL', async (t) => {
   const db = await memory(t);
   for (const run of [
     () => db.execute('create table a (b) \0'),
@@ -113,18 +113,18 @@ test('SQLite refuses undefined, which node:sqlite binds as NULL since Node.js 26
   await assert.rejects(db.scalar('select ?', [undefined as never]), fault('E_DB_PARAMETER'));
 });
 
-test('SQLite accepts a Date as the first value, although node:sqlite would read an object there as named parameters', async (t) => {
+test('SQLite accepts a Date as the first value, although node:sqlite would use an object there as named parameters', async (t) => {
   const db = await memory(t);
   const at = new Date(Date.UTC(2024, 1, 29, 12, 0, 0, 5));
   assert.deepEqual((await db.fetchArrays('select ?, ?', [at, 5])).rows, [['2024-02-29T12:00:00.005Z', 5]]);
 });
 
-test('SQLite refuses fewer values than placeholders, although node:sqlite would bind NULL for missing values', async (t) => {
+test('SQLite refuses fewer values than placeholders, although node:sqlite would bind NULL for the missing values', async (t) => {
   const db = await memory(t);
   await assert.rejects(db.scalar('select ?, ?', [1]), fault('E_DB_PARAMETER_COUNT'));
 });
 
-test('SQLite refuses a text with a second statement, which node:sqlite would silently ignore', async (t) => {
+test('SQLite refuses a text that contains a second statement, although node:sqlite would silently ignore the second statement', async (t) => {
   const db = await memory(t);
   for (const text of [
     'select 1; drop table x',
@@ -137,7 +137,7 @@ test('SQLite refuses a text with a second statement, which node:sqlite would sil
     await db.scalar(text);
 });
 
-test('SQLite does not count a ? or :name inside a text, name or comment as a placeholder', async (t) => {
+test('SQLite does not count ? or :name as a placeholder inside a string, a quoted name or a comment', async (t) => {
   const db = await memory(t);
   await db.execute('create table "odd?" ("a?b" text, [c?] text, `d?` text)');
   await db.execute('insert into "odd?" values (?, \'?\', /* ? */ ?) -- ?', ['x', 'y']);
@@ -165,7 +165,7 @@ test('SQLite treats the statements in the body of a trigger as one statement', a
   assert.equal(await db.scalar('select a from log'), 10);
 });
 
-test('SQLite returns current column names for *, also after another connection renamed them', async (t) => {
+test('after another connection has renamed columns, SQLite returns the current column names for SELECT *', async (t) => {
   if (IS_OLDER_NODE)
     return t.skip('node:sqlite counts the columns before SQLite compiles again: a new one is missing once');
   const { db, path } = await inFile(t);
@@ -194,7 +194,7 @@ test('SQLite returns current column names for *, also after another connection r
   }
 });
 
-test('SQLite returns integers beyond 2^53 exactly from each method, although node:sqlite would throw', async (t) => {
+test('each method of a SQLite database returns integers beyond 2^53 exactly, although node:sqlite would throw', async (t) => {
   const db = await memory(t);
   await db.script(
     'create table t (id integer primary key, v integer); insert into t values (1, 5), (2, 9007199254740993), (3, -9223372036854775808)',
@@ -241,7 +241,7 @@ test('SQLite returns integers beyond 2^53 exactly from each method, although nod
   );
 });
 
-test('SQLite returns every integer as a bigint or as text when the option int8 requires it', async (t) => {
+test('with the option "int8", SQLite returns every integer as a bigint or as text', async (t) => {
   const wide = await memory(t, { int8: 'bigint' });
   assert.deepEqual(await wide.fetchOne("select 1 as a, 1.5 as b, 'x' as c"), { a: 1n, b: 1.5, c: 'x' });
   const text = await memory(t, { int8: 'string' });
@@ -250,7 +250,7 @@ test('SQLite returns every integer as a bigint or as text when the option int8 r
   assert.deepEqual(await text.fetchAll('select id from t'), [{ id: '5' }]);
 });
 
-test('SQLite does not report the affected rows of an earlier statement', async (t) => {
+test('for a statement that changes no rows, SQLite does not return the number of rows of an earlier statement', async (t) => {
   const db = await memory(t);
   await db.script('create table t (id integer primary key, a integer unique)');
   await db.execute('insert into t (a) values (1), (2)');
@@ -285,7 +285,7 @@ test('SQLite does not report the affected rows of an earlier statement', async (
   );
 });
 
-test('SQLite reports no key for a table without rowid, although it still has the key of another table', async (t) => {
+test('for an insert into a table without rowid, SQLite returns no lastInsertId, and not the key of an earlier insert into another table', async (t) => {
   const db = await memory(t);
   for (const text of [
     'create table t (id integer primary key, a)',
@@ -311,7 +311,7 @@ test('SQLite reports no key for a table without rowid, although it still has the
   assert.equal((await db.execute(insert, ['b', 1])).lastInsertId, 2, 'and what a trigger inserts is not it');
 });
 
-test('SQLite streams all rows of a statement while another caller runs a statement with the same text', async (t) => {
+test('while SQLite streams the rows of a statement, another caller can run the same text, and the stream returns all rows', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (id integer primary key)');
   await db.insertMany(
@@ -331,7 +331,7 @@ test('SQLite streams all rows of a statement while another caller runs a stateme
   );
 });
 
-test('SQLite caches at most statementCache statements, and returns correct rows when that number is one', async (t) => {
+test('SQLite caches at most "statementCache" statements, and returns correct rows even when this number is one', async (t) => {
   const db = await memory(t, { statementCache: 1 });
   for (let index = 0; index < 20; index++)
     assert.equal(await db.scalar(`select ${index % 3} + ?`, [1]), (index % 3) + 1);
@@ -340,7 +340,7 @@ test('SQLite caches at most statementCache statements, and returns correct rows 
 
 // ── settings ──
 
-test('SQLite refuses double-quoted text, foreign keys to missing rows, and writes to its own schema table', async (t) => {
+test('SQLite refuses double-quoted strings, foreign keys to missing rows, and writes to its schema table', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (a text)');
   await assert.rejects(db.scalar('select "nothing" from t'), DatabaseError);
@@ -358,7 +358,7 @@ test('SQLite refuses double-quoted text, foreign keys to missing rows, and write
   assert.equal(await normal.scalar('pragma synchronous'), 1);
 });
 
-test('SQLite makes its file, -wal and -shm readable only by their owner', async (t) => {
+test('on SQLite, the database file, -wal and -shm can be read only by their owner', async (t) => {
   const { db, path } = await inFile(t);
   await db.execute('create table t (a)');
   for (const suffix of ['', '-wal', '-shm'])
@@ -374,7 +374,7 @@ test('SQLite leaves no -wal file after it closes', async (t) => {
   assert.deepEqual(readdirSync(join(path, '..')), ['data.db']);
 });
 
-test('SQLite explains why a file cannot be opened', async (t) => {
+test('when a SQLite file cannot be opened, the error gives the reason', async (t) => {
   const at = folder(t, {
     'text.db': 'this is no database, but it is long enough to be looked at as if it were one. '.repeat(20),
   });
@@ -396,7 +396,7 @@ test('SQLite explains why a file cannot be opened', async (t) => {
 });
 
 test(
-  'SQLite explains that this user may not write the file',
+  'when the user may not write a SQLite file, the error says so',
   { skip: process.getuid?.() === 0 && 'root may write everything' },
   async (t) => {
     const { db, path } = await inFile(t);
@@ -407,7 +407,7 @@ test(
 );
 
 test(
-  'SQLite explains why a file cannot be created, even if the user is root',
+  'when a SQLite file cannot be created, the error gives the reason, even if the user is root',
   { skip: process.platform !== 'linux' && 'there is no /proc' },
   async () => {
     await assert.rejects(
@@ -417,7 +417,7 @@ test(
   },
 );
 
-test('SQLite opens no reading connection while its file is missing, and opens one when the file is there again', async (t) => {
+test('while the database file is missing, SQLite opens no further connection for reading; when the file is there again, it opens one', async (t) => {
   for (const readers of [0, 1]) {
     const { db, path } = await inFile(t, { readers });
     renameSync(path, `${path}.moved`);
@@ -436,14 +436,14 @@ test('SQLite with mode=ro refuses writes', async (t) => {
   await assert.rejects(reading.execute('insert into t values (2)'), ReadOnly);
 });
 
-test('SQLite in memory has one connection, and refuses options that need a second connection', async () => {
+test('a SQLite database in memory has one connection, and refuses options that need a second connection', async () => {
   await assert.rejects(openDatabase('sqlite::memory:', { readers: 1 }), fault('E_DB_OPTION'));
   await assert.rejects(openDatabase('sqlite::memory:', { readOnly: true }), fault('E_DB_OPTION'));
 });
 
 // ── locks ──
 
-test('SQLite waits for the lock of another connection without blocking the event loop, then throws LockTimeout', async (t) => {
+test('SQLite waits for the lock of another connection without blocking the event loop, and throws LockTimeout if it waits too long', async (t) => {
   const clock = new ManualClock();
   const { db, path } = await inFile(t, { clock, busyTimeoutMs: 1_000 });
   await db.script('create table t (a)');
@@ -469,7 +469,7 @@ test('SQLite waits for the lock of another connection without blocking the event
   assert.equal(await db.scalar('select count(*) from t'), 1);
 });
 
-test('SQLite stops waiting for a lock when the signal is aborted or the timeout is reached', async (t) => {
+test('SQLite stops waiting for a lock when the signal of the call is aborted or its time limit is reached', async (t) => {
   const clock = new ManualClock();
   const { db, path } = await inFile(t, { clock });
   await db.script('create table t (a)');
@@ -492,7 +492,7 @@ test('SQLite stops waiting for a lock when the signal is aborted or the timeout 
   assert.equal(clock.pending, 0);
 });
 
-test('SQLite takes the write lock when a writing transaction begins, so that no later statement of it waits for the lock', async (t) => {
+test('a writing SQLite transaction takes the write lock when it begins, so none of its later statements waits for the lock', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a)');
   const other = new DatabaseSync(path);
@@ -504,7 +504,7 @@ test('SQLite takes the write lock when a writing transaction begins, so that no 
   });
 });
 
-test('SQLite reports a stale read as retryable, and a transaction with retries runs again from its start', async (t) => {
+test('when a SQLite transaction has read outdated data, the error is retryable, and with retries the transaction runs again from its start', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (a)');
   let runs = 0;
@@ -534,7 +534,7 @@ test('SQLite reports a stale read as retryable, and a transaction with retries r
   assert.equal(others, 1);
 });
 
-test('SQLite lends the writing connection in the order of the calls', async (t) => {
+test('SQLite gives the writing connection to callers in the order of their calls', async (t) => {
   const db = await memory(t);
   const order: number[] = [];
   await Promise.all(
@@ -551,7 +551,7 @@ test('SQLite lends the writing connection in the order of the calls', async (t) 
   );
 });
 
-test('SQLite limits how many callers wait for its connection, and how long', async (t) => {
+test('SQLite limits how many callers wait for its connection, and how long each of them waits', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock, pool: { maxWaiting: 2, acquireTimeoutMs: 500 } });
   const go = Promise.withResolvers<void>();
@@ -616,7 +616,7 @@ test('when a deferred foreign key fails at COMMIT, SQLite rolls the transaction 
   assert.equal(await db.transaction((tx) => tx.scalar('select count(*) from c')), 0);
 });
 
-test('SQLite names the column that a STRICT table refuses, and the violated index over an expression', async (t) => {
+test('SQLite errors name the column whose value a STRICT table refuses, and a violated index over an expression', async (t) => {
   const db = await memory(t);
   await db.script(
     "create table t (a integer, b text) strict; create unique index lower_b on t (lower(b)); insert into t values (1, 'x')",
@@ -637,7 +637,7 @@ test('SQLite names the column that a STRICT table refuses, and the violated inde
 
 // ── reader processes ──
 
-test('SQLite ends a reader process when the limit of its statement is reached, and the next read gets another process', async (t) => {
+test('when a statement in a SQLite reader process reaches its time limit, the process is ended, and the next read uses another process', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
   await db.scalar('select 1', [], { longRead: true }); // the reader has started
   await assert.rejects(db.scalar(ENDLESS, [], { longRead: true, timeoutMs: 150 }), QueryTimeout);
@@ -659,7 +659,7 @@ test('SQLite ends a reader process when the limit of its statement is reached, a
   assert.equal(await db.scalar('select 7', [], { longRead: true }), 7);
 });
 
-test('SQLite reader processes do not block the event loop while they read', async (t) => {
+test('reads in SQLite reader processes do not block the event loop', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
   await db.scalar('select 1', [], { longRead: true });
   const abort = new AbortController();
@@ -672,7 +672,7 @@ test('SQLite reader processes do not block the event loop while they read', asyn
   await long;
 });
 
-test('SQLite reader processes check values, and return errors and wide integers', async (t) => {
+test('SQLite reader processes check values, return errors to the caller, and return integers beyond 2^53', async (t) => {
   const { db } = await inFile(t, { readers: 1 });
   const read = { longRead: true };
   await assert.rejects(db.scalar('select ?', [NaN], read), refusedData('22003', /parameter 1: /));
@@ -704,7 +704,7 @@ test('SQLite reader processes check values, and return errors and wide integers'
 
 // ── operations ──
 
-test('ping() of a SQLite database rejects after its file was removed or replaced', async (t) => {
+test('ping() of a SQLite database rejects after the database file was removed or replaced', async (t) => {
   const { db, path } = await inFile(t);
   await db.execute('create table t (a)');
   await db.ping();
@@ -717,7 +717,7 @@ test('ping() of a SQLite database rejects after its file was removed or replaced
   await assert.rejects(db.ping(), DatabaseError);
 });
 
-test('SQLite copies a consistent state to another file during an open transaction', async (t) => {
+test('a SQLite backup during an open transaction contains a consistent state', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a); insert into t values (1)');
   const copy = `${path}.copy`;
@@ -749,7 +749,7 @@ test('SQLite copies a consistent state to another file during an open transactio
   assert.equal(await second.scalar('select a from m'), 5);
 });
 
-test('SQLite refuses a backup onto its own file under any path, because later commits would be lost', async (t) => {
+test('SQLite refuses a backup to its own file, whatever path leads to it, because later commits would be lost', async (t) => {
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
   symlinkSync(path, `${path}.link`);
@@ -779,7 +779,7 @@ test('SQLite refuses a backup onto its own file under any path, because later co
   );
 });
 
-test('SQLite does not mix a backup with the log of an older backup that a process left behind', async (t) => {
+test('a SQLite backup does not use the log that a killed process left next to an older backup', async (t) => {
   const { db, path } = await inFile(t);
   await db.script('create table t (a); create table u (a)');
   const [copy, kept] = [`${path}.copy`, `${path}.kept`];
@@ -810,7 +810,7 @@ test('SQLite does not mix a backup with the log of an older backup that a proces
   );
 });
 
-test('SQLite reports that a file is damaged', async (t) => {
+test('when a SQLite file is damaged, the error says so', async (t) => {
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
   await db.insertMany(
@@ -831,7 +831,7 @@ test('SQLite reports that a file is damaged', async (t) => {
   );
 });
 
-test('SQLite restores foreign keys after one caller has switched them off', async (t) => {
+test('after one caller has switched foreign keys off, SQLite switches them on again for the next caller', async (t) => {
   const { logger, events } = collectedLog();
   const db = await memory(t, { log: logger });
   await db.script(
@@ -848,7 +848,7 @@ test('SQLite restores foreign keys after one caller has switched them off', asyn
   assert.equal(await db.scalar('select count(*) from child'), 1, 'its own script has none');
 });
 
-test('SQLite logs a statement that blocked the event loop, without its values', async (t) => {
+test('a SQLite statement that blocked the event loop is logged without its values', async (t) => {
   const { logger, events } = collectedLog();
   const db = await memory(t, { log: logger });
   await db.scalar(
@@ -861,7 +861,7 @@ test('SQLite logs a statement that blocked the event loop, without its values', 
   );
 });
 
-test('SQLite closes in time and logs a warning, although a stream is unfinished and a callback never settles', async (t) => {
+test('SQLite closes within its time limit and logs a warning, even if a stream is unfinished and a callback never settles', async (t) => {
   const { logger, events } = collectedLog();
   for (const readers of [0, 1]) {
     const clock = new ManualClock();
@@ -888,7 +888,7 @@ test('SQLite closes in time and logs a warning, although a stream is unfinished 
   assert.equal(events.filter(({ event }) => event === 'database_closed_in_use').length, 2);
 });
 
-test('when several programs open a SQLite file at the same time, one of them switches it to WAL', async (t) => {
+test('when several programs open a SQLite file at the same time, exactly one of them switches it to WAL mode', async (t) => {
   const path = join(folder(t), 'data.db');
   const all = await Promise.all(Array.from({ length: 8 }, () => openDatabase(`sqlite:${path}`)));
   for (const db of all) assert.equal(await db.scalar('pragma journal_mode'), 'wal');
@@ -896,7 +896,7 @@ test('when several programs open a SQLite file at the same time, one of them swi
   rmSync(path);
 });
 
-test('close() of a SQLite database ends every reader process, even if one of them was killed before', async (t) => {
+test('close() of a SQLite database ends every reader process, even if one of them was killed before close()', async (t) => {
   const readers: ChildProcess[] = [];
   const see = (message: unknown): void => void readers.push((message as { process: ChildProcess }).process);
   subscribe('child_process', see);
@@ -917,7 +917,7 @@ test('close() of a SQLite database ends every reader process, even if one of the
 });
 
 test(
-  'when a reader process cannot start, the read fails with the reason, and the database can be closed',
+  'when a SQLite reader process cannot start, the read fails with the reason, and the database can still be closed',
   { skip: process.platform === 'win32' && 'no ulimit' },
   async (t) => {
     const program = `

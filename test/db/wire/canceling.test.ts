@@ -38,7 +38,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
   }
 }
 
-test('Canceling repeats the cancellation at growing intervals while the statement runs, and closes the connection after 5 s', async () => {
+test('while the statement runs, Canceling repeats the cancellation at growing intervals, and closes the connection after 5 s', async () => {
   const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 5_000);
@@ -49,7 +49,7 @@ test('Canceling repeats the cancellation at growing intervals while the statemen
   assert.deepEqual([reported.length, lost.length], [4, 1]);
 });
 
-test('Canceling sends no cancellation after the statement has ended, and end() waits for a cancellation that is being sent', async () => {
+test('after the statement has ended, Canceling sends no further cancellation; end() waits for a cancellation that is being sent', async () => {
   let arrived: () => void = () => undefined;
   const { clock, canceling, reported, lost } = watched(
     () =>
@@ -71,7 +71,7 @@ test('Canceling sends no cancellation after the statement has ended, and end() w
   assert.deepEqual([reported, lost], [[100], []]);
 });
 
-test('Canceling does not repeat the cancellation when the statement ends between two cancellations', async () => {
+test('when the statement ends between two cancellations, Canceling does not send the second one', async () => {
   const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 150);
@@ -80,7 +80,7 @@ test('Canceling does not repeat the cancellation when the statement ends between
   assert.deepEqual([reported, lost, clock.pending], [[100], [], 0]);
 });
 
-test('Canceling closes the connection when the cancellation cannot be sent', async () => {
+test('when the cancellation cannot be sent, Canceling closes the connection', async () => {
   const { clock, canceling, reported, lost } = watched(() => Promise.reject(new Error('no route')));
   canceling.begin();
   await pass(clock, 6_000);
@@ -89,7 +89,7 @@ test('Canceling closes the connection when the cancellation cannot be sent', asy
   await canceling.end();
 });
 
-test('Canceling sends no cancellation for a queued statement before the server starts to work on it', async () => {
+test('Canceling sends no cancellation for a queued statement until the server has started the statement', async () => {
   const { clock, canceling, reported } = watched();
   await pass(clock, 1_000);
   assert.deepEqual([reported, canceling.wasRequested], [[], false]);

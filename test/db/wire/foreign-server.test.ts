@@ -30,7 +30,7 @@ for (const [kind, bytes, isFirst, schemes] of [
   ['a mail or FTP server', '220 mail.example ESMTP\r\n', true, ['postgres', 'mysql', 'redis']],
 ] as const)
   for (const scheme of schemes)
-    test(`an address of ${scheme} for ${kind} is refused at once, and the error names the kind of server`, async (t) => {
+    test(`if an address with the scheme ${scheme} leads to ${kind}, it is refused at once, and the error names the kind of server`, async (t) => {
       const port = await saying(t, bytes, isFirst);
       const startedMs = performance.now();
       const opening =
@@ -44,7 +44,7 @@ for (const [kind, bytes, isFirst, schemes] of [
       assert.ok(performance.now() - startedMs < SOON_MS);
     });
 
-test('foreignServer() ignores servers of the expected kind, and short inputs', () => {
+test('foreignServer() returns undefined for bytes of a server of the expected kind, and for short inputs', () => {
   assert.equal(foreignServer(GREETING, 'MySQL'), undefined);
   assert.equal(foreignServer(Buffer.from('-NOAUTH x'), 'Redis'), undefined);
   assert.equal(foreignServer(GREETING.subarray(0, 4), 'Redis'), undefined);

@@ -69,7 +69,7 @@ async function lend(pool: Pool<PooledConnection>, count: number): Promise<Pooled
 
 // ── lending ──
 
-test('Pool lends the connection that was returned last, at once and without a promise', async () => {
+test('Pool.acquire() returns the connection that was released last, at once and without a promise', async () => {
   const { pool, server } = bench();
   const [first, second] = await lend(pool, 2);
   assert.notEqual(first, second);
@@ -82,7 +82,7 @@ test('Pool lends the connection that was returned last, at once and without a pr
   await pool.close();
 });
 
-test('Pool opens at most max connections, and serves callers in the order of their calls', async () => {
+test('Pool opens at most "max" connections, and gives them to callers in the order of the calls', async () => {
   const { pool, server } = bench({ max: 2 });
   const held = await lend(pool, 2);
   const served: number[] = [];
@@ -99,7 +99,7 @@ test('Pool opens at most max connections, and serves callers in the order of the
   assert.deepEqual([server.open.size, pool.load], [2, { inUse: 0, idle: 2, waiting: 0 }]);
 });
 
-test('Pool ignores a connection that is returned twice, or belongs to another pool', async () => {
+test('Pool ignores the release of a connection that was already released or belongs to another pool', async () => {
   const { pool } = bench({ max: 1 });
   const [connection] = await lend(pool, 1);
   pool.release(connection!);
@@ -110,7 +110,7 @@ test('Pool ignores a connection that is returned twice, or belongs to another po
   assert.ok(pool.acquire(undefined) instanceof Promise);
 });
 
-test('Pool throws PoolTimeout with its load and the last connection error to a caller that waited too long', async () => {
+test('when a caller has waited too long, Pool throws PoolTimeout with the load of the pool and the last connection error', async () => {
   const { pool, clock, events } = bench({ max: 1 });
   await lend(pool, 1);
   const late = assert.rejects(
@@ -130,7 +130,7 @@ test('Pool throws PoolTimeout with its load and the last connection error to a c
   assert.deepEqual([pool.load.waiting, events], [0, ['opened', 'timeout']]);
 });
 
-test('Pool lets each caller wait for the whole acquireTimeoutMs', async () => {
+test('Pool lets each caller wait for up to the full "acquireTimeoutMs"', async () => {
   const { pool, clock } = bench({ max: 1 });
   await lend(pool, 1);
   const ended: number[] = [];
@@ -142,7 +142,7 @@ test('Pool lets each caller wait for the whole acquireTimeoutMs', async () => {
   assert.deepEqual(ended, [5_000, 5_000, 5_000]);
 });
 
-test('Pool refuses callers at once while maxWaiting callers wait for connections that other callers use', async () => {
+test('when "maxWaiting" callers wait for connections in use, Pool refuses further callers at once', async () => {
   const { pool, events } = bench({ max: 2, maxWaiting: 1 });
   const [first] = await lend(pool, 2);
   const waiting = pool.acquire(undefined);
@@ -161,7 +161,7 @@ test('Pool refuses callers at once while maxWaiting callers wait for connections
   assert.equal(await none.pool.acquire(undefined), only); // it waits for the check of its connection
 });
 
-test("Pool removes a caller from the queue when the caller's signal aborts or its limit is reached", async () => {
+test("Pool removes a caller from the queue when the caller's signal is aborted or its time limit is reached", async () => {
   const { pool, clock } = bench({ max: 1 });
   const [held] = await lend(pool, 1);
   const abort = new AbortController();
@@ -181,7 +181,7 @@ test("Pool removes a caller from the queue when the caller's signal aborts or it
 
 // ── maintenance ──
 
-test('Pool checks a connection after a second of idleness, and lends another one when the check fails', async () => {
+test('Pool checks a connection that was idle for more than a second, and gives the caller another connection if the check fails', async () => {
   const { pool, server, clock } = bench();
   const [first] = await lend(pool, 1);
   pool.release(first!);
@@ -201,7 +201,7 @@ test('Pool checks a connection after a second of idleness, and lends another one
   assert.equal(server.open.size, 1);
 });
 
-test('Pool rolls back the open transaction of a returned connection, and logs a warning at most once a minute', async () => {
+test('Pool rolls back the open transaction of a released connection, and logs a warning at most once a minute', async () => {
   const { pool, clock, log, events } = bench({ max: 1, leakAfterMs: 30_000 });
   for (let round = 0; round < 3; round++) {
     const connection = await pool.acquire(undefined);
@@ -224,7 +224,7 @@ test('Pool rolls back the open transaction of a returned connection, and logs a 
   assert.equal(log.events.filter(({ event }) => event === 'connection_left_in_use').length, 2);
 });
 
-test('Pool closes a returned connection that cannot be cleaned up', async () => {
+test('Pool closes a released connection if its clean-up fails', async () => {
   for (const answers of [() => Promise.reject(new Error('no')), () => new Promise<void>(() => undefined)]) {
     const { pool, server, clock } = bench({ max: 1 });
     const [connection] = await lend(pool, 1);
@@ -238,7 +238,7 @@ test('Pool closes a returned connection that cannot be cleaned up', async () => 
   }
 });
 
-test('Pool resets all session state of a connection between two owners when the option reset is "full"', async () => {
+test('with the option reset: "full", Pool resets all session state of a connection before the next caller gets it', async () => {
   const { pool } = bench({ reset: 'full' });
   const [connection] = await lend(pool, 1);
   pool.release(connection!);
@@ -246,7 +246,7 @@ test('Pool resets all session state of a connection between two owners when the 
   assert.deepEqual([fake(connection!).calls, pool.load.idle], [['reset'], 1]);
 });
 
-test('Pool never lends a connection that is broken or stale', async () => {
+test('Pool never gives a caller a connection that is broken or stale', async () => {
   const { pool, server, events, log } = bench();
   const [first, second, third] = await lend(pool, 3);
   pool.release(first!);
@@ -267,7 +267,7 @@ test('Pool never lends a connection that is broken or stale', async () => {
   assert.notEqual(await pool.acquire(undefined), fourth);
 });
 
-test('Pool closes idle connections after a minute until min are left, and opens min connections in the background', async () => {
+test('Pool closes connections that were idle for a minute, keeps at least "min" connections, and opens missing ones in the background', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   pool.fill();
   await turn();
@@ -283,7 +283,7 @@ test('Pool closes idle connections after a minute until min are left, and opens 
   assert.deepEqual([server.open.size, pool.load.idle], [2, 2]);
 });
 
-test('Pool closes connections at their maximum age plus or minus a tenth, but not while they are lent', async () => {
+test('Pool closes connections when they reach their maximum age (plus or minus a tenth), but not while a caller uses them', async () => {
   const { pool, server, clock } = bench({ random: seededRandom(1), max: 3 });
   const connections = await lend(pool, 3);
   pool.release(connections[0]!);
@@ -304,7 +304,7 @@ function seededRandom(seed: number): () => number {
   return () => next(1_000_000) / 1_000_000;
 }
 
-test('Pool reports once that a connection has been lent for longer than leakAfterMs', async () => {
+test('Pool reports once that a caller has used a connection for longer than "leakAfterMs"', async () => {
   const { pool, clock, log, events } = bench({ leakAfterMs: 30_000 });
   async function theOneWhoKeepsIt(): Promise<void> {
     await pool.acquire(undefined);
@@ -320,7 +320,7 @@ test('Pool reports once that a connection has been lent for longer than leakAfte
 
 // ── a server that stops and returns ──
 
-test('Pool tries a stopped server less than 20 times a second, and connects within two seconds after it runs again', async () => {
+test('while its server is stopped, Pool tries to connect less than 20 times a second; when the server runs again, Pool connects within two seconds', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const { pool, server, clock } = bench({ random: seededRandom(seed), acquireTimeoutMs: 60_000 });
     for (const connection of await lend(pool, 10)) pool.release(connection);
@@ -346,7 +346,7 @@ test('Pool tries a stopped server less than 20 times a second, and connects with
   }
 });
 
-test('Pool counts a connection that is stale when it opens as a failed attempt', async () => {
+test('Pool counts an attempt as failed if the new connection is already stale', async () => {
   const { pool, server, clock, events } = bench({ acquireTimeoutMs: 1_000 });
   server.areStale = true;
   const refused = assert.rejects(
@@ -360,7 +360,7 @@ test('Pool counts a connection that is stale when it opens as a failed attempt',
   assert.deepEqual([server.open.size, events.includes('opened')], [0, false]);
 });
 
-test('Pool makes no attempt to connect while no caller waits', async () => {
+test('Pool makes no attempt to connect while no caller waits for a connection', async () => {
   const { pool, server, clock } = bench({ acquireTimeoutMs: 100 });
   server.refusal = () => new ConnectionLost('connection refused');
   const refused = assert.rejects(
@@ -378,7 +378,7 @@ test('Pool makes no attempt to connect while no caller waits', async () => {
   assert.ok(server.attempts.length <= length + 1);
 });
 
-test('Pool rejects all callers after a permanent refusal, and does not retry by itself', async () => {
+test('after a permanent refusal by the server, Pool rejects all callers and does not retry by itself', async () => {
   const { pool, server, clock } = bench({ min: 3 });
   const wrong = new DatabaseError('password authentication failed', { sqlstate: '28P01' });
   server.refusal = () => wrong;
@@ -392,7 +392,7 @@ test('Pool rejects all callers after a permanent refusal, and does not retry by 
   assert.ok(await pool.acquire(undefined));
 });
 
-test('Pool serves callers with returned connections, even if no further connection can be opened', async () => {
+test('Pool gives released connections to waiting callers, even if no further connection can be opened', async () => {
   const { pool, server } = bench();
   const [held] = await lend(pool, 1);
   server.refusal = () => new DatabaseError('no more', { sqlstate: '28000' });
@@ -404,7 +404,7 @@ test('Pool serves callers with returned connections, even if no further connecti
 
 // ── ending ──
 
-test('Pool.close() refuses new callers, serves waiting callers, waits for lent connections, and leaves no timer', async () => {
+test('Pool.close() refuses new callers, serves waiting callers, waits for connections in use, and leaves no timer', async () => {
   const { pool, server, clock } = bench({ max: 1 });
   const [held] = await lend(pool, 1);
   const waiting = pool.acquire(undefined);
@@ -419,7 +419,7 @@ test('Pool.close() refuses new callers, serves waiting callers, waits for lent c
   assert.deepEqual([server.open.size, clock.pending, fake(held!).calls], [0, 0, ['close']]);
 });
 
-test('Pool.close() ends connections that are not returned in time, and rejects waiting callers', async () => {
+test('Pool.close() ends connections that are not released in time, and rejects waiting callers', async () => {
   const { pool, server, clock, log } = bench({ max: 1, acquireTimeoutMs: 60_000 });
   const [held] = await lend(pool, 1);
   const sentAway = assert.rejects(async () => pool.acquire(undefined), fault('E_DB_CLOSED'));
@@ -433,7 +433,7 @@ test('Pool.close() ends connections that are not returned in time, and rejects w
   assert.equal(clock.pending, 0);
 });
 
-test('Pool.close() does not wait for connections that are being opened while no caller waits', async () => {
+test('Pool.close() does not wait for a connection that is being opened if no caller waits for it', async () => {
   const { pool, server, clock } = bench({ min: 2 });
   server.delay = () => new Promise(() => undefined);
   pool.fill();
@@ -450,7 +450,7 @@ test('Pool.close() does not wait for connections that are being opened while no 
   assert.equal(down.clock.pending, 0);
 });
 
-test('Pool.close() closes a connection that opens after the pool was closed', async () => {
+test('Pool.close() also closes a connection whose opening has not yet finished', async () => {
   const [gate, server] = [Promise.withResolvers<void>(), new FakeServer()];
   const { pool, clock } = bench({
     min: 1,
@@ -469,7 +469,7 @@ test('Pool.close() closes a connection that opens after the pool was closed', as
   assert.deepEqual([server.open.size, pool.load, clock.pending], [0, { inUse: 0, idle: 0, waiting: 0 }, 0]);
 });
 
-test('Pool logs one warning per outage of its server', async () => {
+test('Pool logs only one warning for each outage of its server', async () => {
   const { pool, server, clock, log } = bench({ max: 1 });
   for (let outage = 1; outage <= 2; outage++) {
     server.refusal = () => new ConnectionLost('refused');
@@ -485,7 +485,7 @@ test('Pool logs one warning per outage of its server', async () => {
   }
 });
 
-test('Pool keeps a connection that was cleaned up in time, even if its next owner keeps it longer than the clean-up limit', async () => {
+test('when the clean-up of a connection ended in time, Pool keeps the connection, even if its next use is longer than the clean-up limit', async () => {
   const { pool, clock } = bench({ max: 1 });
   const connection = await pool.acquire(undefined);
   fake(connection).isInTransaction = true;
@@ -498,7 +498,7 @@ test('Pool keeps a connection that was cleaned up in time, even if its next owne
 });
 
 test(
-  'Pool checks two connections that were idle for long, and lends both when the server answers',
+  'Pool checks two connections that were idle for long, and gives both to callers when the server answers',
   { timeout: 10_000 },
   async () => {
     const { pool, server, clock } = bench({ max: 2 });
@@ -537,7 +537,7 @@ function assertSound(
 }
 
 for (let seed = 1; seed <= 60; seed++) {
-  test(`Pool lends no connection twice, loses no caller and keeps its limits, in 400 random steps from seed ${seed}`, async () => {
+  test(`in 400 random steps from seed ${seed}, Pool gives no connection to two callers, forgets no caller and keeps its limits`, async () => {
     const below = seeded(seed);
     const settings = {
       max: 1 + below(5),
@@ -655,7 +655,7 @@ for (let seed = 1; seed <= 60; seed++) {
   });
 }
 
-test('Pool pauses between attempts to reach min when the server ends idle connections at once, and callers do not wait for these pauses', async () => {
+test('when the server ends idle connections at once, Pool pauses between attempts to reach "min" connections, but callers do not wait for these pauses', async () => {
   const { pool, server, clock } = bench({ min: 5 });
   pool.fill();
   for (let step = 0; step < 600; step++) {

@@ -63,14 +63,14 @@ for (const [kinds, target, done, found] of [
   [['away', 'primary off'], 'prefer-standby', ['try 1', 'try 2', 'close 2', 'try 1', 'try 2'], 2],
   [['dies', 'primary off'], 'read-write', ['try 1', 'destroy 1', 'try 2'], 2],
 ] as const) {
-  test(`findServer() selects ${target} among the servers ${kinds.join(', ')}`, async () => {
+  test(`findServer() for the target "${target}" selects the expected server from: ${kinds.join(', ')}`, async () => {
     const { search, done: did } = searched(kinds, target);
     const session = (await findServer(search, LIMIT)) as unknown as { readonly port: number };
     assert.deepEqual([did, session.port], [done, found]);
   });
 }
 
-test('findServer() reports the error of the last server, and stops at the first refused login', async () => {
+test('when no server can be used, findServer() throws the error of the last one; it stops at the first refused login', async () => {
   const none = searched(['primary off', 'standby on'], 'read-write');
   assert.ok(await findServer(none.search, LIMIT));
   const wrong = searched(['away', 'standby on'], 'primary');
@@ -90,7 +90,7 @@ test('findServer() reports the error of the last server, and stops at the first 
   }
 });
 
-test('searchMs() returns the sum of the time limits of all hosts, doubled for prefer-standby', () => {
+test('searchMs() returns the sum of the time limits of all hosts, and twice this sum for prefer-standby', () => {
   const { search } = searched(['away', 'away', 'away'], 'any');
   assert.deepEqual([searchMs(search), searchMs({ ...search, target: 'prefer-standby' })], [3_000, 6_000]);
 });

@@ -52,7 +52,7 @@ for (const [name, address] of [
     run: (silenced: Silenced) => Promise<void>,
     options: DatabaseOptions = {},
   ): void => {
-    test(`after a ${name} server has fallen silent, ${what}`, async (t) => {
+    test(`after a ${name} server has stopped answering, ${what}`, async (t) => {
       const ends: (() => void | Promise<void>)[] = [];
       t.after(async () => {
         for (const end of ends.reverse()) await end();
@@ -75,21 +75,21 @@ for (const [name, address] of [
     });
   };
 
-  silent('each verb rejects at its timeoutMs', async ({ db, silence }) => {
+  silent('each database method rejects at its timeoutMs', async ({ db, silence }) => {
     silence();
     await soon(db.scalar('select 2', [], LIMIT), QueryTimeout);
     await soon(db.execute('insert into item values (1)', [], LIMIT), QueryTimeout);
     await soon(db.executeMany('insert into item values (?)', [[1], [2]], LIMIT), QueryTimeout);
   });
 
-  silent('each verb rejects when its signal is aborted', async ({ db, silence }) => {
+  silent('each database method rejects when its signal is aborted', async ({ db, silence }) => {
     silence();
     await soon(db.fetchAll('select 2', [], { signal: AbortSignal.timeout(100) }), QueryCanceled);
     await soon(db.script('select 2', { signal: AbortSignal.timeout(100) }), QueryCanceled);
   });
 
   silent(
-    'a stream rejects at its timeoutMs, at its first rows and at later ones',
+    'a stream rejects at its timeoutMs, whether it waits for its first rows or for later ones',
     async ({ db, silence }) => {
       await db.insertMany(
         'item',
@@ -110,7 +110,7 @@ for (const [name, address] of [
   );
 
   silent(
-    'a statement of a transaction rejects at its limit, and so does the transaction',
+    'a statement of a transaction rejects at its time limit, and the transaction rejects as well',
     async ({ db, silence }) => {
       await soon(
         db.transaction(async (tx) => {
@@ -123,7 +123,7 @@ for (const [name, address] of [
     },
   );
 
-  silent('a stream of a transaction rejects at its limit', async ({ db, silence }) => {
+  silent('a stream of a transaction rejects at its time limit', async ({ db, silence }) => {
     await soon(
       db.transaction(async (tx) => {
         silence();
@@ -134,7 +134,7 @@ for (const [name, address] of [
   });
 
   silent(
-    'a nested transaction rejects at its limit, and so does the one around it',
+    'a nested transaction rejects at its time limit, and the outer transaction rejects as well',
     async ({ db, silence }) => {
       await soon(
         db.transaction(async (tx) => {
@@ -154,28 +154,34 @@ for (const [name, address] of [
     },
   );
 
-  silent('a transaction whose callback fails rejects with that at its limit', async ({ db, silence }) => {
-    await soon(
-      db.transaction(async (tx) => {
-        await tx.scalar('select 1');
-        silence();
-        throw new RangeError('mine');
-      }, LIMIT),
-      RangeError,
-    );
-  });
+  silent(
+    'if the callback of a transaction fails, the transaction rejects with the error of the callback at its time limit',
+    async ({ db, silence }) => {
+      await soon(
+        db.transaction(async (tx) => {
+          await tx.scalar('select 1');
+          silence();
+          throw new RangeError('mine');
+        }, LIMIT),
+        RangeError,
+      );
+    },
+  );
 
-  silent('the outcome of a COMMIT is unknown at the limit of its transaction', async ({ db, silence }) => {
-    const committing = db.transaction(async (tx) => {
-      await tx.execute('insert into item values (5)');
-      silence();
-    }, LIMIT);
-    await soon(committing, CommitOutcomeUnknown);
-    await committing.catch(({ code, cause }: CommitOutcomeUnknown) => {
-      assert.equal(code, 'commit_unknown');
-      assert.ok(cause instanceof QueryTimeout);
-    });
-  });
+  silent(
+    'the outcome of a COMMIT is unknown when its transaction reaches the time limit',
+    async ({ db, silence }) => {
+      const committing = db.transaction(async (tx) => {
+        await tx.execute('insert into item values (5)');
+        silence();
+      }, LIMIT);
+      await soon(committing, CommitOutcomeUnknown);
+      await committing.catch(({ code, cause }: CommitOutcomeUnknown) => {
+        assert.equal(code, 'commit_unknown');
+        assert.ok(cause instanceof QueryTimeout);
+      });
+    },
+  );
 
   silent(
     'the outcome of a COMMIT is unknown when the signal of its transaction is aborted',
@@ -194,7 +200,7 @@ for (const [name, address] of [
   );
 
   silent(
-    'statementTimeoutMs is such a limit, of statements, BEGIN, COMMIT and ping',
+    'statements, BEGIN, COMMIT and ping() reject after statementTimeoutMs',
     async ({ db, silence }) => {
       const committing = db.transaction(async (tx) => {
         await tx.execute('insert into item values (5)');

@@ -237,7 +237,7 @@ for (const [name, make] of [
   ['MariaDB: executeMany() in bulk', () => onMySql('bulk')],
 ] as const) {
   test(
-    `${name} takes no further rows from its source while the server does not read, at the first stall and at each later one`,
+    `${name} takes no further rows from its source whenever the server stops reading`,
     { timeout: 10_000 },
     async () => {
       const { socket, run, answer, most } = make();
@@ -266,7 +266,7 @@ for (const [name, make] of [
   );
 
   test(
-    `${name} rejects with ConnectionLost when the connection breaks at a second stall, and takes no further rows from its source`,
+    `${name} rejects with ConnectionLost and takes no further rows if the connection breaks after the server has stopped reading for the second time`,
     { timeout: 10_000 },
     async () => {
       const { socket, run } = make();
