@@ -974,7 +974,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, Origin and Host: other origins and hosts are 403; the application's own and configured ones are accepted",
+  "MCP over HTTP, Origin and Host: the application's own and configured values are accepted; all others are answered with 403",
   LIMITED,
   async (t) => {
     const ok = (of: Site, headers: Record<string, string>): Promise<number> =>
@@ -1369,15 +1369,15 @@ test(
 );
 
 for (const [what, origins, refusedOrigin] of [
-  ['every origin', '*', undefined],
-  ['a list of them', ['https://inspector.example'], 'https://other.example'],
+  ['all', '*', undefined],
+  ['those in a list', ['https://inspector.example'], 'https://other.example'],
   [
-    'those that a function lets in',
+    'those that a function accepts',
     (name: string) => name.endsWith('inspector.example'),
     'https://other.example',
   ],
   [
-    'those that an asynchronous function lets in',
+    'those that an async function accepts',
     async (name: string) => name.endsWith('inspector.example'),
     'https://other.example',
   ],
@@ -1493,7 +1493,7 @@ test(
 );
 
 test(
-  'MCP lists may be cached for all clients if they need no token, else for one client; the OpenAPI resource is protected like /openapi.json',
+  'MCP lists may be cached for all clients if they need no token, else for one client; the OpenAPI resource exists only where /openapi.json is served',
   LIMITED,
   async (t) => {
     const scope = async (of: Site, headers = {}): Promise<unknown> =>

@@ -824,7 +824,7 @@ test('reserveOutput(): until the reservation is disposed, writes to the reserved
   assert.deepEqual(texts, { own: 'c', other: 'ab' });
 });
 
-test('mcpServer(): refuses unknown options, invalid tokens and headers that are not strings', () => {
+test('mcpServer() refuses unknown options, invalid tokens and header fields that are not strings', () => {
   assert.throws(() => shop().mcpServer({ tokn: 'x' } as StdioOptions), { code: 'E_OPTION_UNKNOWN' });
   assert.throws(() => shop().mcpServer({ token: 'a b' }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => shop().mcpServer({ headers: { a: 1 } } as unknown as StdioOptions), {

@@ -230,7 +230,7 @@ for (const key of [
   'session_id',
   'passphrase',
 ]) {
-  test(`the field ${key} is redacted, at any depth and of any type`, () => {
+  test(`the field ${key} is redacted at any depth, whatever the type of its value is`, () => {
     assert.equal(logged('hunter2', key), '[redacted]');
     assert.deepEqual(logged({ deep: [{ [key]: 'hunter2' }] }), { deep: [{ [key]: '[redacted]' }] });
     assert.equal(logged({ value: 'hunter2' }, key), '[redacted]');
@@ -811,7 +811,7 @@ for (const how of ['exit', 'natural']) {
   });
 }
 
-test('lines that the last exit listeners of a process log are written', async () => {
+test('if the last exit listeners of a process log lines, these lines are written too', async () => {
   assert.deepEqual(
     (await run('exit-listener')).events.map(({ event }) => event),
     ['first', 'last'],

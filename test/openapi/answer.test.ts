@@ -74,7 +74,7 @@ test('the option "ops.docs.auth" restricts the document to requests with a token
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
-test('if an application has its own route /openapi.json, it is reported while the document is served, and answers when it is not', async () => {
+test("an application's own route /openapi.json is reported while the document is served, and answers requests if the document is switched off", async () => {
   assert.deepEqual(
     make()
       .get('/openapi.json', () => 'own')

@@ -227,7 +227,7 @@ for (const [what, app, expected, message] of [
   ],
   ['a module that does not load', 'export const app = 1;', 3, /Cannot load "app\.ts:app"/g],
   [
-    'what a startup hook throws',
+    'the error of a startup hook',
     `${APP}app.onStartup(() => { throw new Error('no database'); });`,
     1,
     /Error: no database/g,

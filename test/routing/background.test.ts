@@ -130,7 +130,7 @@ const FAILURES: Readonly<Record<string, (context: Context) => unknown>> = {
   rejects: async () => {
     throw new Error('no');
   },
-  'replies what has no form': () => new Map(),
+  'returns a value that cannot be sent': () => new Map(),
 };
 for (const [what, end] of Object.entries(FAILURES)) {
   test(`if the handler ${what}, BackgroundTasks do not run, refuse further tasks, and do not count as waiting`, async () => {

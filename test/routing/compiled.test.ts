@@ -240,7 +240,7 @@ test('spec.body: a body without Content-Type is answered with 415, unless strict
   }
 });
 
-test('spec.body: a body without Content-Type is 415 over a socket, by length or in chunks, also on routes with middleware and dependencies', async () => {
+test('over a socket, a body without Content-Type is answered with 415, sent by length or in chunks, also on routes with middleware and dependencies', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.post('/plain', { body: int }, ({ body }) => ({ body }));
   app.post('/inside', { body: int, use: [(_req, next) => next()] }, ({ body }) => ({ body }));
@@ -260,7 +260,7 @@ test('spec.body: a body without Content-Type is 415 over a socket, by length or 
   }
 });
 
-test('the option "maxBodyBytes" of a route limits every way to read its body, replaces the application\'s limit, and affects no other route', async () => {
+test('the option "maxBodyBytes" of a route limits every way to read its body, replaces the limit of the application, and affects no other route', async () => {
   await using it = setUp(
     (app) => {
       app.post('/small', { maxBodyBytes: 10 }, async ({ req }) => (await req.body()).length);
@@ -476,7 +476,7 @@ test('a request with several invalid inputs is answered with the place of each p
 });
 
 for (const hasDependencies of [false, true]) {
-  test(`an exception handler for ValidationError gets all problems of the input (handler throws another: ${hasDependencies})`, async () => {
+  test(`an exception handler for ValidationError gets all problems of the input (the handler of the route throws a ValidationError too: ${hasDependencies})`, async () => {
     await using it = setUp((app) => {
       app.exceptionHandler(ValidationError, (error) =>
         reply(
@@ -535,7 +535,7 @@ class Account extends Schema {
   }
 }
 
-test('spec.response drops undeclared members, fills in defaults, omits methods and getters, and writes dates', async () => {
+test('spec.response drops undeclared members, fills in defaults, omits methods and getters, and writes dates as text', async () => {
   await using it = setUp((app) => {
     app.get(
       '/plain',
@@ -860,7 +860,7 @@ test('a returned [list, status] is body and status; with tuple: false or respons
   }
 });
 
-test('the option "maxBodyBytes" of a route allows JSON, text, bytes and forms above 10 MB and above the application\'s limit', async () => {
+test('the option "maxBodyBytes" of a route allows JSON, text, bytes and forms above 10 MB and above the limit of the application', async () => {
   const size = 10_500_000;
   await using it = setUp(
     (app) => {

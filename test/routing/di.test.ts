@@ -747,7 +747,7 @@ test('if a generator of scope "handler" throws another error, the new error is t
   assert.deepEqual(steps, ['outer opens', 'a opens', 'a got NotFound', 'outer got NotFound']);
 });
 
-test('if a generator of scope "request" replaces the handler\'s error, the new error is only logged, with route and dependency', async () => {
+test('if a generator of scope "request" replaces the error of the handler, the new error is only logged, with route and dependency', async () => {
   const { steps, dependency } = recorder();
   const replaces = function* rollback(): Generator<number, void> {
     try {
@@ -932,7 +932,7 @@ const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: 
     },
   };
 for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) {
-  test(`${what} as a dependency fails with E_DEPENDENCY_YIELD: the answer is 500, or after the response the error is logged`, async () => {
+  test(`if the source of a dependency is ${what}, it fails with E_DEPENDENCY_YIELD: the answer is 500, or after the response the error is logged`, async () => {
     await using it = setUp((app) => {
       app.get('/request', { it: Depends(source) }, () => 'fine');
       app.get('/handler', { it: Depends(source, { scope: 'handler' }) }, () => 'fine');
@@ -1430,7 +1430,7 @@ test('a dependency of scope "app" with cache: false is resolved once for each pl
   );
 });
 
-test('if a dependency of scope "app" fails, the start fails, and the error is thrown into the dependencies resolved before', async () => {
+test('if a dependency of scope "app" fails, the start fails, and the error is thrown into the dependencies that were resolved before it', async () => {
   const { steps, dependency } = recorder();
   let isBroken = true;
   const fails = async (): Promise<string> => {
@@ -1494,7 +1494,7 @@ for (const [how, start] of [
   });
 }
 
-test('if a start fails and then a clean-up of scope "app" fails too, the start\'s error is kept and the other clean-ups run', async () => {
+test('if a start fails and then a clean-up of scope "app" fails too, the error of the start is kept and the other clean-ups run', async () => {
   const steps: string[] = [];
   const first = function* (): Generator<number, void> {
     try {

@@ -132,11 +132,11 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
   });
 
   for (const [what, changes] of [
-    ['names in other cases', { Upgrade: 'WebSocket', Connection: 'keep-alive, UPGRADE' }],
+    ['field values in another letter case', { Upgrade: 'WebSocket', Connection: 'keep-alive, UPGRADE' }],
     ['several protocols to upgrade to', { Upgrade: 'h2c, websocket' }],
     ['no subprotocol', {}],
-    ['a subprotocol that nobody speaks', { 'Sec-WebSocket-Protocol': 'soap' }],
-    ['extensions that nobody knows', { 'Sec-WebSocket-Extensions': 'x-other; a=1' }],
+    ['a subprotocol that the route does not declare', { 'Sec-WebSocket-Protocol': 'soap' }],
+    ['unknown extensions', { 'Sec-WebSocket-Extensions': 'x-other; a=1' }],
     ['an empty body', { 'Content-Length': '0' }],
   ] as const) {
     test(`a WebSocket handshake that has ${what} is accepted`, async (t) => {
@@ -154,14 +154,14 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     ['no key', 400, { 'Sec-WebSocket-Key': undefined }],
     ['a key of 15 bytes', 400, { 'Sec-WebSocket-Key': Buffer.alloc(15).toString('base64') }],
     ['a key of 17 bytes', 400, { 'Sec-WebSocket-Key': Buffer.alloc(17).toString('base64') }],
-    ['a key that is no base64', 400, { 'Sec-WebSocket-Key': '!!!!!!!!!!!!!!!!!!!!!!==' }],
+    ['a key that is not base64', 400, { 'Sec-WebSocket-Key': '!!!!!!!!!!!!!!!!!!!!!!==' }],
     ['two keys', 400, { 'Sec-WebSocket-Key': KEY, 'sec-websocket-key': KEY }],
     ['no version', 400, { 'Sec-WebSocket-Version': undefined }],
-    ['a version that is no number', 400, { 'Sec-WebSocket-Version': 'x' }],
+    ['a version that is not a number', 400, { 'Sec-WebSocket-Version': 'x' }],
     ['two versions', 400, { 'Sec-WebSocket-Version': '13', 'sec-websocket-version': '13' }],
     ['version 8', 426, { 'Sec-WebSocket-Version': '8' }],
     ['version 14', 426, { 'Sec-WebSocket-Version': '14' }],
-    ['a subprotocol that is no token', 400, { 'Sec-WebSocket-Protocol': 'a b' }],
+    ['a subprotocol that is not a token', 400, { 'Sec-WebSocket-Protocol': 'a b' }],
     ['a subprotocol twice', 400, { 'Sec-WebSocket-Protocol': 'chat.v1, chat.v1' }],
     ['an empty subprotocol', 400, { 'Sec-WebSocket-Protocol': '' }],
     ['no Host', 400, { Host: undefined }],
@@ -302,7 +302,7 @@ describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
 });
 
 for (const listen of [false, true])
-  describe(`a WebSocket route with listen: ${listen}`, LIMITED_SUITE, () => {
+  describe(`a WebSocket route of a TestClient with listen: ${listen}`, LIMITED_SUITE, () => {
     test('a WebSocket route converts path parameters, validates inputs and resolves dependencies like any other route', async (t) => {
       const { app } = make();
       class Query extends Schema {

@@ -852,7 +852,7 @@ test('values of JSON input are never converted to another type', () => {
       assert.deepEqual(issuesOf(source, value), [code], `${inspect(source)} ${inspect(value)}`);
 });
 
-test('datetime reads RFC 3339 with an offset', () => {
+test('datetime accepts texts of RFC 3339 that have an offset', () => {
   const moment = (text: string): string => valueOf(datetime, text).toISOString();
   assert.equal(moment('2026-01-31T09:30:00Z'), '2026-01-31T09:30:00.000Z');
   assert.equal(moment('2026-01-31t09:30:00.123456z'), '2026-01-31T09:30:00.123Z');
@@ -892,7 +892,7 @@ test('a record omits members that are undefined, and does not count them', () =>
   assert.deepEqual(issuesOfField(Field(record(any), { maxLength: 1 }), { a: undefined, b: 1 }), []);
 });
 
-test('bytes refuse characters outside the base64 alphabet, although Buffer.from() ignores them', () => {
+test('the type bytes refuses characters outside the base64 alphabet, although Buffer.from() ignores them', () => {
   const refused = ['水YYa', '\u0141YYa', 'AA\u{1f600}', 'QUJ=QUJD', 'QQ=A', 'A===', 'QU\nD', '====', ' QUJ'];
   for (const text of refused) assert.deepEqual(issuesOf(bytes, text), ['format'], text);
   for (let unit = 0; unit < 0x1_0000; unit++) {
@@ -902,7 +902,7 @@ test('bytes refuse characters outside the base64 alphabet, although Buffer.from(
   }
 });
 
-test('bytes are decoded from padded base64 into memory that no other value shares', () => {
+test('values of type bytes are decoded from padded base64 into memory that no other value shares', () => {
   assert.deepEqual(valueOf(bytes, 'QUJD'), new Uint8Array([65, 66, 67]));
   assert.deepEqual(valueOf(bytes, ''), new Uint8Array());
   assert.equal(valueOf(bytes, 'QQ==').buffer.byteLength, 1);
@@ -914,7 +914,7 @@ test('bytes are decoded from padded base64 into memory that no other value share
   assert.equal(valueOf(bytes, given), given);
 });
 
-test('str counts code points and refuses lone surrogates', () => {
+test('the type str counts its length in code points and refuses lone surrogates', () => {
   const two = (): unknown => Field(str, { minLength: 2, maxLength: 3 });
   for (const [text, found] of [
     ['😀', ['min_length']],
@@ -1101,7 +1101,7 @@ test('nullable() applies the options of Field() to the inner type', () => {
   );
 });
 
-test('a missing member is an issue, undefined or the default value; null is a value and not missing', () => {
+test('a missing member is an issue, or becomes undefined or its default, depending on the field; null does not count as missing', () => {
   const plan = fieldsOf({
     a: Field(str),
     b: Field(str, { optional: true }),
@@ -1580,14 +1580,14 @@ test('text inputs are read from any object with getAll(), and forms may contain 
   assert.deepEqual(readText(Field(list(file)), { x: [photo, photo] }, true), [photo, photo]);
 });
 
-test('Field(file) refuses invalid content types', () => {
+test('the declaration of a file field refuses invalid content types', () => {
   for (const contentTypes of [[], ['png'], ['*/*'], ['image/'], ['image/png; q=1'], 'image/png'])
     assert.throws(() => fieldsOf({ x: Field(file, { contentTypes: contentTypes as string[] }) }), {
       code: 'E_OPTION_RANGE',
     });
 });
 
-test('text inputs follow the static member "extra" of their schema', () => {
+test('the static property "extra" of a schema also applies to its text inputs', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
     a = Field(int);
@@ -1683,7 +1683,7 @@ test('compileSerializer() writes only declared members, uses their aliases, and 
   });
 });
 
-test('compileSerializer() converts dates, bytes and bigints', () => {
+test('compileSerializer() writes dates, bytes and bigints as JSON', () => {
   const toJson = (source: TypeSource, value: unknown): unknown => {
     const result = compileSerializer(source).toJson(value);
     return result.ok
@@ -1977,7 +1977,7 @@ test('analysePattern() supports look-arounds and bounded repetitions', () => {
   for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
-test('the more a pattern can backtrack, the shorter are the longest texts on which it is tested', () => {
+test('the more a pattern can backtrack, the shorter are the texts on which it is tested', () => {
   const tested = (pattern: RegExp): number => analysePattern(pattern)?.maxTestedLength ?? Infinity;
   assert.equal(tested(/\s+$/), 500);
   assert.equal(tested(/(a)\1+/), 16);
@@ -2117,7 +2117,7 @@ test('input that a validator accepts is accepted again after it was serialised, 
   }
 });
 
-test('Schema.parse() runs initialisers that contain more than a call of Field(), and returns the same instances as the constructor', () => {
+test('Schema.parse() runs initialisers that contain more than a call of Field(), and its instances equal those of the constructor', () => {
   let runs = 0;
   class Counted extends Schema {
     a = Field(int);

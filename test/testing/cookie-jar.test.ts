@@ -21,13 +21,17 @@ for (const [what, field, expected] of [
   ['an empty name', '=1', {}],
   ['a name of spaces', '  =1', {}],
   ['an empty field', '', {}],
-  ['attributes in any case, unknown ones too', 'a=1; PATH=/; hTTPoNLY; Priority=High; ;', { a: '1' }],
+  [
+    'attributes in any letter case, and ignores unknown ones',
+    'a=1; PATH=/; hTTPoNLY; Priority=High; ;',
+    { a: '1' },
+  ],
   ['the last of two attributes of one name', 'a=1; Max-Age=0; Max-Age=10', { a: '1' }],
-  ['Max-Age=0, which deletes', 'a=1; Max-Age=0', {}],
-  ['a negative Max-Age, which deletes', 'a=1; Max-Age=-5', {}],
-  ['a Max-Age that is no number, which counts for nothing', 'a=1; Max-Age=1e3', { a: '1' }],
-  ['Expires in the past, which deletes', 'a=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT', {}],
-  ['Expires that is no date, which counts for nothing', 'a=1; Expires=soon', { a: '1' }],
+  ['Max-Age=0, and deletes the cookie', 'a=1; Max-Age=0', {}],
+  ['a negative Max-Age, and deletes the cookie', 'a=1; Max-Age=-5', {}],
+  ['a Max-Age that is not a number, and ignores it', 'a=1; Max-Age=1e3', { a: '1' }],
+  ['Expires in the past, and deletes the cookie', 'a=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT', {}],
+  ['an Expires that is not a date, and ignores it', 'a=1; Expires=soon', { a: '1' }],
   ['Max-Age before Expires', 'a=1; Max-Age=10; Expires=Thu, 01 Jan 1970 00:00:00 GMT', { a: '1' }],
 ] as const) {
   test(`CookieJar.take() reads ${what} (RFC 6265 §5.2)`, () => {
@@ -133,7 +137,7 @@ for (const [field, isKept] of [
   ['__Secure-x=1', false],
   ['__host-x=1; Path=/', false],
 ] as const) {
-  test(`CookieJar.take() ${isKept ? 'keeps' : 'refuses'} "${field}" (RFC 6265bis §4.1.3)`, () => {
+  test(`CookieJar.take() ${isKept ? 'keeps' : 'refuses'} the cookie "${field}" (RFC 6265bis §4.1.3)`, () => {
     assert.equal(jar([field]).names().length, isKept ? 1 : 0);
   });
 }

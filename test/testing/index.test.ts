@@ -101,7 +101,7 @@ for (const listen of [false, true]) {
     );
   });
 
-  test(`TestClient returns status, header fields and body of each response unchanged, and does not follow redirects, ${how}`, async () => {
+  test(`for a request ${how}, TestClient returns status, header fields and body unchanged, and does not follow redirects`, async () => {
     const app = quiet();
     app.get('/html', () => new HTMLResponse('<p>', { status: 203 }));
     app.get('/go', () => new RedirectResponse('/html'));
@@ -123,7 +123,7 @@ for (const listen of [false, true]) {
     assert.equal(((await (await client.get('/missing')).json()) as { detail: string }).detail, 'gone');
   });
 
-  test(`if a handler throws ${how}, TestClient rejects with its error, unless raiseErrors is false`, async () => {
+  test(`TestClient rejects a request ${how} with the error that its handler throws, unless raiseErrors is false`, async () => {
     const failure = new Error('mine');
     const app = quiet();
     app.get('/fail', () => {
@@ -143,7 +143,7 @@ for (const listen of [false, true]) {
     assert.doesNotMatch(await response.text(), /mine/);
   });
 
-  test(`if several concurrent requests fail, TestClient rejects each request with its own error ${how}`, async () => {
+  test(`if several concurrent requests ${how} fail, TestClient rejects each request with its own error`, async () => {
     const app = quiet();
     app.get('/fail/{n:int}', ({ params }) => {
       throw new Error(`number ${params.n}`);
@@ -184,7 +184,7 @@ for (const listen of [false, true]) {
     assert.equal(await cookieSent(), null);
   });
 
-  test(`if the signal of a request aborts, TestClient aborts the handler's signal ${how}`, async () => {
+  test(`if the signal of a request ${how} aborts, TestClient aborts the signal of its handler`, async () => {
     const app = quiet();
     const entered = Promise.withResolvers<void>();
     const left = Promise.withResolvers<unknown>();
@@ -292,7 +292,7 @@ test('TestClient.close() waits for a start that is still running', async () => {
   await answer;
 });
 
-test('TestClient sets the application\'s "env" to "test", unless the application or the client specifies a value', async () => {
+test('TestClient sets the option "env" of the application to "test", unless the application or the client specifies a value', async () => {
   assert.equal(await envOf(quiet()), 'test');
   assert.equal(await envOf(quiet({ env: 'production' })), 'production');
   assert.equal(await envOf(quiet({ config: { env: 'development' } })), 'development');

@@ -48,7 +48,7 @@ function one(
   return { call: functions['op']! as (input?: object, given?: object) => Promise<unknown>, sent };
 }
 
-test('a call encodes path and query parameters, repeats list parameters, and joins lists with separator ","', async () => {
+test('a generated client encodes path and query parameters, repeats list parameters, and joins lists with separator ","', async () => {
   const { call, sent } = one({ path: '/x/{a}/{b}', joined: ['ids'] });
   await call({
     params: { a: 'a/b ?#', b: 5 },
@@ -57,13 +57,13 @@ test('a call encodes path and query parameters, repeats list parameters, and joi
   assert.equal(sent[0]!.url, 'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b');
 });
 
-test('a call refuses path parameters that would lead to another path', async () => {
+test('a generated client refuses path parameters that would lead to another path', async () => {
   const { call, sent } = one({ path: '/x/{a}' });
   for (const a of ['', '.', '..', undefined]) await assert.rejects(call({ params: { a } }), TypeError);
   assert.equal(sent.length, 0);
 });
 
-test('a call sends the credentials of the first security alternative whose credentials are all known, each in the declared place', async () => {
+test('a generated client sends the credentials of the first security alternative whose credentials are all known, each in the declared place', async () => {
   const schemes: Record<string, Scheme> = {
     bearer: { in: 'bearer' },
     basic: { in: 'basic' },
@@ -92,13 +92,13 @@ test('a call sends the credentials of the first security alternative whose crede
   assert.equal(none.sent[0]!.headers.get('authorization'), null, 'the operation needs none');
 });
 
-test('a call does not follow redirects, because another site would receive the API keys in its header fields', async () => {
+test('a generated client does not follow redirects, because another site would receive the API keys in its header fields', async () => {
   const { call, sent } = one({});
   await call();
   assert.equal(sent[0]!.init.redirect, 'manual');
 });
 
-test('a call encodes its body as JSON, a form, a file or raw bytes, depending on the media type', async () => {
+test('a generated client encodes a body as JSON, a form, a file or raw bytes, depending on the media type', async () => {
   const json = one({ method: 'POST', body: 'application/json' });
   await json.call({ body: { a: 1 } });
   assert.deepEqual(
@@ -137,7 +137,7 @@ test('a call encodes its body as JSON, a form, a file or raw bytes, depending on
   );
 });
 
-test('a call merges header fields of the client, the input and the call; fields of the call replace the others', async () => {
+test('a generated client merges header fields of the client, the input and the call; fields of the call replace the others', async () => {
   const { call, sent } = one({}, { headers: { a: '1', b: '1', c: '1' } });
   const { signal } = new AbortController();
   await call({ headers: { b: ['2', '3'], c: 2 } }, { headers: { c: '3' }, signal });
@@ -148,7 +148,7 @@ test('a call merges header fields of the client, the input and the call; fields 
   );
 });
 
-test('a result has the response and either data or an error, whose types depend on the status', async () => {
+test('the result of a generated client has the response and either data or an error, whose types depend on the status', async () => {
   const responses = {
     200: ['application/json'],
     204: [],
@@ -179,7 +179,7 @@ test('a result has the response and either data or an error, whose types depend 
   assert.equal(plain['data'], plain['response'], 'it is not read');
 });
 
-test('a call rejects with UnexpectedResponse if the status or media type is undocumented, or if the JSON is invalid', async () => {
+test('a generated client rejects with UnexpectedResponse if the status or media type is undocumented, or if the JSON is invalid', async () => {
   for (const response of [
     new Response('', { status: 502 }),
     new Response('<h1>', { headers: { 'Content-Type': 'text/html' } }),

@@ -606,7 +606,7 @@ test('/docs in Chromium shows a request as code in several languages, and rememb
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows an example of a response that includes read-only fields', async (t) => {
+test('/docs in Chromium shows an example of a response, including its read-only fields', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   const example = async (id: string): Promise<unknown> => {

@@ -112,7 +112,7 @@ test('prose() closes every element that it opens, and its text cannot end an enc
   }
 });
 
-test('prose() takes time in proportion to its text', () => {
+test('the time that prose() takes is proportional to the length of its text', () => {
   for (const evil of [
     '[',
     '*',
