@@ -402,7 +402,7 @@ test('mcpCall(): a guarded tool refuses the same calls as its route, and accepts
   assert.equal((await app.mcpCall('delete_all', {}, { headers }))._meta?.['svc/status'], 403);
 });
 
-test('mcpCall(): if the signal aborts before the handler runs, the call rejects, at whatever step the request is', async (t) => {
+test('mcpCall(): at whatever step a call is aborted, its handler either does not run or gets a signal that is aborted', async (t) => {
   let reached = 0;
   for (let steps = 0; steps < 80; steps++) {
     const { app } = make(t);
@@ -544,7 +544,7 @@ test('mcpCall(): a response that never ends, is too large or is interrupted beco
   assert.match(textOf(await app.mcpCall('get_broken')), /ended before/);
 });
 
-test('mcpCall(): the body of an error response that is not valid JSON becomes text in the result', async (t) => {
+test('mcpCall(): a response body that is not JSON, or is truncated JSON, becomes text in the result', async (t) => {
   const { app } = make(t);
   app.get('/text', () => new Response('no tea', { status: 418, headers: { 'content-type': 'text/plain' } }));
   app.get(

@@ -74,7 +74,7 @@ test('EventLoopDelay.of() returns the same instance for each call with the same 
   assert.notEqual(EventLoopDelay.of(first!), EventLoopDelay.of(second!));
 });
 
-test('EventLoopDelay reports how long work has blocked the process', async () => {
+test('EventLoopDelay measures the delay that blocking work causes in the event loop', async () => {
   const delay = new EventLoopDelay();
   using _watch = delay.watch();
   const turns = async (ms: number): Promise<void> => {

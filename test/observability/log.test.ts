@@ -409,7 +409,7 @@ test('createLogger() masks a JSON Web Token from its first character, also after
   }
 });
 
-test('a body of several megabytes takes no longer to mask and log than a line of maximum length', () => {
+test('a body of several megabytes is masked and logged within 100 ms of CPU time, even if its text is slow to mask', () => {
   for (const part of ['-eyJ', 'eyJaaaaaaaa.', 'a.', 'a-', 'a://x:', '?code=', 'Bearer\t']) {
     const text = part.repeat(Math.ceil(7_168 / part.length));
     const body = Array.from({ length: 10 }, () => Array.from({ length: 99 }, () => text));

@@ -247,7 +247,7 @@ test('mergeMetrics() adds up counters and histograms, and merges each gauge by t
   assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // merging does not change its inputs
 });
 
-test('mergeMetrics() omits a metric that another process declares differently', () => {
+test('if two processes declare a metric differently, mergeMetrics() keeps only the values of the first', () => {
   const [one, two] = [setUp().metrics, setUp().metrics];
   one.histogram('svc_h', '', [1]).observe(1);
   two.histogram('svc_h', '', [2]).observe(1);

@@ -418,7 +418,7 @@ test('compareOpenapi() reports removed webhooks and callbacks, and payloads that
   );
 });
 
-test('compareOpenapi() returns no changes for values that are not an OpenAPI document', () => {
+test('compareOpenapi() does not throw for values that are not an OpenAPI document', () => {
   for (const odd of [
     null,
     1,

@@ -862,7 +862,7 @@ class Invalid extends Schema {
   fields = Field(list(str));
 }
 
-test('OpenAPI document: an error with an exception handler has the responses that the handler declares, or is not documented', () => {
+test('OpenAPI document: if an error has an exception handler, its response is documented as the handler declares it, or without content', () => {
   const responsesOf = (declare: (app: Svc) => void): Record<string, unknown> => {
     const app = make();
     declare(app);

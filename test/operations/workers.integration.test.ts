@@ -271,7 +271,7 @@ test('if every worker dies soon after it starts to serve, svc run --workers exit
   assert.match(stderr, /"event":"workers_gave_up".*5 workers in a row ended/);
 });
 
-test('app.run({ workers }) runs the program in several processes, which also share its other listeners', async (t) => {
+test('app.run({ workers }) runs the program in several processes, which also share its port for metrics', async (t) => {
   const cwd = project(t, {
     'main.ts': `import { Svc } from 'svc';
 const app = new Svc({ ops: { metrics: { port: 0 } } });

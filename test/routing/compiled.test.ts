@@ -740,7 +740,7 @@ test('a compiled route lists the security requirements of its dependencies, rout
   assert.deepEqual([security('/one'), security('/two'), security('/none')], [[one], [one, two], []]);
 });
 
-test("middleware of a route runs inside the application's middleware, and before dependencies and inputs are resolved", async () => {
+test('middleware of a route runs inside the middleware of the application, and around the dependencies and the validation of inputs', async () => {
   const steps: string[] = [];
   await using it = setUp((app) => {
     app.use(async (_req, next) => {

@@ -58,7 +58,7 @@ test('sortPlugins() ignores a name in "after" if no plugin of this name is regis
   });
 });
 
-test('sortPlugins() reports plugins that require each other in a cycle, with the path of the cycle', () => {
+test('if the names in "requires" and "after" of plugins form a cycle, sortPlugins() reports its path', () => {
   const { findings } = sorted(
     plugin('a', { requires: ['b'] }),
     plugin('b', { after: ['c'] }),

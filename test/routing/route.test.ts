@@ -170,7 +170,7 @@ test('if a prefix and a path form an invalid template, Router reports SVC106 at 
   );
 });
 
-test('Router.urlFor() builds the URL of a named route, from any router of the application', () => {
+test('Router.urlFor() builds the path of a named route, starting with the prefix of the router on which it is called', () => {
   const inner = new Router({ prefix: '/in' });
   inner.get('/{id:int}', { name: 'item' }, handler);
   const outer = new Router().includeRouter(inner, '/caf\u00e9');
@@ -195,7 +195,7 @@ test('Router.freeze() forbids declarations in every included router, even if rou
   }
 });
 
-test('Router.urlFor() caches the names of routes after freeze()', () => {
+test('after freeze(), Router.urlFor() caches the names of routes', () => {
   const router = new Router();
   router.get('/a', { name: 'a' }, handler);
   router.freeze();

@@ -59,7 +59,7 @@ test('Router.use() applies to the routes of this router and of nested routers, f
   assert.deepEqual(steps, ['app', '/app']);
 });
 
-test('if a router is included in two routers, its routes run the middleware of both parents', async () => {
+test('if a router is included in two parents, a request runs only the middleware of the parent to which its path belongs', async () => {
   const steps: string[] = [];
   const app = new Svc();
   const shared = new Router().get('/x', () => 'x');

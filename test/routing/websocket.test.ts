@@ -202,7 +202,7 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     assert.equal(await socket.receive(), 'socket');
   });
 
-  test('if a WebSocket handshake is pipelined after a request that still runs, its answer comes after the response to this request', async (t) => {
+  test('a WebSocket handshake that is pipelined after a running request is refused with 426, after the response to this request', async (t) => {
     const { app } = make();
     const gate = gateOf(t, 'over');
     app.get('/slow', () => gate.promise);
@@ -836,7 +836,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
     assert.throws(() => router.onMessage(() => undefined), { code: 'E_APP_FROZEN' });
   });
 
-  test('a WebSocket route without handlers, or with two handlers for one event, is reported as a finding', () => {
+  test('a WebSocket route without handlers, or with the path of another WebSocket route, is reported as a finding', () => {
     const { app } = make();
     app.websocket('/none');
     app.websocket('/twice/{a}').onOpen(() => undefined);

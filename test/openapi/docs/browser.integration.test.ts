@@ -675,7 +675,7 @@ test('/docs in Chromium prints with all sections open and without forms', async 
   assertPeaceful(page);
 });
 
-test('if the document cannot be loaded, /docs in Chromium shows an error and tries again', async (t) => {
+test('if the document cannot be loaded, /docs in Chromium shows an error and a button that loads it again', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await page.send('Network.setBlockedURLs', { urls: ['*openapi.json*'] });
@@ -848,7 +848,7 @@ test('/docs in Chromium uses the colour scheme of the system, or a selected colo
   assertPeaceful(page);
 });
 
-test("/docs in Chromium shows the members of a schema below the schema's name, also if the schema is recursive", async (t) => {
+test('/docs in Chromium has buttons that show the members of a schema in place, also of a recursive schema', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs#readBook');
   await until(page, 'document.querySelector("#readBook .y form")');
