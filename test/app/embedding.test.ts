@@ -42,7 +42,7 @@ async function embed(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test('requestListener() starts the application at the first request, and answers JSON, text, bodies and errors', async (t) => {
+test('requestListener() starts the application at the first request, and answers with JSON, text, bodies and errors', async (t) => {
   const steps: string[] = [];
   const app = new Svc().onStartup(() => void steps.push('start')).onShutdown(() => void steps.push('stop'));
   app.get('/json', () => ({ ok: true }));
@@ -73,7 +73,7 @@ test('requestListener() starts the application at the first request, and answers
   assert.deepEqual(steps, ['start', 'stop']);
 });
 
-test('requestListener() sends streams and events, and runs clean-ups and background tasks after the response', async (t) => {
+test('requestListener() sends streams and server-sent events, and runs clean-ups and background tasks after the response', async (t) => {
   const steps: string[] = [];
   const over = Promise.withResolvers<void>();
   const events = new EventBroadcast();
@@ -102,7 +102,7 @@ test('requestListener() sends streams and events, and runs clean-ups and backgro
   await reader.cancel();
 });
 
-test('requestListener() rejects a body that a background task reads after the response with E_BODY_DISCARDED', async (t) => {
+test('if a background task reads the body after the response, requestListener() rejects the read with E_BODY_DISCARDED', async (t) => {
   const failed = Promise.withResolvers<unknown>();
   const app = new Svc();
   app.post('/', { tasks: Depends(BackgroundTasks) }, ({ tasks, req }) => {
@@ -114,7 +114,7 @@ test('requestListener() rejects a body that a background task reads after the re
   assert.equal(((await failed.promise) as SvcError).code, 'E_BODY_DISCARDED');
 });
 
-test('handlers of requestListener() run in the AsyncLocalStorage context of the other framework', async (t) => {
+test('a handler that requestListener() calls runs in the AsyncLocalStorage context of the other framework', async (t) => {
   const storage = new AsyncLocalStorage<string>();
   const app = new Svc();
   app.get('/', () => storage.getStore() ?? 'none');
@@ -130,7 +130,7 @@ test('handlers of requestListener() run in the AsyncLocalStorage context of the 
   assert.equal(await posted.text(), 'outer');
 });
 
-test('requestListener() aborts the signal of a request when its client disconnects', async (t) => {
+test('if the client disconnects, requestListener() aborts the signal of the request', async (t) => {
   const left = Promise.withResolvers<unknown>();
   const begun = Promise.withResolvers<void>();
   const app = new Svc();
@@ -149,7 +149,7 @@ test('requestListener() aborts the signal of a request when its client disconnec
   assert.equal(((await left.promise) as Error).name, 'ClientDisconnected');
 });
 
-test('app.upgrade opens WebSockets under another server, and answers other upgrade requests with 404', async (t) => {
+test('app.upgrade opens WebSockets on the server of another framework, and answers other upgrade requests with 404', async (t) => {
   const app = new Svc();
   app.websocket('/echo').onMessage((socket, message) => socket.send(`echo ${String(message)}`));
   const url = await embed(t, app);
@@ -172,7 +172,7 @@ test('app.upgrade opens WebSockets under another server, and answers other upgra
   assert.equal(refused.statusCode, 404);
 });
 
-test('requestListener() answers 503 while the application cannot start, and tries to start it again', async (t) => {
+test('requestListener() answers 503 if the application cannot start, and tries to start it again at the next request', async (t) => {
   const { logger, events } = collectedLog();
   let isBroken = true;
   const app = new Svc({ logger })
@@ -188,7 +188,7 @@ test('requestListener() answers 503 while the application cannot start, and trie
   assert.equal(await (await fetch(url)).text(), 'up');
 });
 
-test('requestListener() mounted below a path of another framework sees only the rest of the path', async (t) => {
+test('if another framework mounts requestListener() below a path, the application gets only the rest of the path', async (t) => {
   const app = new Svc().get('/users', () => 'users');
   const url = await embed(t, app, (listener) => (incoming: IncomingMessage, outgoing: ServerResponse) => {
     if (!incoming.url!.startsWith('/api')) return void outgoing.end('other');
@@ -199,7 +199,7 @@ test('requestListener() mounted below a path of another framework sees only the 
   assert.equal(await (await fetch(`${url}/users`)).text(), 'other');
 });
 
-test('app.fetch works when it is called without the application as "this"', async (t) => {
+test('app.fetch works without the application as "this"', async (t) => {
   const app = new Svc().get('/', () => 'hello');
   t.after(() => app.shutdown());
   const { fetch: handle } = app;

@@ -67,7 +67,7 @@ const skip = !USES_INTERNALS
   : process.env['NODE_V8_COVERAGE'] !== undefined && 'the run collects coverage itself';
 
 test(
-  'a warm GET and POST run the source files of the reading guide, and stay within the bounds on files and functions',
+  'a warm GET and POST run only source files of the reading guide, and no more files and functions than their bounds allow',
   { skip },
   async (t) => {
     const app = new Svc();

@@ -20,7 +20,7 @@ function make(options: SvcOptions = {}): { app: Svc; events: Record<string, unkn
 const ask = (app: Svc, path = '/', method = 'GET'): Promise<Response> =>
   app.fetch(new Request(`http://a.example${path}`, { method }));
 
-test('new Svc() refuses an unknown option with a suggestion, and a value out of range', () => {
+test('new Svc() refuses unknown options with a suggestion, and values out of range', () => {
   assert.throws(() => new Svc({ debgu: true } as object), { code: 'E_OPTION_UNKNOWN', message: /"debug"/ });
   assert.throws(() => new Svc({ pageSize: 20 } as object), { code: 'E_OPTION_UNKNOWN' });
   for (const options of [
@@ -37,7 +37,7 @@ test('new Svc() refuses an unknown option with a suggestion, and a value out of 
   assert.throws(() => new Svc({ env: 'staging' as never }), { code: 'E_CONFIG_CAST' });
 });
 
-test('new Svc() treats undefined options as absent, has defaults, and also reads known settings from config', () => {
+test('new Svc() treats undefined options as absent, applies defaults, and reads some settings from the configuration', () => {
   const { app } = make({ title: undefined, debug: undefined, version: undefined, env: undefined });
   assert.deepEqual([app.title, app.version, app.env], ['svc', '1.0.0', 'production']);
   const { app: other } = make({
@@ -50,7 +50,7 @@ test('new Svc() treats undefined options as absent, has defaults, and also reads
   );
 });
 
-test('Svc and its routers refuse every declaration once the application is compiled', async () => {
+test('once the application is compiled, Svc and its routers refuse every declaration', async () => {
   const { app } = make();
   const router = new Router();
   app.includeRouter(router, '/r').compileAll().compileAll();
@@ -72,7 +72,7 @@ test('Svc and its routers refuse every declaration once the application is compi
   assert.throws(() => served.get('/', () => 'x'), { code: 'E_APP_FROZEN' });
 });
 
-test('Svc.use() covers every route, also routes declared before it; the first middleware is the outermost', async () => {
+test('Svc.use() applies to every route, also to routes declared before the call; the first middleware is the outermost', async () => {
   const { app } = make();
   const mark =
     (name: string) =>
@@ -88,7 +88,7 @@ test('Svc.use() covers every route, also routes declared before it; the first mi
   assert.equal((await ask(app)).headers.get('x-order'), 'inner, outer');
 });
 
-test('Svc.exceptionHandler() selects the handler of the most specific class, and its response passes through the middleware', async () => {
+test("Svc.exceptionHandler() uses the handler of the most specific class; the handler's response passes through the middleware", async () => {
   class Mine extends Error {}
   class Finer extends Mine {}
   const { app, events } = make();
@@ -130,7 +130,7 @@ test('an unhandled error is answered with 500 and logged as one structured line'
   assert.match(JSON.stringify(error), /boom/);
 });
 
-test('5xx responses contain a stack trace only with debug: true, whatever env is', async () => {
+test('5xx responses contain a stack trace only if the option "debug" is true, whatever "env" is', async () => {
   for (const env of ['production', 'development', 'test'] as const) {
     for (const debug of [true, false]) {
       const { app } = make({ env, debug });
@@ -175,7 +175,7 @@ test('svc_errors_total counts unhandled errors and thrown HTTP exceptions of sta
   assert.match(app.metrics.render(), /^svc_errors_total 2$/m);
 });
 
-test('cookies are Secure in production even without TLS, and outside production only over TLS', async () => {
+test('cookies are Secure in production even without TLS; outside production they are Secure only over TLS', async () => {
   for (const [env, isSecure] of [
     ['production', true],
     ['test', false],
@@ -186,7 +186,7 @@ test('cookies are Secure in production even without TLS, and outside production 
   }
 });
 
-test('maxBodyBytes of new Svc() limits every request body', async () => {
+test('the option "maxBodyBytes" of new Svc() limits every request body', async () => {
   const { app } = make({ maxBodyBytes: 3 });
   app.post('/', async ({ req }) => (await req.body({ maxBytes: 100 })).length);
   const post = (body: string): Promise<Response> =>
@@ -223,7 +223,7 @@ test('startup hooks run once, in order, before the first request; shutdown hooks
   assert.deepEqual(order, ['start 1', 'start 2', 'request', 'stop 2', 'stop 1']);
 });
 
-test('a startup hook that throws stops the start, and the application can be started again', async () => {
+test('if a startup hook throws, the start fails, and the application can be started again', async () => {
   const { app } = make();
   let tries = 0;
   const failure = new Error('not yet');
@@ -241,7 +241,7 @@ test('a startup hook that throws stops the start, and the application can be sta
   assert.deepEqual([tries, isLater], [2, true]);
 });
 
-test('after a failed startup hook the shutdown hooks, and the clean-ups returned by startup hooks, run in reverse order', async () => {
+test('if a startup hook fails, the shutdown hooks and the clean-ups returned by startup hooks run in reverse order', async () => {
   const { app } = make();
   const order: string[] = [];
   let isBroken = true;
@@ -269,7 +269,7 @@ test('after a failed startup hook the shutdown hooks, and the clean-ups returned
   ]);
 });
 
-test('a failing dependency of scope app stops the start, shuts down what had started, and the start can be repeated', async () => {
+test('if a dependency of scope "app" fails, the start fails, what has started is shut down, and the start can be repeated', async () => {
   const { app } = make();
   const order: string[] = [];
   let tries = 0;
@@ -292,7 +292,7 @@ test('a failing dependency of scope app stops the start, shuts down what had sta
 });
 
 for (const how of ['startup()', 'run()'] as const) {
-  test(`Svc.${how} with a failing dependency of scope app rejects after shutdown hooks and then plugins have stopped`, async () => {
+  test(`if a dependency of scope "app" fails, Svc.${how} rejects after the shutdown hooks, and then the plugins, have stopped`, async () => {
     const { app } = make();
     const order: string[] = [];
     const late = (step: string) => async (): Promise<void> => {
@@ -324,7 +324,7 @@ for (const how of ['startup()', 'run()'] as const) {
   });
 }
 
-test('Svc.startup() with a failing startup hook rejects after all plugins have stopped in reverse order, even if one fails to stop', async () => {
+test('if a startup hook fails, Svc.startup() rejects after all plugins have stopped in reverse order, even if one fails to stop', async () => {
   const { app, events } = make();
   const order: string[] = [];
   const late = (step: string) => async (): Promise<void> => {
@@ -346,7 +346,7 @@ test('Svc.startup() with a failing startup hook rejects after all plugins have s
   assert.deepEqual(order, ['c', 'a', 'plugin_shutdown_failed', 'rejects']);
 });
 
-test('Svc.run() that cannot listen on its port rejects after the application has shut down', async (t) => {
+test('if Svc.run() cannot listen on its port, it rejects after the application has shut down', async (t) => {
   const { app } = make();
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
@@ -365,7 +365,7 @@ test('Svc.run() that cannot listen on its port rejects after the application has
   assert.deepEqual(order, ['stopped', 'rejects']);
 });
 
-test('a shutdown hook that throws is logged, and the other hooks run', async () => {
+test('if a shutdown hook throws, the error is logged and the other hooks run', async () => {
   const { app, events } = make();
   let runs = 0;
   app
@@ -385,7 +385,7 @@ test('a shutdown hook that throws is logged, and the other hooks run', async () 
   );
 });
 
-test('Svc.startup() rejects with the findings of compilation', async () => {
+test('Svc.startup() rejects with the findings that compileAll() reports', async () => {
   const { app } = make();
   app.get('/', () => 'x').get('/', () => 'y');
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
@@ -393,7 +393,7 @@ test('Svc.startup() rejects with the findings of compilation', async () => {
   await assert.rejects(ask(app), { code: 'E_COMPILE' });
 });
 
-test('Svc.shutdown() waits for the work that requests left for afterwards; a failure there is logged, and the rest runs', async () => {
+test('Svc.shutdown() waits for work that runs after responses; if such work fails, the error is logged and the shutdown continues', async () => {
   const { app, events } = make();
   const order: string[] = [];
   const release = Promise.withResolvers<void>();
@@ -428,7 +428,7 @@ test('Svc.shutdown() waits for the work that requests left for afterwards; a fai
   );
 });
 
-test('Svc.run() listens on a free port and returns its URL, and close() shuts the application down', async () => {
+test('Svc.run() listens on a free port and returns its URL; close() shuts the application down', async () => {
   const { app, events } = make();
   let isDown = false;
   app
@@ -458,7 +458,7 @@ test('Svc.run() reads host and port from the configuration, and refuses unknown 
     await assert.rejects(app.run({ port }), { code: 'E_OPTION_RANGE' });
 });
 
-test('Svc.run() rejects with E_LISTEN when the port is in use, and stops only what it had started', async () => {
+test('if the port is in use, Svc.run() rejects with E_LISTEN, and stops only what it had started itself', async () => {
   const { app } = make();
   const stopped: string[] = [];
   app.onShutdown(() => {
@@ -479,7 +479,7 @@ test('Svc.run() rejects with E_LISTEN when the port is in use, and stops only wh
   assert.deepEqual(stopped, ['other', 'app']);
 });
 
-test('Svc.run() handles signals while it runs, and removes its signal handlers afterwards', async () => {
+test('Svc.run() handles signals while it runs, and removes its signal handlers when it stops', async () => {
   const count = (): number => process.listenerCount('SIGTERM') + process.listenerCount('SIGINT');
   const before = count();
   const { app } = make();
@@ -542,7 +542,7 @@ for (const [when, hasPort] of [
   ['while its last startup hook runs', false],
   ['while its ports are opened', true],
 ] as const) {
-  test(`after a signal ${when} Svc.run() accepts no connection that it would not answer`, async (t) => {
+  test(`if a signal arrives ${when}, Svc.run() accepts no connection that it would not answer`, async (t) => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, ops: { metrics: { port: 0 } } });
     const exited = Promise.withResolvers<unknown>();
@@ -583,7 +583,7 @@ for (const [when, hasPort] of [
   });
 }
 
-test('two applications share no state, even when both include the same router', async () => {
+test('two applications share no state, even if both include the same router', async () => {
   const key = stateKey<string>('k');
   const router = new Router().get('/r', ({ state }) => state.get(key));
   const [one, two] = ['one', 'two'].map((name) => {
@@ -606,7 +606,7 @@ test('two applications share no state, even when both include the same router', 
   assert.equal((await ask(two, '/two/r')).status, 200);
 });
 
-test('a signal ends the process with status 1 when the application does not shut down in time', async (t) => {
+test('if the application does not shut down in time after a signal, the process ends with status 1', async (t) => {
   const { endOnSignals } = await import('../../src/operations/signals.ts');
   const { ManualClock } = await import('../../src/testing/index.ts');
   const clock = new ManualClock();
@@ -633,10 +633,10 @@ test('a signal ends the process with status 1 when the application does not shut
 });
 
 for (const [what, hangs] of [
-  ['the clean-up of a handler that sees its signal abort', false],
-  ['a second, of a handler that never ends', true],
+  ['the clean-up of a handler whose signal is aborted', false],
+  ['at most one second for a handler that never ends', true],
 ] as const) {
-  test(`after its drain deadline run() stops the plugins only after ${what}`, async () => {
+  test(`when its drain deadline has passed, run() waits for ${what} before it stops the plugins`, async () => {
     const steps: string[] = [];
     const begun = Promise.withResolvers<void>();
     function* connection(): Generator<string, void> {

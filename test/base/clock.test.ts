@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 
-test('systemClock returns the time in milliseconds and in microseconds, and a monotonic time', () => {
+test('systemClock returns the time in milliseconds, the time in microseconds, and a monotonic time', () => {
   assert.ok(Math.abs(systemClock.nowMs() - Date.now()) < 1_000);
   assert.ok(Number.isInteger(systemClock.nowMicros()));
   assert.ok(Math.abs(systemClock.nowMicros() / 1_000 - systemClock.nowMs()) < 1_000);
@@ -11,7 +11,7 @@ test('systemClock returns the time in milliseconds and in microseconds, and a mo
   assert.ok(systemClock.monotonicMs() >= before);
 });
 
-test('systemClock.after() calls back once, unless it is disposed first', async () => {
+test('systemClock.after() calls back once, or never if it is disposed first', async () => {
   const calls: string[] = [];
   const cancelled = systemClock.after(0, () => calls.push('cancelled'));
   cancelled[Symbol.dispose]();
@@ -20,7 +20,7 @@ test('systemClock.after() calls back once, unless it is disposed first', async (
   assert.deepEqual(calls, ['called']);
 });
 
-test('systemClock.sleep() rejects with the reason of its signal, at once or while it sleeps', async () => {
+test("if its signal aborts before or during the sleep, systemClock.sleep() rejects with the signal's reason", async () => {
   const reason = new Error('enough');
   await assert.rejects(systemClock.sleep(60_000, AbortSignal.abort(reason)), reason);
   const controller = new AbortController();
@@ -30,7 +30,7 @@ test('systemClock.sleep() rejects with the reason of its signal, at once or whil
   await systemClock.sleep(0, new AbortController().signal);
 });
 
-test('ManualClock stands still until a test moves it', async () => {
+test('the time of a ManualClock changes only when a test moves it', async () => {
   const clock = new ManualClock(5_000);
   assert.deepEqual([clock.nowMs(), clock.nowMicros(), clock.monotonicMs()], [5_000, 5_000_000, 0]);
   await clock.advance(10);
@@ -38,7 +38,7 @@ test('ManualClock stands still until a test moves it', async () => {
   assert.equal(new ManualClock().nowMs(), Date.UTC(2024, 0, 1));
 });
 
-test('ManualClock.advance() runs due timers in order, each at its own time, including timers set meanwhile', async () => {
+test('ManualClock.advance() runs due timers in order, each at its own time, including timers that are set during the call', async () => {
   const clock = new ManualClock();
   const calls: string[] = [];
   const note = (name: string) => (): void => {
@@ -60,7 +60,7 @@ test('ManualClock.advance() runs due timers in order, each at its own time, incl
   assert.deepEqual(calls.slice(4), ['past 30']);
 });
 
-test('ManualClock.advance() runs waiting code before the next timer', async () => {
+test('ManualClock.advance() lets code that awaits a timer run before the next timer', async () => {
   const clock = new ManualClock();
   const calls: string[] = [];
   const worker = async (): Promise<void> => {
@@ -75,7 +75,7 @@ test('ManualClock.advance() runs waiting code before the next timer', async () =
   assert.deepEqual(calls, ['slept until 10', 'slept until 20', 'slept until 30']);
 });
 
-test('ManualClock.sleep() rejects with the reason of its signal, and leaves no timer', async () => {
+test("if its signal aborts, ManualClock.sleep() rejects with the signal's reason and leaves no timer", async () => {
   const clock = new ManualClock();
   const reason = new Error('enough');
   await assert.rejects(clock.sleep(10, AbortSignal.abort(reason)), reason);
@@ -90,7 +90,7 @@ test('ManualClock.sleep() rejects with the reason of its signal, and leaves no t
   await whole;
 });
 
-test('ManualClock.setWallMs() moves the wall clock only', async () => {
+test('ManualClock.setWallMs() changes the wall-clock time, but not the monotonic time', async () => {
   const clock = new ManualClock();
   let calls = 0;
   clock.after(10, () => calls++);
@@ -100,7 +100,7 @@ test('ManualClock.setWallMs() moves the wall clock only', async () => {
   assert.deepEqual([clock.nowMs(), clock.monotonicMs(), calls], [10, 10, 1]);
 });
 
-test("systemClock.nowMicros() follows the system's clock when that is set, and is monotonic otherwise", (t) => {
+test("systemClock.nowMicros() is monotonic; if the system's clock is set, nowMicros() adopts the new time", (t) => {
   const now = Date.now;
   t.after(() => {
     Date.now = now;

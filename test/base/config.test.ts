@@ -8,7 +8,7 @@ const cast =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
 
-test('Config reads the environment first, then loadDict(), arguments and defaults, and returns the fallback last', () => {
+test('Config reads a key from the environment, then from loadDict(), then from arguments and defaults, and last returns the fallback', () => {
   const layers = { defaults: { a: 1, b: 1, c: 1, d: 1 }, values: { b: 2, c: 2, d: 2 } };
   const config = new Config({ ...layers, environment: { SVC_D: '4' } }).loadDict({ c: 3, d: 3 });
   assert.deepEqual(
@@ -21,13 +21,13 @@ test('Config reads the environment first, then loadDict(), arguments and default
   );
 });
 
-test('Config lets a later loadDict() win over an earlier one, and the environment over both', () => {
+test('if loadDict() is called twice, the later values are used; variables of the environment override both', () => {
   const config = new Config({ environment: { SVC_B: 'env' } });
   config.loadDict({ a: 'one', b: 'one' }).loadDict({ a: 'two', b: 'two' });
   assert.deepEqual([config.get('a', ''), config.get('b', '')], ['two', 'env']);
 });
 
-test('Config copies all its sources', () => {
+test('Config copies the values of all its sources', () => {
   const [values, environment, dict] = [{ a: 1 }, { SVC_B: '1' }, { c: 1 }];
   const config = new Config({ values, environment }).loadDict(dict);
   values.a = 2;
@@ -39,7 +39,7 @@ test('Config copies all its sources', () => {
   );
 });
 
-test('Config reads process.env when no environment is given', (t) => {
+test('Config reads process.env if it is created without an environment', (t) => {
   process.env['SVC_CONFIG_TEST_ONLY'] = '5';
   t.after(() => {
     delete process.env['SVC_CONFIG_TEST_ONLY'];
@@ -47,7 +47,7 @@ test('Config reads process.env when no environment is given', (t) => {
   assert.equal(new Config().get('configTestOnly', 0), 5);
 });
 
-test('Config treats undefined as absent, and null and empty text as values', () => {
+test('Config treats undefined as absent, but null and empty text as values', () => {
   const config = new Config({
     defaults: { a: 1, b: 1 },
     values: { a: undefined, b: null },
@@ -69,13 +69,13 @@ for (const [key, variable] of [
   ['maxBodyBytes', 'SVC_MAX_BODY_BYTES'],
   ['x509Cert', 'SVC_X509_CERT'],
 ] as const) {
-  test(`config key ${key} and variable ${variable} are derived from each other`, () => {
+  test(`the config key ${key} and the variable ${variable} can be derived from each other`, () => {
     assert.equal(variableOf(key), variable);
     assert.equal(keyOf(variable), key);
   });
 }
 
-test('variableOf() returns one variable for every spelling of a key', () => {
+test('variableOf() returns the same variable for every spelling of a key', () => {
   for (const key of ['pageSize', 'page_size', 'PAGE_SIZE', 'SVC_PAGE_SIZE', 'PageSize', 'page-size'])
     assert.equal(variableOf(key), 'SVC_PAGE_SIZE', key);
   assert.equal(variableOf('baseURL'), 'SVC_BASE_URL');
@@ -84,7 +84,7 @@ test('variableOf() returns one variable for every spelling of a key', () => {
   assert.deepEqual([config.get('pageSize', 0), config.get('base_url', '')], [20, 'x']);
 });
 
-test('Config parses numbers as finite decimals only', () => {
+test('Config accepts only finite decimal numbers as numbers', () => {
   for (const [text, value] of [
     ['20', 20],
     ['-1', -1],
@@ -119,7 +119,7 @@ test('Config parses numbers as finite decimals only', () => {
   }
 });
 
-test('Config parses true, false, 1, 0, yes, no, on and off as booleans, in any case, and refuses other text', () => {
+test('Config accepts true, false, 1, 0, yes, no, on and off as booleans, in upper or lower case, and refuses other text', () => {
   for (const [value, words] of [
     [true, ['true', '1', 'yes', 'on', 'TRUE', 'Yes', ' on ']],
     [false, ['false', '0', 'no', 'off', 'Off']],
@@ -137,7 +137,7 @@ test('Config parses true, false, 1, 0, yes, no, on and off as booleans, in any c
     assert.throws(() => new Config({ environment: { SVC_B: text } }).get('b', false), cast(/SVC_B/), text);
 });
 
-test('Config.get() returns the text unchanged when the fallback or the cast is a string, or when there is neither', () => {
+test('Config.get() returns text unchanged if the fallback is a string, if the cast is String, or if there is neither', () => {
   const config = new Config({ environment: { SVC_S: ' 20 ' } });
   assert.deepEqual(
     [config.get('s', ''), config.get('s'), config.get('s', null), config.get('s', '', { cast: String })],
@@ -145,7 +145,7 @@ test('Config.get() returns the text unchanged when the fallback or the cast is a
   );
 });
 
-test('Config casts text, and returns other values unchanged', () => {
+test('Config applies a cast to text, and returns other values unchanged', () => {
   const list = (text: string): string[] => text.split(',');
   assert.deepEqual(new Config({ environment: { SVC_HOSTS: 'a,b' } }).get('hosts', [], { cast: list }), [
     'a',
@@ -158,7 +158,7 @@ test('Config casts text, and returns other values unchanged', () => {
   assert.deepEqual(new Config({ environment: {} }).get('hosts', ['d'], { cast: list }), ['d']);
 });
 
-test('Config refuses text for which a cast throws, and never shows it', () => {
+test('if a cast throws, Config refuses the text, and the message does not contain the text', () => {
   const config = new Config({ environment: { SVC_URL: 'hunter2', SVC_NAN: 'hunter2', SVC_NONE: 'hunter2' } });
   for (const read of [
     () => config.get('url', undefined, { cast: (text) => new URL(text), needs: 'a URL' }),
@@ -182,7 +182,7 @@ test('Config refuses text for which a cast throws, and never shows it', () => {
   );
 });
 
-test('Config refuses a value of another type than the fallback, in every layer', () => {
+test('Config refuses a value whose type differs from that of the fallback, in every layer', () => {
   const config = new Config({ values: { n: true, s: 1234, b: 'maybe', nan: Number.NaN }, environment: {} });
   assert.throws(
     () => config.get('n', 0),
@@ -193,7 +193,7 @@ test('Config refuses a value of another type than the fallback, in every layer',
   assert.throws(() => config.get('nan', 0), cast(/SVC_NAN/));
 });
 
-test('Config.get() has the type of its fallback or cast, never a literal type', () => {
+test('the TypeScript type of Config.get() is that of the fallback or cast, never a literal type', () => {
   const config = new Config({ environment: {} });
   let size = config.get('pageSize', 20);
   size = 21;
@@ -213,7 +213,7 @@ test('Config.get() has the type of its fallback or cast, never a literal type', 
   );
 });
 
-test('Config.env is development, test or production, and production by default', () => {
+test('Config.env is "development", "test" or "production", and is "production" by default', () => {
   assert.equal(new Config({ environment: {} }).env, 'production');
   for (const env of ['production', 'development', 'test'] satisfies Env[])
     assert.equal(new Config({ environment: { SVC_ENV: env } }).env, env);
@@ -239,7 +239,7 @@ test('Config.loadDict() is refused after freeze()', () => {
   assert.equal(config.get('a', 0), 0);
 });
 
-test('Config.reads() lists each read key with its type and default, which a later read may add', () => {
+test('Config.reads() lists each key that was read, with its type and default, also if only a later read has the default', () => {
   const config = new Config({ environment: { SVC_PAGE_SIZE: '5' } });
   config.get('pageSize');
   config.get('page_size', 20);
@@ -257,7 +257,7 @@ test('Config.reads() lists each read key with its type and default, which a late
   );
 });
 
-test('Config.unknownVariables() lists unread variables, with the most similar name', () => {
+test('Config.unknownVariables() lists variables that were never read, each with the most similar known name', () => {
   const config = new Config({
     defaults: { host: '' },
     values: { port: 1 },

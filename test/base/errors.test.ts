@@ -19,7 +19,7 @@ import {
 } from '../../src/base/errors.ts';
 import { FAULTS, type FaultArguments, type FaultCode } from '../../src/base/faults.ts';
 
-test('SvcError has the code, message and remedy of its fault, and its cause', () => {
+test('an SvcError has the code, message and remedy of its fault, and keeps its cause', () => {
   const cause = new Error('why');
   const error = new SvcError('E_LISTEN', ['127.0.0.1:80', 'it is taken'], { cause });
   assert.equal(error.name, 'SvcError');
@@ -31,7 +31,7 @@ test('SvcError has the code, message and remedy of its fault, and its cause', ()
   assert.equal('cause' in new SvcError('E_LISTEN', ['a', 'b']), false);
 });
 
-test('SvcError of a compilation lists every finding with its place', () => {
+test('the SvcError of a failed compilation lists every finding with its source position', () => {
   const findings = [
     {
       rule: 'SVC101',
@@ -52,13 +52,13 @@ test('SvcError of a compilation lists every finding with its place', () => {
   assert.match(new SvcError('E_COMPILE', [[findings[0]]]).message, /1 mistake\n/);
 });
 
-test('the codes of faults are in alphabetical order, so that equal entries are added in one place', () => {
+test('the codes of faults are in alphabetical order', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) assert.match(code, /^E_[A-Z0-9_]+$/);
 });
 
-test('every fault has a message that says what failed and a remedy that says what to do, without a full stop', () => {
+test('each fault has a message that says what failed and a remedy that says what to do, both without a full stop', () => {
   for (const code of Object.keys(FAULTS) as FaultCode[]) {
     const { message, remedy } = anyOf(code);
     assert.match(message, /^(?:Cannot|Unknown) /, code);
@@ -77,7 +77,7 @@ function anyOf(code: FaultCode): SvcError {
   }
 }
 
-test('faults that suggest a name omit the suggestion when there is none', () => {
+test('if no name is similar, the messages of faults contain no suggestion', () => {
   assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', 'b', ['b']]).message, /did you mean "b"\?$/);
   assert.match(new SvcError('E_URL_NAME', ['a', 'b']).message, /did you mean "b"\?$/);
   assert.match(
@@ -100,7 +100,7 @@ for (const [Class, status] of [
   [UnprocessableContent, 422],
   [TooManyRequests, 429],
 ] as const) {
-  test(`${Class.name} is an HTTPException ${status} with its own name`, () => {
+  test(`${Class.name} is an HTTPException of status ${status}, whose name is the name of its class`, () => {
     const error = new Class('why', { headers: { A: 'b' }, code: 'c', cause: 1 });
     assert.ok(error instanceof HTTPException);
     assert.deepEqual(
@@ -117,7 +117,7 @@ for (const [Class, status] of [
   });
 }
 
-test('HTTPException only accepts error statuses', () => {
+test('HTTPException accepts only status codes of errors', () => {
   for (const status of [200, 399, 600, 404.5, Number.NaN])
     assert.throws(() => new HTTPException(status), RangeError);
   assert.equal(new HTTPException(599).status, 599);
@@ -125,7 +125,7 @@ test('HTTPException only accepts error statuses', () => {
   assert.deepEqual(new BadRequest('bad', { issues }).issues, issues);
 });
 
-test('TooManyRequests sends the waiting time as Retry-After in whole seconds', () => {
+test('TooManyRequests sends the waiting time in the field Retry-After, in whole seconds', () => {
   const headers = { 'X-Why': 'yes' };
   assert.deepEqual(new TooManyRequests('often', { retryAfterSeconds: 1.2, headers }).headers, {
     'X-Why': 'yes',
@@ -139,7 +139,7 @@ test('TooManyRequests sends the waiting time as Retry-After in whole seconds', (
   assert.deepEqual(new UnprocessableContent('no', { issues }).issues, issues);
 });
 
-test('statusTitle() names registered statuses, and the class of others', () => {
+test('statusTitle() returns the name of a registered status, and for other statuses the name of their class', () => {
   assert.deepEqual([404, 418, 499, 500, 599].map(statusTitle), [
     'Not Found',
     'Client Error',
@@ -149,7 +149,7 @@ test('statusTitle() names registered statuses, and the class of others', () => {
   ]);
 });
 
-test('ClientDisconnected is an Error and not an HTTPException', () => {
+test('ClientDisconnected is an Error, but not an HTTPException', () => {
   const error = new ClientDisconnected();
   assert.equal(error.name, 'ClientDisconnected');
   assert.equal((error as Error) instanceof errors.HTTPException, false);

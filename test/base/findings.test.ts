@@ -4,7 +4,7 @@ import { declaredHere, placeOf } from '../../src/base/findings.ts';
 
 const PACKAGE = new URL('../../src/', import.meta.url);
 
-test("declaredHere() returns the caller's place, also when it is called repeatedly", () => {
+test('declaredHere() returns the source position of the caller, also if it is called repeatedly', () => {
   const here = line() + 1;
   const declared = declaredHere();
   const { place } = declared;
@@ -15,7 +15,7 @@ test("declaredHere() returns the caller's place, also when it is called repeated
   assert.ok(Object.isFrozen(place));
 });
 
-test('placeOf() skips frames of this package and of Node', () => {
+test('placeOf() skips stack frames of this package and of Node.js', () => {
   const stack = [
     'Error: place',
     `    at new CapturedPlace (${new URL('findings.ts', PACKAGE).href}:1:2)`,
@@ -28,13 +28,13 @@ test('placeOf() skips frames of this package and of Node', () => {
   assert.deepEqual(placeOf(stack), { file: 'file:///home/me/app.ts', line: 10, column: 20 });
 });
 
-test('placeOf() reads frames with and without a function, of URLs and of paths', () => {
+test('placeOf() parses stack frames with and without a function name, and with URLs and paths', () => {
   assert.deepEqual(placeOf('    at file:///a/b.ts:1:2'), { file: 'file:///a/b.ts', line: 1, column: 2 });
   assert.deepEqual(placeOf('    at f (/a/b c.js:3:4)'), { file: '/a/b c.js', line: 3, column: 4 });
   assert.deepEqual(placeOf('    at f (C:\\a\\b.js:5:6)'), { file: 'C:\\a\\b.js', line: 5, column: 6 });
 });
 
-test('placeOf() returns <unknown> 0:0 when no frame belongs to the program', () => {
+test('if no stack frame belongs to the program, placeOf() returns <unknown> 0:0', () => {
   assert.deepEqual(placeOf(''), { file: '<unknown>', line: 0, column: 0 });
   assert.deepEqual(placeOf('Error: x\n    at node:internal/a:1:2'), {
     file: '<unknown>',
@@ -49,7 +49,7 @@ function declare(): ReturnType<typeof declaredHere> {
 }
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
-test('declaredHere(by) returns the caller of that function, also through functions of Node, and does not change Error', () => {
+test('declaredHere(by) returns the caller of the function "by", also if Node.js calls it, and leaves Error.stackTraceLimit unchanged', () => {
   const { stackTraceLimit } = Error;
   try {
     for (const limit of [10, 1]) {

@@ -10,7 +10,7 @@ const { isSupported } = createRequire(import.meta.url)('../../bin/need-node.cjs'
 };
 const ENTRIES = ['index.ts', 'db/index.ts', 'oauth/index.ts', 'testing/index.ts'];
 
-test('isSupportedNode() agrees with bin/need-node.cjs on every version', () => {
+test('isSupportedNode() and bin/need-node.cjs accept the same versions', () => {
   for (let major = 18; major < 30; major++) {
     for (let minor = 0; minor < 30; minor++) {
       const version = `${major}.${minor}.1`;
@@ -20,7 +20,7 @@ test('isSupportedNode() agrees with bin/need-node.cjs on every version', () => {
 });
 
 for (const entry of ENTRIES) {
-  test(`an import of ${entry} on an old Node.js ends with one line and status 2`, () => {
+  test(`on an old Node.js, an import of ${entry} prints one line, and the process ends with status 2`, () => {
     const older = `data:text/javascript,Object.defineProperty(process.versions, 'node', { value: '22.23.2' })`;
     const { status, stdout, stderr } = spawnSync(
       process.execPath,

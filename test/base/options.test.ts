@@ -31,7 +31,7 @@ function fault(code: FaultCode, pattern: RegExp) {
     error instanceof SvcError && error.code === code && pattern.test(error.message);
 }
 
-test('readOptions() returns every fallback when no option is given', () => {
+test('readOptions() returns the fallbacks of all options if none is given', () => {
   const expected = {
     max: 5,
     ratio: 0.5,
@@ -46,7 +46,7 @@ test('readOptions() returns every fallback when no option is given', () => {
   assert.deepEqual(readOptions('Thing', { max: undefined, mode: undefined }, KINDS), expected);
 });
 
-test('readOptions() returns the given values, and neither keeps nor changes the object', () => {
+test("readOptions() returns the given values, and neither keeps nor changes the caller's object", () => {
   const fn = (): void => {};
   const options = Object.freeze({
     max: 10,
@@ -88,7 +88,7 @@ for (const [option, value, needs] of [
   ['mode', 'slow', 'one of "fast", "safe"'],
   ['fn', {}, 'a function'],
 ] as const) {
-  test(`readOptions() refuses ${option}: ${JSON.stringify(value)}, and says that it needs ${needs}`, () => {
+  test(`readOptions() refuses the option ${option}: ${JSON.stringify(value)}, and the message says that it needs ${needs}`, () => {
     assert.throws(
       () => readOptions('Thing', { [option]: value }, KINDS),
       fault('E_OPTION_RANGE', new RegExp(RegExp.escape(needs))),
@@ -96,7 +96,7 @@ for (const [option, value, needs] of [
   });
 }
 
-test('shown() describes the kind of a value, never the content of a string', () => {
+test('shown() describes the type of a value, and never contains the content of a string', () => {
   const values = ['secret', 'x', 5, true, null, undefined, 5n, [1], () => 1, Symbol('s'), {}];
   assert.deepEqual(values.map(shown), [
     'a string of 6 characters',
@@ -113,7 +113,7 @@ test('shown() describes the kind of a value, never the content of a string', () 
   ]);
 });
 
-test('closest() finds the nearest candidate, and none when all differ too much', () => {
+test('closest() returns the most similar candidate, or nothing if all candidates differ too much', () => {
   assert.equal(closest('perSecond', ['perMinute', 'max']), undefined);
   assert.equal(closest('perMinut', ['max', 'perMinute']), 'perMinute');
   assert.equal(closest('mxa', ['max']), 'max'); // two swapped neighbours count as one mistake
@@ -123,7 +123,7 @@ test('closest() finds the nearest candidate, and none when all differ too much',
   assert.equal(closest('abc', []), undefined);
 });
 
-test('readGiven() returns only the given options, and refuses the same ones as readOptions()', () => {
+test('readGiven() returns only the options that are given, and refuses the same options as readOptions()', () => {
   const values = readGiven('Thing', { max: 3, note: undefined, fn: undefined, name: '' }, KINDS);
   assert.deepEqual(Object.keys(values), ['max', 'name']);
   assert.deepEqual(values, { max: 3, name: '' });

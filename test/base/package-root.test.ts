@@ -6,24 +6,24 @@ import { ROOT } from '../support/build.ts';
 
 const DIST = 'file:///a%20b/svc/dist/base/package-root.js';
 
-test('packageRoot() is the folder of package.json, from src and from dist', () => {
+test('packageRoot() returns the folder of package.json, for modules in src and in dist', () => {
   assert.equal(packageRoot()?.href, `${pathToFileURL(ROOT).href}/`);
   assert.equal(packageRoot(DIST)?.href, 'file:///a%20b/svc/');
 });
 
-test('packageRoot() is undefined in a bundle, of ES modules or CommonJS', () => {
+test('packageRoot() returns undefined in a bundle, for ES modules and CommonJS', () => {
   for (const own of ['file:///app/dist/program.mjs', 'file:///app/package-root.js', undefined])
     assert.equal(packageRoot(own ?? ''), undefined, own);
 });
 
-test('programBeside() returns a file in the folder of a module, and undefined in a bundle or when the file is absent', () => {
+test("programBeside() returns the path of a file in a module's folder, and undefined in a bundle or if the file does not exist", () => {
   const module = new URL('../../src/db/sqlite/reader.ts', import.meta.url).href;
   assert.equal(programBeside(module, 'reader-process')?.href, new URL('./reader-process.ts', module).href);
   assert.equal(programBeside(module, 'absent'), undefined);
   assert.equal(programBeside(undefined, 'reader-process'), undefined);
 });
 
-test('ownFolders() returns dist and src as URLs and as paths', () => {
+test('ownFolders() returns the folders dist and src, both as URLs and as paths', () => {
   assert.deepEqual(ownFolders('', DIST, false), [
     'file:///a%20b/svc/dist/',
     '/a b/svc/dist/',
@@ -38,7 +38,7 @@ test('ownFolders() returns dist and src as URLs and as paths', () => {
   ]);
 });
 
-test('ownFolders() returns Windows paths with drive letter and backslashes', () => {
+test('on Windows, ownFolders() returns paths with a drive letter and backslashes', () => {
   assert.deepEqual(ownFolders('', 'file:///C:/a%20b/svc/dist/base/package-root.js', true), [
     'file:///C:/a%20b/svc/dist/',
     'C:\\a b\\svc\\dist\\',
@@ -47,6 +47,6 @@ test('ownFolders() returns Windows paths with drive letter and backslashes', () 
   ]);
 });
 
-test('ownFolders() returns the folder of the bundle when a bundler joined the package with an application', () => {
+test('ownFolders() returns the folder of the bundle if a bundler has joined the package with an application', () => {
   assert.deepEqual(ownFolders('', 'file:///app/out/program.mjs', false), ['file:///app/out/', '/app/out/']);
 });

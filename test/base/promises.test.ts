@@ -4,14 +4,14 @@ import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { currentContext, ignore, within } from '../../src/base/promises.ts';
 
-test('within() settles like its promise, and leaves no timer', async () => {
+test('within() settles with the result of its promise, and leaves no timer', async () => {
   const clock = new ManualClock();
   assert.equal(await within(clock, 10, Promise.resolve('value'), ignore), 'value');
   await assert.rejects(within(clock, 10, Promise.reject(new Error('failed')), ignore), /failed/);
   assert.equal(clock.pending, 0);
 });
 
-test('within() settles with the result of onLate after the time limit, also with its error', async () => {
+test('after the time limit, within() settles with the result or error of onLate', async () => {
   const clock = new ManualClock();
   const never = new Promise<string>(ignore);
   const late = within(clock, 10, never, () => 'late');
@@ -26,7 +26,7 @@ test('within() settles with the result of onLate after the time limit, also with
   assert.equal(clock.pending, 0);
 });
 
-test('currentContext() calls functions in the AsyncLocalStorage of the call that created it', () => {
+test('the function that currentContext() returns calls functions in the AsyncLocalStorage context in which it was created', () => {
   const store = new AsyncLocalStorage<string>();
   const run = store.run('captured', currentContext);
   const found = (suffix: string): string => `${store.getStore() ?? 'none'}${suffix}`;

@@ -223,7 +223,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a request with missing or contradicting header fields is 400 with -32020',
+  'MCP over HTTP, modern version: if a header field is missing or contradicts the body, the answer is 400 with -32020',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -267,7 +267,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a request without required _meta is 400, an unknown version 400 with -32022, an unknown method 404',
+  'MCP over HTTP, modern version: missing _meta members are answered with 400, an unknown version with 400 and -32022, an unknown method with 404',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -321,7 +321,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a response with progress before its result is an event stream that ends with the result',
+  'MCP over HTTP, modern version: if a tool reports progress, the response is an event stream that ends with the result',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -342,7 +342,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a client that disconnects cancels its request, before a JSON response and during an event stream',
+  'MCP over HTTP, modern version: if the client disconnects before a JSON response or during an event stream, its request is cancelled',
   LIMITED,
   async (t) => {
     const first = site(t);
@@ -379,7 +379,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: a client that closes its socket cancels its request',
+  'MCP over HTTP, modern version: if the client closes its socket, its request is cancelled',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { client: { listen: true } });
@@ -393,7 +393,7 @@ test(
   },
 );
 
-test('app.check() reports two MCP tools with one name, and tools that write without a description (SVC305)', () => {
+test('app.check() reports SVC305 for two MCP tools of one name, and for a tool that writes and has no description', () => {
   const app = new Svc({ env: 'test' });
   app
     .get('/a', { mcp: { name: 'same' } }, () => 1)
@@ -446,7 +446,7 @@ test('app.check() reports two MCP tools with one name, and tools that write with
 });
 
 test(
-  'MCP over HTTP, modern version: a response that takes long becomes an event stream, which keeps the connection alive',
+  'MCP over HTTP, modern version: if a tool takes long, the response becomes an event stream, so that the connection stays open',
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -461,7 +461,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, modern version: subscriptions/listen is acknowledged on its stream',
+  'MCP over HTTP, modern version: subscriptions/listen is acknowledged on the event stream of its response',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -483,7 +483,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, shutdown: the server waits for a call that has begun its event stream, and ends subscriptions',
+  'MCP over HTTP, shutdown: the server ends subscriptions, and waits for a call whose event stream has begun',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -551,7 +551,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: initialize returns a session id, which later requests send',
+  'MCP over HTTP, legacy version: the response to initialize has a session id, which the client sends with later requests',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -575,7 +575,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: a request without a session is 400; a changed, expired, ended or foreign session is 404',
+  "MCP over HTTP, legacy version: a request without a session is 400; a changed, expired or ended session, or another client's, is 404",
   LIMITED,
   async (t) => {
     const clock = new ManualClock();
@@ -612,7 +612,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: a session is valid in another process with the same secret',
+  'MCP over HTTP, legacy version: a session is valid in every process that has the same secret',
   LIMITED,
   async (t) => {
     const { id } = await legacy(site(t));
@@ -634,7 +634,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: with guards, a session belongs to the subject of its token, and any token of this subject may use it',
+  'MCP over HTTP, legacy version: with guards, a session belongs to the subject of a token; every token of this subject can use it',
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth()) } });
@@ -649,7 +649,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: a session that began without a token can be used after a login; the session of a subject requires a token of the subject',
+  "MCP over HTTP, legacy version: a session without a token can be used after a login; a session with a subject requires the subject's token",
   LIMITED,
   async (t) => {
     const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
@@ -668,7 +668,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: a session of a client with a cookie belongs to the identity in the cookie',
+  'MCP over HTTP, legacy version: if the client sends a cookie, its session belongs to the identity in the cookie',
   LIMITED,
   async (t) => {
     const user = sessionKey<string>('user');
@@ -739,7 +739,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: an unknown version in the header field is 400; with sessions: false a request needs no session',
+  'MCP over HTTP, legacy version: an unknown version in the header field is 400; with sessions: false, requests need no session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -766,7 +766,7 @@ test(
 );
 
 test(
-  'an unsupported MCP version in the header field is 400 with -32022, and the request is not executed (2025-06-18, transports)',
+  'an unsupported version in the MCP header field is 400 with -32022, and the request is not executed (2025-06-18, transports)',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -816,7 +816,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, Accept: weight 0 excludes a type, and the most specific range decides (RFC 9110 §12.5.1)',
+  'MCP over HTTP, Accept: a type with weight 0 is excluded, and the most specific media range decides (RFC 9110 §12.5.1)',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -844,7 +844,7 @@ test(
   },
 );
 
-test('MCP over HTTP, legacy version: versions up to 2025-03-26 allow batches', LIMITED, async (t) => {
+test('MCP over HTTP, legacy version: versions up to 2025-03-26 accept batches', LIMITED, async (t) => {
   const of = site(t);
   const { send } = await legacy(of, {}, '2025-03-26');
   const response = await send([
@@ -886,7 +886,7 @@ test('MCP over HTTP, legacy version: versions up to 2025-03-26 allow batches', L
 });
 
 test(
-  'MCP over HTTP, legacy version: notifications/cancelled of the session ends a request; a disconnect does not',
+  'MCP over HTTP, legacy version: notifications/cancelled in the same session ends a request; a disconnect does not',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -920,7 +920,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, legacy version: GET opens the event stream of a session, DELETE ends the session',
+  'MCP over HTTP, legacy version: GET opens the event stream of a session, and DELETE ends the session',
   LIMITED,
   async (t) => {
     const of = site(t);
@@ -946,7 +946,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, bodies: invalid JSON, an invalid message, a too large body and another media type are refused',
+  'MCP over HTTP, bodies: invalid JSON, an invalid message, an oversized body and another media type are refused',
   LIMITED,
   async (t) => {
     const of = site(t, { maxBodyBytes: 1_000 });
@@ -974,7 +974,7 @@ test(
 );
 
 test(
-  "MCP over HTTP, Origin and Host: foreign origins and hosts are 403; the endpoint's own and configured ones are accepted",
+  "MCP over HTTP, Origin and Host: the application's own and configured values are accepted; all others are answered with 403",
   LIMITED,
   async (t) => {
     const ok = (of: Site, headers: Record<string, string>): Promise<number> =>
@@ -1052,7 +1052,7 @@ test(
 );
 
 test(
-  "MCP calls send the client's credentials, the header fields that the route reads and those of the option headers, and no others",
+  'an MCP call passes on credentials, header fields that the route reads, header fields of the option "headers", and no others',
   LIMITED,
   async (t) => {
     const of = site(t, { headers: ['X-Custom'] });
@@ -1078,7 +1078,7 @@ test(
 );
 
 test(
-  'a guarded MCP tool refuses a call without a token as its route does; a call counts for its route in log, metrics and rate limit',
+  "a guarded MCP tool refuses a call without a token; the call counts for the tool's route in log, metrics and rate limit",
   LIMITED,
   async (t) => {
     const of = site(
@@ -1106,7 +1106,7 @@ test(
 );
 
 test(
-  'ConcurrencyLimitMiddleware does not count the MCP endpoint as a request in flight, so calls of tools are answered',
+  'ConcurrencyLimitMiddleware does not count a request to the MCP endpoint, so with max: 1 a tool can still be called',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { prepare: (app) => app.use(new ConcurrencyLimitMiddleware({ max: 1 })) });
@@ -1117,7 +1117,7 @@ test(
   },
 );
 
-test('an MCP call with a session cookie must pass the CSRF protection of its route', LIMITED, async (t) => {
+test("an MCP call with a session cookie must pass the CSRF check of the tool's route", LIMITED, async (t) => {
   const of = site(
     t,
     {},
@@ -1139,7 +1139,7 @@ test('an MCP call with a session cookie must pass the CSRF protection of its rou
 });
 
 test(
-  'MCP over HTTP, authorization: the RFC 9728 document is served, and a 401 links to it',
+  'MCP over HTTP, authorization: the metadata document of RFC 9728 is served, and a 401 response links to it',
   LIMITED,
   async (t) => {
     const of = site(t, {
@@ -1166,7 +1166,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, authorization: the RFC 9728 document omits scopes_supported without scopes, and for an empty list',
+  'MCP over HTTP, authorization: the metadata document omits scopes_supported if no scopes are configured or their list is empty (RFC 9728)',
   LIMITED,
   async (t) => {
     for (const authorization of [
@@ -1192,7 +1192,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, authorization: the RFC 9728 document of an endpoint at / has no path suffix, is not a tool, and allows GET only',
+  'MCP over HTTP, authorization: for an endpoint at /, the RFC 9728 document has no path suffix, is not a tool, and allows GET only',
   LIMITED,
   async (t) => {
     const app = new Svc({
@@ -1228,7 +1228,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, authorization: the bearer challenge links to the metadata, also beside DPoP and for a missing scope',
+  'MCP over HTTP, authorization: the bearer challenge links to the metadata, also next to a DPoP challenge and for a missing scope',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1269,7 +1269,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, authorization: a tool whose route requires another token or more scopes is answered with 401 or 403 and its challenge',
+  "MCP over HTTP, authorization: if a tool's route requires another token or more scopes, the answer is 401 or 403 with the route's challenge",
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1330,7 +1330,7 @@ test(
 );
 
 test(
-  'MCP over HTTP, authorization: the 401 of a custom guard links to the metadata, whatever its challenge',
+  'MCP over HTTP, authorization: the 401 of a custom guard links to the metadata, whatever challenge the guard sends',
   LIMITED,
   async (t) => {
     const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
@@ -1369,36 +1369,40 @@ test(
 );
 
 for (const [what, origins, refusedOrigin] of [
-  ['every origin', '*', undefined],
-  ['a list of them', ['https://inspector.example'], 'https://other.example'],
+  ['all', '*', undefined],
+  ['those in a list', ['https://inspector.example'], 'https://other.example'],
   [
-    'those that a function lets in',
+    'those that a function accepts',
     (name: string) => name.endsWith('inspector.example'),
     'https://other.example',
   ],
   [
-    'those that an asynchronous function lets in',
+    'those that an async function accepts',
     async (name: string) => name.endsWith('inspector.example'),
     'https://other.example',
   ],
   ['none', undefined, 'https://inspector.example'],
 ] as const) {
-  test(`the MCP endpoint accepts its own origin, and also ${what}`, LIMITED, async (t) => {
-    const of = site(t, { origins });
-    const statusOf = async (origin: string): Promise<number> =>
-      (await modern(of, 'tools/list', {}, { origin })).status;
-    assert.equal(await statusOf('http://localhost'), 200);
-    if (origins !== undefined) assert.equal(await statusOf('https://inspector.example'), 200);
-    if (refusedOrigin !== undefined) assert.equal(await statusOf(refusedOrigin), 403);
-  });
+  test(
+    `the MCP endpoint accepts the application's own origin, and of other origins ${what}`,
+    LIMITED,
+    async (t) => {
+      const of = site(t, { origins });
+      const statusOf = async (origin: string): Promise<number> =>
+        (await modern(of, 'tools/list', {}, { origin })).status;
+      assert.equal(await statusOf('http://localhost'), 200);
+      if (origins !== undefined) assert.equal(await statusOf('https://inspector.example'), 200);
+      if (refusedOrigin !== undefined) assert.equal(await statusOf(refusedOrigin), 403);
+    },
+  );
 }
 
 for (const [what, rateLimit, statuses] of [
-  ['a limit of its own', { perMinute: 1 }, [200, 429]],
-  ['no limit for false', false, [200, 200, 200]],
-  ['that of the middleware where nothing is said', undefined, [200, 200, 429]],
+  ['the limit of the option "rateLimit"', { perMinute: 1 }, [200, 429]],
+  ['switched off if the option "rateLimit" is false', false, [200, 200, 200]],
+  ['the limit of RateLimitMiddleware by default', undefined, [200, 200, 429]],
 ] as const) {
-  test(`rateLimit of the MCP endpoint limits to ${what}`, LIMITED, async (t) => {
+  test(`the rate limit of the MCP endpoint is ${what}`, LIMITED, async (t) => {
     const of = site(
       t,
       { rateLimit },
@@ -1411,7 +1415,7 @@ for (const [what, rateLimit, statuses] of [
 }
 
 test(
-  'an MCP message needs no idempotency key in an application that requires one for every write',
+  'if an application requires an idempotency key for every write, MCP messages are still accepted without a key',
   LIMITED,
   async (t) => {
     const of = site(t, {}, { prepare: (app) => app.use(new IdempotencyMiddleware({ required: true })) });
@@ -1421,7 +1425,7 @@ test(
 );
 
 test(
-  'a page of another origin can use the MCP endpoint with the CORSMiddleware of src/mcp/README.md',
+  'with the CORSMiddleware of src/mcp/README.md, a page of another origin can use the MCP endpoint',
   LIMITED,
   async (t) => {
     const origins = ['https://inspector.example'];
@@ -1489,7 +1493,7 @@ test(
 );
 
 test(
-  'MCP lists are cacheable for all clients when they need no token, else for one client; the OpenAPI resource follows /openapi.json',
+  'MCP lists may be cached for all clients if they need no token, else for one client; the OpenAPI resource exists only where /openapi.json is served',
   LIMITED,
   async (t) => {
     const scope = async (of: Site, headers = {}): Promise<unknown> =>
@@ -1514,7 +1518,7 @@ test(
   },
 );
 
-test('mountMcp(): the endpoint and its document are not tools, check reports no finding, and options are validated', (t) => {
+test('mountMcp(): the endpoint and its metadata document are not tools and cause no finding; options are validated', (t) => {
   const { app } = site(t, {
     deps: { me: Depends(BearerAuth()) },
     authorization: { servers: ['https://login.example'] },
@@ -1555,7 +1559,7 @@ test('mountMcp(): the endpoint and its document are not tools, check reports no 
 });
 
 test(
-  'MCP over HTTP, legacy version: a disconnect ends the requests of a batch, and an endpoint has at most 1000 unanswered requests, 250 of one client',
+  "MCP over HTTP, legacy version: a disconnect ends a batch's requests; an endpoint allows 1000 unanswered requests, and 250 per client",
   LIMITED,
   async (t) => {
     const running = new Set<number>();

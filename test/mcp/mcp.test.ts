@@ -75,7 +75,7 @@ class Loose extends Schema {
   a = Field(int);
 }
 
-test('mcpTools(): every route is a tool, except opted-out routes, HEAD, static files and operations', (t) => {
+test('mcpTools(): every route is a tool, except HEAD routes, static files, operations endpoints and routes with mcp: false', (t) => {
   const { app } = make(t);
   app
     .get('/a', () => 1)
@@ -90,7 +90,7 @@ test('mcpTools(): every route is a tool, except opted-out routes, HEAD, static f
   );
 });
 
-test("mcpTools(): a name comes from mcp.name, then the route's name, then method and path; other characters become _", (t) => {
+test("mcpTools(): the name is mcp.name, else the route's name, else method and path; characters that are not allowed become _", (t) => {
   const { app } = make(t);
   app
     .get('/a', { name: 'user list' }, () => 1)
@@ -103,7 +103,7 @@ test("mcpTools(): a name comes from mcp.name, then the route's name, then method
   );
 });
 
-test('mcpTools(): a duplicate name gets a number', (t) => {
+test('mcpTools(): if two tools have the same name, the second gets a number', (t) => {
   const { app } = make(t);
   app.get('/a', { mcp: { name: 'same' } }, () => 1).get('/b', { mcp: { name: 'same' } }, () => 1);
   assert.deepEqual(
@@ -112,7 +112,7 @@ test('mcpTools(): a duplicate name gets a number', (t) => {
   );
 });
 
-test('mcpTools(): titles, descriptions and hints come from spec and method, and mcp overrides them', (t) => {
+test('mcpTools(): titles, descriptions and hints come from spec and method; the option "mcp" overrides them', (t) => {
   const { app } = make(t);
   app
     .get('/a', { summary: 'Short', description: 'Long' }, () => 1)
@@ -149,7 +149,7 @@ test('mcpTools(): titles, descriptions and hints come from spec and method, and 
   );
 });
 
-test('the option mcp of a route refuses invalid characters in a name, and unknown keys', () => {
+test('the option "mcp" of a route refuses unknown keys, and invalid characters in the name', () => {
   assert.throws(() => new Svc().get('/a', { mcp: { name: 'a b' } }, () => 1), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc().get('/a', { mcp: { nmae: 'a' } as object }, () => 1), {
     code: 'E_OPTION_UNKNOWN',
@@ -160,7 +160,7 @@ test('the option mcp of a route refuses invalid characters in a name, and unknow
   );
 });
 
-test('mcpTools(): path, query and body form one object with constraints and descriptions', (t) => {
+test('mcpTools(): path, query and body form one input object, with constraints and descriptions', (t) => {
   const { app } = make(t);
   const paging = provide(
     { query: { page: Field(1, { ge: 1 }) }, headers: { tenant: Field(str) } },
@@ -190,7 +190,7 @@ test('mcpTools(): path, query and body form one object with constraints and desc
   });
 });
 
-test('mcpTools(): the body is one argument when a name collides, when it allows other fields, and when it is not an object', (t) => {
+test('mcpTools(): the body is one separate argument if a name collides, if it allows undeclared fields, or if it is not an object', (t) => {
   const { app } = make(t);
   app
     .put('/u/{id:int}', { body: User }, () => 1)
@@ -203,7 +203,7 @@ test('mcpTools(): the body is one argument when a name collides, when it allows 
   );
 });
 
-test('mcpTools(): the response is the output schema, with its definitions and without secret fields', (t) => {
+test('mcpTools(): the output schema is that of the response, with its definitions and without secret fields', (t) => {
   const { app } = make(t);
   app
     .get('/one', { response: User }, () => {
@@ -226,7 +226,7 @@ test('mcpTools(): the response is the output schema, with its definitions and wi
   assert.equal(none!.outputSchema, undefined);
 });
 
-test('mcpCall(): arguments become path, query and body, and the handler gets typed values', async (t) => {
+test('mcpCall(): arguments become path, query and body, and the handler gets them as typed values', async (t) => {
   const { app } = make(t);
   class Body extends Schema {
     at = Field(str);
@@ -268,7 +268,7 @@ test('mcpCall(): arguments become path, query and body, and the handler gets typ
   assert.deepEqual(result._meta, { 'svc/status': 200 });
 });
 
-test('mcpCall(): forms and their files are arguments', async (t) => {
+test('mcpCall(): form fields and files are passed as arguments', async (t) => {
   const { app } = make(t);
   app.post('/plain', { form: { name: Field(str), n: Field(int) } }, ({ form }) => ({ ...form }));
   app.post('/upload', { form: { name: Field(str), doc: Field(file) } }, async ({ form }) => ({
@@ -303,7 +303,7 @@ test('mcpCall(): forms and their files are arguments', async (t) => {
   assert.equal(textOf(long), '8000000');
 });
 
-test('mcpCall(): reports all invalid arguments at once, each by its name', async (t) => {
+test('mcpCall(): all invalid arguments are reported at once, each by its name', async (t) => {
   const { app } = make(t);
   app
     .put('/u/{id:int}', { body: User, query: { n: Field(int) } }, () => 1)
@@ -329,7 +329,7 @@ test('mcpCall(): reports all invalid arguments at once, each by its name', async
   );
 });
 
-test('mcpCall(): an argument cannot lead to another route, whether that route is a tool or not', async (t) => {
+test('mcpCall(): whatever the value of a path argument is, the call never reaches another route', async (t) => {
   const { app } = make(t);
   app
     .get('/users/{name}', ({ params }) => `user ${params.name}`)
@@ -353,7 +353,7 @@ test('mcpCall(): an argument cannot lead to another route, whether that route is
   assert.deepEqual(await said('get_files_a_b', {}), ['ab', undefined]);
 });
 
-test('mcpCall(): too deeply nested arguments are a client error; constructor is an ordinary name of an argument', async (t) => {
+test('mcpCall(): too deeply nested arguments are a client error; an argument may be named constructor', async (t) => {
   const { app, lines } = make(t);
   app.get(
     '/x/{constructor}',
@@ -373,7 +373,7 @@ test('mcpCall(): too deeply nested arguments are a client error; constructor is 
   assert.ok(!lines.some((line) => line.includes('"level":"error"')));
 });
 
-test('mcpCall(): behind TrustedHostMiddleware a call uses an accepted host, also in production', async (t) => {
+test('mcpCall(): if TrustedHostMiddleware is used, the call has an accepted host, also in production', async (t) => {
   const { app } = make(t, { env: 'production' });
   app
     .use(new TrustedHostMiddleware({ hosts: ['.example.com'] }))
@@ -381,13 +381,13 @@ test('mcpCall(): behind TrustedHostMiddleware a call uses an accepted host, also
   assert.equal(textOf(await app.mcpCall('get_host')), 'example.com');
 });
 
-test('mcpCall(): an unknown tool name throws E_MCP_TOOL with the nearest name', async (t) => {
+test('mcpCall(): an unknown tool name throws E_MCP_TOOL and suggests the most similar name', async (t) => {
   const { app } = make(t);
   app.get('/users', () => 1);
   await assert.rejects(app.mcpCall('get_user'), { code: 'E_MCP_TOOL', message: /did you mean "get_users"/ });
 });
 
-test('mcpCall(): a guarded tool refuses a call as its route does, and accepts a valid token', async (t) => {
+test('mcpCall(): a guarded tool refuses the same calls as its route, and accepts a valid token', async (t) => {
   const { app } = make(t);
   app
     .get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub)
@@ -402,7 +402,7 @@ test('mcpCall(): a guarded tool refuses a call as its route does, and accepts a 
   assert.equal((await app.mcpCall('delete_all', {}, { headers }))._meta?.['svc/status'], 403);
 });
 
-test('mcpCall(): an abort before the handler runs rejects the call, at any step', async (t) => {
+test('mcpCall(): at whatever step a call is aborted, its handler either does not run or gets a signal that is aborted', async (t) => {
   let reached = 0;
   for (let steps = 0; steps < 80; steps++) {
     const { app } = make(t);
@@ -424,7 +424,7 @@ test('mcpCall(): an abort before the handler runs rejects the call, at any step'
   assert.ok(reached > 0, 'no call reached its handler');
 });
 
-test('mcpCall(): a call counts in log, metrics and rate limit as a request does', async (t) => {
+test('mcpCall(): a call counts in log, metrics and rate limit like a request', async (t) => {
   const { app, lines } = make(t, { accessLog: true });
   app.use(new RateLimitMiddleware({ perMinute: 3 }));
   const seen: string[] = [];
@@ -453,7 +453,7 @@ test('mcpCall(): a call counts in log, metrics and rate limit as a request does'
   assert.match(textOf(refused), /^429 Too Many Requests[\s\S]*\nTry again in \d+ seconds$/);
 });
 
-test('mcpCall(): each media type becomes its kind of content', async (t) => {
+test('mcpCall(): each media type of a response becomes the matching kind of MCP content', async (t) => {
   const { app } = make(t);
   app
     .get('/text', () => 'plain')
@@ -492,7 +492,7 @@ test('mcpCall(): each media type becomes its kind of content', async (t) => {
   assert.match(textOf(await app.mcpCall('get_file')), /^\/\*\*\n \* Routes as tools/);
 });
 
-test('mcpCall(): a result that lacks the structure of the output schema is an error, because clients reject it (2025-06-18, tools)', async (t) => {
+test('mcpCall(): a result that does not match the output schema becomes an error, because clients reject it (2025-06-18, tools)', async (t) => {
   const { app } = make(t);
   app
     .get(
@@ -515,7 +515,7 @@ test('mcpCall(): a result that lacks the structure of the output schema is an er
   assert.deepEqual(await said('get_free'), ['303 See Other: /there', undefined]);
 });
 
-test('mcpCall(): a response without end, a too large one and an interrupted one are error results', async (t) => {
+test('mcpCall(): a response that never ends, is too large or is interrupted becomes an error result', async (t) => {
   const { app } = make(t);
   let isEnded = false;
   const endless = function* (): Generator<string> {
@@ -544,7 +544,7 @@ test('mcpCall(): a response without end, a too large one and an interrupted one 
   assert.match(textOf(await app.mcpCall('get_broken')), /ended before/);
 });
 
-test('mcpCall(): an error answer that is not JSON, or is truncated JSON, is passed on as text', async (t) => {
+test('mcpCall(): a response body that is not JSON, or is truncated JSON, becomes text in the result', async (t) => {
   const { app } = make(t);
   app.get('/text', () => new Response('no tea', { status: 418, headers: { 'content-type': 'text/plain' } }));
   app.get(
@@ -561,7 +561,7 @@ test('mcpCall(): an error answer that is not JSON, or is truncated JSON, is pass
   );
 });
 
-test('mcpCall(): rejects when it is aborted before it begins; refuses invalid header fields', async (t) => {
+test('mcpCall(): a signal that is already aborted rejects the call, and invalid header fields are refused', async (t) => {
   const { app } = make(t);
   app.get('/a', () => 1);
   await assert.rejects(app.mcpCall('get_a', {}, { signal: AbortSignal.abort() }), { name: 'AbortError' });
@@ -569,7 +569,7 @@ test('mcpCall(): rejects when it is aborted before it begins; refuses invalid he
     await assert.rejects(async () => app.mcpCall('get_a', {}, { headers }), { code: 'E_OPTION_RANGE' });
 });
 
-test("mcpCall(): an exception of the handler is an error result without the exception's text", async (t) => {
+test('mcpCall(): if the handler throws, the result is an error without the text of the exception', async (t) => {
   const { app, lines } = make(t);
   app.get('/bad', () => {
     throw new Error('a secret place');
@@ -580,7 +580,7 @@ test("mcpCall(): an exception of the handler is an error result without the exce
   assert.ok(lines.some((line) => line.includes('secret place')));
 });
 
-test('mcpCall(): progress and log messages of a handler reach the listener; in a plain request they are discarded', async (t) => {
+test('mcpCall(): progress and log messages of a handler are passed to the callbacks; in a plain request they are discarded', async (t) => {
   const { app } = make(t);
   app.get('/work', { progress: Depends(toolProgress), tell: Depends(toolLog) }, ({ progress, tell }) => {
     progress(1, 2, 'half');
@@ -600,7 +600,7 @@ test('mcpCall(): progress and log messages of a handler reach the listener; in a
   assert.equal((await app.fetch(new Request('http://localhost/work'))).status, 200);
 });
 
-test("mcpCall(): aborting it aborts the request's signal", async (t) => {
+test('mcpCall(): if the call is aborted, the signal of its request is aborted', async (t) => {
   const { app } = make(t);
   const aborted = Promise.withResolvers<string>();
   app.get(
@@ -621,7 +621,7 @@ test("mcpCall(): aborting it aborts the request's signal", async (t) => {
   await call;
 });
 
-test('app.tool(): a function is a tool with arguments, dependencies, guards and middleware; HTTP requests cannot reach it', async (t) => {
+test('app.tool(): a function becomes a tool with arguments, dependencies, guards and middleware; HTTP requests cannot reach it', async (t) => {
   const { app } = make(t);
   const seen: (string | undefined)[] = [];
   app.use(async (req, next) => {
@@ -677,7 +677,7 @@ test('app.tool(): a function is a tool with arguments, dependencies, guards and 
   );
 });
 
-test('app.tool(), app.prompt(): names have valid characters and are unique', () => {
+test('app.tool() and app.prompt(): names must have valid characters and be unique', () => {
   const app = new Svc().tool('a', {}, () => 1);
   assert.throws(() => app.tool('a', {}, () => 1), { code: 'E_MCP_NAME' });
   assert.throws(() => app.tool('a b', {}, () => 1), { code: 'E_MCP_NAME' });
@@ -686,7 +686,7 @@ test('app.tool(), app.prompt(): names have valid characters and are unique', () 
   assert.throws(() => app.tool('b', {}, () => 1), { code: 'E_APP_FROZEN' });
 });
 
-test('mcpTools(): unions, choices, recursive types and values of any type have a schema', (t) => {
+test('mcpTools(): unions, choices, recursive types and the type of any value have a schema', (t) => {
   const { app } = make(t);
   class Cat extends Schema {
     kind = Field(literal('cat'));
@@ -711,7 +711,7 @@ test('mcpTools(): unions, choices, recursive types and values of any type have a
   assert.deepEqual(Object.keys(node!.inputSchema['properties'] as object), ['mode', 'id', 'children']);
 });
 
-test('mcpCall(): without a required idempotency key each call gets its own key; a call with a key is executed once', async (t) => {
+test('mcpCall(): if a key is required, each call without one gets its own idempotency key; a call with a key is executed once', async (t) => {
   for (const place of ['application', 'route'] as const) {
     const { app } = make(t);
     const once = new IdempotencyMiddleware({ required: true });
@@ -732,7 +732,7 @@ test('mcpCall(): without a required idempotency key each call gets its own key; 
   }
 });
 
-test('mcpCall(): a body that is null stays null', async (t) => {
+test('mcpCall(): a body that is null reaches the handler as null', async (t) => {
   const { app } = make(t);
   class Mark extends Schema {
     text = Field(str, { optional: true });
@@ -746,7 +746,7 @@ test('mcpCall(): a body that is null stays null', async (t) => {
   }
 });
 
-test('mcpTools(): read-only fields are no arguments of a form or query, and a file keeps its description', (t) => {
+test('mcpTools(): read-only fields of a form or query are not arguments, and a file keeps its description', (t) => {
   const { app } = make(t);
   app.post(
     '/upload',

@@ -270,7 +270,7 @@ test('the MCP inspector reports no problem in strict mode, over stdio and HTTP, 
 const REQUIRED: Readonly<Record<string, number>> = { '2025-11-25': 30, '2026-07-28': 37 };
 
 for (const [revision, required] of Object.entries(REQUIRED)) {
-  test(`every scenario of the MCP conformance suite that ${revision} requires passes`, async (t) => {
+  test(`all scenarios that the MCP conformance suite requires for version ${revision} pass`, async (t) => {
     const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.2.0-alpha.12' });
     if (folder === undefined) return;
     const { stdout, stderr } = await run(

@@ -186,7 +186,7 @@ const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => 
   params: { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) },
 });
 
-test('MCP over stdio, initialize: agrees on a known version, and answers an unknown one with the newest legacy version', async (t) => {
+test('MCP over stdio, initialize: the server accepts a known version, and answers an unknown version with the newest legacy version', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const { result } = await bare(t).ask({ ...INIT, params: { ...INIT.params, protocolVersion: version } });
     assert.equal((result as Json)['protocolVersion'], version);
@@ -197,7 +197,7 @@ test('MCP over stdio, initialize: agrees on a known version, and answers an unkn
   }
 });
 
-test("MCP over stdio, initialize: returns the server's name and capabilities", async (t) => {
+test("MCP over stdio, initialize: the result has the server's name and capabilities", async (t) => {
   const { result } = await bare(t).ask(INIT);
   assert.deepEqual(result, {
     protocolVersion: '2025-11-25',
@@ -206,7 +206,7 @@ test("MCP over stdio, initialize: returns the server's name and capabilities", a
   });
 });
 
-test('MCP over stdio, initialize: is refused without parameters, and when it is repeated', async (t) => {
+test('MCP over stdio, initialize: a request without parameters is refused, and so is a second request', async (t) => {
   const line = bare(t);
   for (const params of [
     undefined,
@@ -221,7 +221,7 @@ test('MCP over stdio, initialize: is refused without parameters, and when it is 
   assert.deepEqual(errorOf(await line.ask({ ...INIT, id: 2 })), [2, -32_600]);
 });
 
-test('MCP over stdio, before initialize: the server answers ping and modern requests only', async (t) => {
+test('MCP over stdio, before initialize: the server answers only ping and requests of the modern version', async (t) => {
   const line = bare(t);
   assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 1, method: 'ping' }), {
     jsonrpc: '2.0',
@@ -234,7 +234,7 @@ test('MCP over stdio, before initialize: the server answers ping and modern requ
   );
 });
 
-test('MCP over stdio, lines: invalid JSON is -32700 and an invalid message -32600, with its id if there is one', async (t) => {
+test("MCP over stdio, lines: invalid JSON is -32700 and an invalid message is -32600; the error has the message's id, if any", async (t) => {
   const line = bare(t);
   for (const text of ['garbage', '{"jsonrpc":"2.0",', '{"a":1}}', '\u0000'])
     assert.deepEqual(errorOf(await line.raw(`${text}\n`).next()), [null, -32_700]);
@@ -261,12 +261,12 @@ test('MCP over stdio, lines: invalid JSON is -32700 and an invalid message -3260
   );
 });
 
-test('MCP over stdio, lines: since 2025-11-25 an error for a message without an id has no id', async (t) => {
+test('MCP over stdio, lines: since 2025-11-25 the error for a message without an id has no id either', async (t) => {
   const line = await open(t);
   assert.deepEqual(Object.keys(await line.raw('garbage\n').next()), ['jsonrpc', 'error']);
 });
 
-test('MCP over stdio, lines: CRLF, empty lines and chunk sizes make no difference; notifications and responses get no answer', async (t) => {
+test('MCP over stdio, lines: the server accepts CRLF, empty lines and chunks of any size, and does not answer notifications and responses', async (t) => {
   const line = bare(t);
   line.raw(
     '\r\n\n{"jsonrpc":"2.0","method":"nobody/knows"}\n{"jsonrpc":"2.0","id":9,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}\n{"jsonrpc":"2.0","method":"ping"}\n',
@@ -277,7 +277,7 @@ test('MCP over stdio, lines: CRLF, empty lines and chunk sizes make no differenc
   assert.equal(line.lines.length, 1);
 });
 
-test('MCP over stdio, lines: a line that is too long is refused once and skipped; the next line is read', async (t) => {
+test('MCP over stdio, lines: a line that is too long is answered with one error and skipped; the next line is processed', async (t) => {
   const line = new Line(t, shop().mcpServer({ maxLineBytes: 1_000 }));
   for (let n = 0; n < 5; n++) line.raw('x'.repeat(900));
   line.raw('\n');
@@ -290,7 +290,7 @@ test('MCP over stdio, lines: a line that is too long is refused once and skipped
   assert.equal(line.lines.length, 2);
 });
 
-test('LineReader returns the same lines wherever the bytes are split', () => {
+test('LineReader returns the same lines at whatever byte the input is split', () => {
   const bytes = Buffer.from('a\r\n\n{"ü":1}\nrest');
   const read = (chunks: readonly Buffer[]): string[] => {
     const lines: string[] = [];
@@ -312,7 +312,7 @@ test('LineReader returns the same lines wherever the bytes are split', () => {
   }
 });
 
-test('MCP over stdio: an unknown method is -32601 in each protocol version, and so is a method of another version', async (t) => {
+test('MCP over stdio: in each version, an unknown method is -32601, and so is a method that only other versions have', async (t) => {
   const line = await open(t);
   for (const method of ['nope', 'Tools/list', 'sampling/createMessage', 'constructor', '__proto__'])
     assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method })), [1, -32_601], method);
@@ -324,7 +324,7 @@ test('MCP over stdio: an unknown method is -32601 in each protocol version, and 
     );
 });
 
-test('MCP over stdio, modern version: a request without version or capabilities is -32602; an unsupported version is -32022 with the supported ones', async (t) => {
+test('MCP over stdio, modern version: a request without version or capabilities is -32602; an unsupported version is -32022 and lists the supported ones', async (t) => {
   const line = bare(t);
   const ask = (meta: unknown, method = 'tools/list'): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta } });
@@ -350,7 +350,7 @@ test('MCP over stdio, modern version: a request without version or capabilities 
   });
 });
 
-test("MCP over stdio, modern version: results have their type, the server's name and a cache lifetime", async (t) => {
+test("MCP over stdio, modern version: results have a type, the server's name and a cache lifetime", async (t) => {
   const line = bare(t);
   const ask = async (method: string, params: Json = {}): Promise<Json> =>
     (await line.ask({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }))['result'] as Json;
@@ -380,7 +380,7 @@ test("MCP over stdio, modern version: results have their type, the server's name
   );
 });
 
-test('MCP over stdio, legacy version: results omit modern metadata; structured content is an object, and only in versions that have it', async (t) => {
+test('MCP over stdio, legacy version: results omit modern metadata; structured content is an object, and is sent only in versions that define it', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const line = await open(t, { version });
     const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))[
@@ -406,7 +406,7 @@ test('MCP over stdio, legacy version: results omit modern metadata; structured c
   }
 });
 
-test('MCP over stdio, tools/call: an unknown tool and arguments that are not an object are errors; a refusal of the tool is a result', async (t) => {
+test('MCP over stdio, tools/call: an unknown tool, or arguments that are not an object, are protocol errors; a refusal by the tool is a result', async (t) => {
   const line = await open(t);
   assert.deepEqual(errorOf(await line.ask(call(1, 'nope'))), [1, -32_602]);
   assert.deepEqual(
@@ -441,7 +441,7 @@ test('MCP over stdio, tools/call: an unknown tool and arguments that are not an 
   );
 });
 
-test('MCP over stdio, tools/call: calls carry the token of the process, and no token without one', async (t) => {
+test('MCP over stdio, tools/call: calls have the token that the process is configured with, or no token if none is configured', async (t) => {
   const refused = (await (await open(t)).ask(call(1, 'get_me')))['result'] as {
     isError: boolean;
     _meta: Json;
@@ -453,7 +453,7 @@ test('MCP over stdio, tools/call: calls carry the token of the process, and no t
   ]);
 });
 
-test('MCP over stdio, lists: cursors lead from page to page; a changed cursor, or one of another list, is -32602', async (t) => {
+test('MCP over stdio, lists: cursors lead from page to page; a changed cursor, or a cursor of another list, is -32602', async (t) => {
   const app = shop();
   for (let n = 0; n < 5; n++) app.get(`/more/${n}`, () => n);
   const line = await open(t, { app, options: { pageSize: 4 } });
@@ -485,7 +485,7 @@ test('MCP over stdio, lists: cursors lead from page to page; a changed cursor, o
   assert.deepEqual(errorOf(await page(nextCursor, 'prompts/list')), [1, -32_602]);
 });
 
-test('MCP over stdio, batches: versions up to 2025-03-26 answer a batch as one array in any order; its notifications get no answer', async (t) => {
+test('MCP over stdio, batches: versions up to 2025-03-26 answer a batch with one array in any order, without responses to its notifications', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26']) {
     const line = await open(t, { version });
     line.send([
@@ -513,12 +513,12 @@ test('MCP over stdio, batches: versions up to 2025-03-26 answer a batch as one a
   }
 });
 
-test('MCP over stdio, batches: later versions refuse a batch, and so does a session that is not initialized', async (t) => {
+test('MCP over stdio, batches: a batch is refused in later versions, and before initialize', async (t) => {
   for (const line of [await open(t, { version: '2025-06-18' }), bare(t)])
     assert.deepEqual(errorOf(await line.ask([{ jsonrpc: '2.0', id: 1, method: 'ping' }])), [null, -32_600]);
 });
 
-test('MCP over stdio, concurrent calls: a waiting call does not delay others; a duplicate id is refused', async (t) => {
+test('MCP over stdio, concurrent calls: a call that waits does not delay other calls; a duplicate id is refused', async (t) => {
   const gate = new Gate(t);
   const line = await open(t, { app: shop(gate) });
   line.send(call(1, 'get_wait'));
@@ -531,7 +531,7 @@ test('MCP over stdio, concurrent calls: a waiting call does not delay others; a 
   assert.ok('result' in (await line.ask(call(1, 'get_items'))));
 });
 
-test('MCP over stdio, cancellation: aborts the request, which gets no answer; a cancellation of an unknown request is ignored', async (t) => {
+test('MCP over stdio, cancellation: a cancelled request is aborted and gets no response; a cancellation of an unknown request is ignored', async (t) => {
   for (const meta of [undefined, META]) {
     const gate = new Gate(t);
     const line = await open(t, { app: shop(gate) });
@@ -552,7 +552,7 @@ test('MCP over stdio, cancellation: aborts the request, which gets no answer; a 
   }
 });
 
-test('MCP over stdio, progress: is sent with its token, only when it grows, and only to clients that asked for it', async (t) => {
+test("MCP over stdio, progress: notifications have the client's progress token, are sent only if the progress grows, and only if the client requested them", async (t) => {
   const line = await open(t);
   line.send({ jsonrpc: '2.0', id: 0, method: 'logging/setLevel', params: { level: 'emergency' } });
   await line.next();
@@ -598,7 +598,7 @@ test('MCP over stdio, log messages: legacy clients set the minimum level with lo
   );
 });
 
-test('MCP over stdio, prompts: are listed with arguments, rendered and completed; invalid arguments are refused', async (t) => {
+test('MCP over stdio, prompts: a prompt is listed with its arguments, rendered and completed; invalid arguments are refused', async (t) => {
   const line = await open(t);
   const ask = (method: string, params: Json): Promise<Json> =>
     line.ask({ jsonrpc: '2.0', id: 1, method, params });
@@ -648,7 +648,7 @@ test('MCP over stdio, prompts: are listed with arguments, rendered and completed
   );
 });
 
-test('MCP over stdio, resources: the list of tool routes can be read; an unknown resource has the error code of the protocol version', async (t) => {
+test('MCP over stdio, resources: the list of tool routes can be read; an unknown resource has the error code of the protocol version in use', async (t) => {
   const line = await open(t);
   const read = (uri: unknown, meta?: Json): Promise<Json> =>
     line.ask({
@@ -689,7 +689,7 @@ test('MCP over stdio, resources: the list of tool routes can be read; an unknown
   );
 });
 
-test('MCP over stdio, subscriptions/listen: is acknowledged with the accepted subscriptions, and ends with a result when the server stops', async (t) => {
+test('MCP over stdio, subscriptions/listen: the server acknowledges the subscriptions that it accepts, and sends a result when it stops', async (t) => {
   const line = bare(t);
   const asked = { toolsListChanged: true, resourceSubscriptions: ['svc://routes', 'svc://nope'] };
   assert.deepEqual(
@@ -713,7 +713,7 @@ test('MCP over stdio, subscriptions/listen: is acknowledged with the accepted su
   assert.deepEqual([id, (result as { _meta: Json })._meta['io.modelcontextprotocol/subscriptionId']], [7, 7]);
 });
 
-test('MCP over stdio, subscriptions/listen: a subscription that has ended leaves no listeners behind', async (t) => {
+test('MCP over stdio, subscriptions/listen: after a subscription has ended, none of its listeners remain', async (t) => {
   const app = new Svc({ env: 'test' });
   t.after(() => app.shutdown());
   const closing = new AbortController(),
@@ -736,7 +736,7 @@ test('MCP over stdio, subscriptions/listen: a subscription that has ended leaves
   assert.equal(getEventListeners(closing.signal, 'abort').length, 0);
 });
 
-test('MCP over stdio, end of input: running requests are answered first, and a truncated line is not executed', async (t) => {
+test('MCP over stdio, end of input: running requests are answered before the server ends, and a truncated line is not executed', async (t) => {
   const gate = new Gate(t);
   const line = new Line(t, shop(gate).mcpServer());
   line.send(INIT).send(call(1, 'get_wait'));
@@ -755,7 +755,7 @@ test('MCP over stdio, end of input: running requests are answered first, and a t
   ]);
 });
 
-test('MCP over stdio, end of input: calls that exceed the grace period are aborted, and the application is shut down', async (t) => {
+test('MCP over stdio, end of input: calls that exceed the grace period are aborted, and then the application is shut down', async (t) => {
   const gate = new Gate(t);
   const app = shop(gate);
   let isShut = false;
@@ -772,7 +772,7 @@ test('MCP over stdio, end of input: calls that exceed the grace period are abort
   assert.deepEqual([line.lines.length, isShut], [1, true]);
 });
 
-test('MCP over stdio: a signal ends the server as the end of the input does', async (t) => {
+test('MCP over stdio: a signal ends the server in the same way as the end of the input', async (t) => {
   const abort = new AbortController();
   const line = new Line(t, shop().mcpServer(), abort.signal);
   await line.ask(INIT);
@@ -780,7 +780,7 @@ test('MCP over stdio: a signal ends the server as the end of the input does', as
   await soon(line.ended, 'the end of the conversation');
 });
 
-test('MCP over stdio: the server ends when its output is closed', async (t) => {
+test('MCP over stdio: if its output is closed, the server ends', async (t) => {
   const input = new PassThrough();
   t.after(() => input.end());
   const output = new Writable({ write: (_piece, _encoding, done) => done(new Error('EPIPE')) });
@@ -789,7 +789,7 @@ test('MCP over stdio: the server ends when its output is closed', async (t) => {
   await soon(served, 'the end of the conversation');
 });
 
-test('serve() reserves standard output before it returns', async () => {
+test('as soon as serve() returns, standard output is reserved, and console.log() writes to standard error', async () => {
   const program = `import { Svc } from 'svc';
 const served = new Svc().mcpServer().serve();
 console.log('printed at once');
@@ -804,7 +804,7 @@ await served;`;
   assert.match(stderr, /^printed at once$/m);
 });
 
-test('reserveOutput(): redirects other output until it is disposed', () => {
+test('reserveOutput(): until the reservation is disposed, writes to the reserved stream go to another stream', () => {
   const texts = { own: '', other: '' };
   const into = (key: 'own' | 'other'): Writable =>
     new Writable({
@@ -824,7 +824,7 @@ test('reserveOutput(): redirects other output until it is disposed', () => {
   assert.deepEqual(texts, { own: 'c', other: 'ab' });
 });
 
-test('mcpServer(): refuses unknown options, invalid tokens and headers that are not strings', () => {
+test('mcpServer() refuses unknown options, invalid tokens and header fields that are not strings', () => {
   assert.throws(() => shop().mcpServer({ tokn: 'x' } as StdioOptions), { code: 'E_OPTION_UNKNOWN' });
   assert.throws(() => shop().mcpServer({ token: 'a b' }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => shop().mcpServer({ headers: { a: 1 } } as unknown as StdioOptions), {
@@ -833,7 +833,7 @@ test('mcpServer(): refuses unknown options, invalid tokens and headers that are 
   assert.throws(() => new Svc({ config: { mcpToken: 'a\nb' } }).mcpServer(), { code: 'E_CONFIG_CAST' });
 });
 
-test("reserveOutput(): disposing restores a stream's own write function", () => {
+test('reserveOutput(): when the reservation is disposed, the stream has its original write function again', () => {
   const reported: string[] = [];
   const stream = new Writable({ write: (_piece, _encoding, done) => done() });
   stream.write = ((chunk: string) => reported.push(chunk) > 0) as typeof stream.write;
@@ -845,7 +845,7 @@ test("reserveOutput(): disposing restores a stream's own write function", () => 
   assert.deepEqual([stream.write === write, reported], [true, ['back']]);
 });
 
-test('serve(): refuses invalid streams and signals before the application starts', async () => {
+test('serve(): invalid streams and signals are refused before the application starts', async () => {
   for (const streams of [{ input: 'x' }, { output: 1 }, { signal: true }, { inputs: new PassThrough() }]) {
     const app = shop();
     app.onStartup(() => assert.fail('the application has started'));
@@ -858,7 +858,7 @@ test('serve(): refuses invalid streams and signals before the application starts
   }
 });
 
-test('MCP over stdio, prompts: a prompt without arguments accepts an empty object; one that throws is -32603, and one that refuses is -32602', async (t) => {
+test('MCP over stdio, prompts: a prompt without arguments gets an empty object; if a prompt throws, the error is -32603, and for an HTTP exception -32602', async (t) => {
   const app = shop();
   app.prompt('bare', {}, (context) => JSON.stringify((context as { args?: unknown }).args));
   app.prompt('broken', {}, () => {
@@ -877,7 +877,7 @@ test('MCP over stdio, prompts: a prompt without arguments accepts an empty objec
   assert.deepEqual(errorOf(await ask('refusing')), [1, -32_602]);
 });
 
-test('MCP over stdio, completion/complete: a resource without parameters has no template to complete', async (t) => {
+test('MCP over stdio, completion/complete: completion for a resource without parameters is refused with -32602', async (t) => {
   const { error } = await (
     await open(t)
   ).ask({
@@ -892,7 +892,7 @@ test('MCP over stdio, completion/complete: a resource without parameters has no 
   );
 });
 
-test('mcpServer(): the option headers sets header fields of every call', async (t) => {
+test('mcpServer(): the option "headers" sets header fields of every call', async (t) => {
   const app = shop();
   app.get('/tenant', { headers: { tenant: Field(int) } }, ({ headers }) => ({ tenant: headers.tenant }));
   const line = await open(t, { app, options: { headers: { Tenant: '7' } } });
@@ -901,7 +901,7 @@ test('mcpServer(): the option headers sets header fields of every call', async (
   });
 });
 
-test('MCP over stdio, legacy version: a list becomes an object with one member where the version requires an object, and so does its schema', async (t) => {
+test('MCP over stdio, legacy version: if the version requires an object, a list becomes an object with one member, also in the output schema', async (t) => {
   const app = shop();
   app.get('/typed', { response: list(int) }, () => [1, 2]);
   const line = await open(t, { app });
@@ -924,7 +924,7 @@ test('MCP over stdio, legacy version: a list becomes an object with one member w
   assert.deepEqual(modern.tools.at(-1)!['outputSchema'], { type: 'array', items: integer });
 });
 
-test('MCP over stdio, log messages: a value that JSON cannot represent is sent as text, and the handler does not fail', async (t) => {
+test('MCP over stdio, log messages: a value that JSON cannot represent is sent as text, and the handler continues', async (t) => {
   const app = shop();
   const circle: unknown[] = [];
   circle.push(circle);
@@ -961,7 +961,7 @@ function answeredTo(text: string): unknown {
   return 'id' in value ? readable : undefined;
 }
 
-test('MCP over stdio, random lines: each request is answered exactly once, and nothing else is answered', async (t) => {
+test('MCP over stdio, random lines: each request gets exactly one response, and other lines get none', async (t) => {
   const random = seeded(12);
   const pick = <T>(all: readonly T[]): T => all[random(all.length)]!;
   let ids = 0;
@@ -1031,7 +1031,7 @@ test('MCP over stdio, random lines: each request is answered exactly once, and n
   );
 });
 
-test('mcpServer().open(): runs a conversation over a custom transport', async (t) => {
+test('mcpServer().open(): the server can exchange messages over a custom transport', async (t) => {
   const app = shop();
   t.after(() => app.shutdown());
   const texts: string[] = [];
@@ -1058,7 +1058,7 @@ function library(): Svc {
   return app;
 }
 
-test('app.resource(): lists resources and templates separately, and reads them by their URI', async (t) => {
+test('app.resource(): resources and templates are listed separately, and read by their URI', async (t) => {
   const line = await open(t, { app: library(), options: { resources: false } });
   let id = 1;
   const ask = (method: string, params: Json = {}): Promise<Json> =>
@@ -1107,7 +1107,7 @@ test('app.resource(): lists resources and templates separately, and reads them b
   assert.deepEqual((await ask('resources/subscribe', { uri: 'notes://all' }))['result'], {});
 });
 
-test('app.resource(): refuses an invalid URI and a duplicate one', () => {
+test('app.resource(): an invalid URI and a duplicate URI are refused', () => {
   for (const uri of ['notes', 'notes://{id', 'notes://{id}/{id}', 'svc://routes', 'notes://a b', ''])
     assert.throws(() => library().resource(uri, {}, () => 1), { code: 'E_MCP_NAME' }, uri);
   assert.throws(() => library().resource('notes://all', {}, () => 1), { code: 'E_MCP_NAME' });

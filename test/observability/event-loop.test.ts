@@ -37,7 +37,7 @@ function watched(): { delay: EventLoopDelay; monitor: WrittenMonitor; watch: Dis
   return { delay, monitor, watch: delay.watch() };
 }
 
-test('EventLoopDelay.recentMs() is the mean delay of each window, independent of earlier windows', () => {
+test('EventLoopDelay.recentMs() returns the mean delay of one window, unaffected by earlier windows', () => {
   const { delay, monitor } = watched();
   monitor.samples.push(20, 20);
   assert.equal(delay.recentMs(1_000), 0);
@@ -49,7 +49,7 @@ test('EventLoopDelay.recentMs() is the mean delay of each window, independent of
   assert.equal(delay.recentMs(2_000), 0); // without new samples the last mean is kept
 });
 
-test('EventLoopDelay.recentMs() continues after the metric has reset the histogram', () => {
+test('EventLoopDelay.recentMs() still returns correct values after the metric has reset the shared histogram', () => {
   const { delay, monitor } = watched();
   monitor.samples.push(20, 20, 20);
   delay.recentMs(0);
@@ -60,7 +60,7 @@ test('EventLoopDelay.recentMs() continues after the metric has reset the histogr
   assert.equal(delay.takePercentile(), 0);
 });
 
-test('EventLoopDelay does not measure while the application does not listen', () => {
+test('EventLoopDelay measures only while the application listens', () => {
   const { delay, monitor, watch } = watched();
   monitor.samples.push(520);
   assert.equal(delay.recentMs(0), 500);
@@ -68,13 +68,13 @@ test('EventLoopDelay does not measure while the application does not listen', ()
   assert.deepEqual([delay.recentMs(0), delay.takePercentile(), monitor.isEnabled], [0, 0, false]);
 });
 
-test('EventLoopDelay.of() returns one instance for each application', () => {
+test('EventLoopDelay.of() returns the same instance for each call with the same application', () => {
   const [first, second] = [1, 2].map(() => createMetrics({ log: createLogger() }));
   assert.equal(EventLoopDelay.of(first!), EventLoopDelay.of(first!));
   assert.notEqual(EventLoopDelay.of(first!), EventLoopDelay.of(second!));
 });
 
-test('EventLoopDelay measures how long work has blocked the process', async () => {
+test('EventLoopDelay measures the delay that blocking work causes in the event loop', async () => {
   const delay = new EventLoopDelay();
   using _watch = delay.watch();
   const turns = async (ms: number): Promise<void> => {

@@ -64,7 +64,7 @@ test('createLogger() omits events below its level', () => {
   }
 });
 
-test('createLogger() writes level info and above by default, and refuses unknown options', () => {
+test('createLogger() logs events of level "info" and above by default, and refuses unknown options', () => {
   const lines: string[] = [];
   const log = createLogger({ sink: (line) => lines.push(line) });
   log.debug('a');
@@ -78,7 +78,7 @@ test('createLogger() writes level info and above by default, and refuses unknown
   assert.throws(() => createLogger({ nmae: 'x' } as object), code('E_OPTION_UNKNOWN'));
 });
 
-test("Logger.child() has its own name and the fields of both loggers; the child's fields win", () => {
+test("the logger of Logger.child() has its own name and the fields of both loggers; if both have a field, the child's is used", () => {
   const { lines, log } = collect({ name: 'app', fields: { pid: 1 } });
   const child = log.child('svc_oauth', { request_id: 'a', n: 1 });
   child.info('login', { n: 2 });
@@ -97,7 +97,7 @@ test("Logger.child() has its own name and the fields of both loggers; the child'
   );
 });
 
-test("a field cannot replace the line's own time, level, logger or event", () => {
+test('fields of an event cannot replace the time, level, logger or event of the line', () => {
   const { lines, log } = collect();
   log.info('event', { time: 'x', level: 'error', logger: 'y', event: 'z' });
   const { time_, level_, logger_, event_, level } = JSON.parse(lines[0]!);
@@ -105,7 +105,7 @@ test("a field cannot replace the line's own time, level, logger or event", () =>
   assert.equal(lines[0]!.match(/"level":/g)!.length, 1);
 });
 
-test('Logger.error() writes errors with name, code, message, stack, remedy and cause', () => {
+test('Logger.error() logs the name, code, message, stack, remedy and cause of an error', () => {
   const { lines, log } = collect();
   log.error('failed', Object.assign(new TypeError('outer', { cause: new Error('inner') }), { code: 'E_X' }), {
     error: 'replaced',
@@ -128,7 +128,7 @@ test('Logger.error() writes errors with name, code, message, stack, remedy and c
   );
 });
 
-test('a log call never throws, for arguments of any kind', () => {
+test('a log call never throws, whatever its arguments are', () => {
   const hostile = new Proxy(
     {},
     {
@@ -230,7 +230,7 @@ for (const key of [
   'session_id',
   'passphrase',
 ]) {
-  test(`the field ${key} is redacted, at any depth and of any type`, () => {
+  test(`the field ${key} is redacted at any depth, whatever the type of its value is`, () => {
     assert.equal(logged('hunter2', key), '[redacted]');
     assert.deepEqual(logged({ deep: [{ [key]: 'hunter2' }] }), { deep: [{ [key]: '[redacted]' }] });
     assert.equal(logged({ value: 'hunter2' }, key), '[redacted]');
@@ -238,7 +238,7 @@ for (const key of [
   });
 }
 
-test('createLogger() keeps fields whose names only resemble those of secrets', () => {
+test('createLogger() does not redact fields whose names only resemble names of secrets', () => {
   const fields = {
     tokenType: 'Bearer',
     hasPassword: true,
@@ -257,7 +257,7 @@ test('createLogger() keeps fields whose names only resemble those of secrets', (
   assert.deepEqual(rest, fields);
 });
 
-test('the log keeps fields named code, state and nonce when they are words or numbers, and redacts values that look random', () => {
+test('fields named code, state and nonce are logged if they are words or numbers, and redacted if they look random', () => {
   for (const word of [
     'E_APP_FROZEN',
     'ER_DUP_ENTRY',
@@ -283,7 +283,7 @@ test('the log keeps fields named code, state and nonce when they are words or nu
   }
 });
 
-test('createLogger() writes values of every type: dates, errors, keys, maps and class instances', async () => {
+test('createLogger() can log values of every type: dates, errors, keys, maps and class instances', async () => {
   const key = createSecretKey(Buffer.from('hunter2hunter2'));
   const cryptoKey = await webcrypto.subtle.generateKey({ name: 'HMAC', hash: 'SHA-256' }, true, ['sign']);
   class Point {
@@ -368,7 +368,7 @@ test('createLogger() writes values of every type: dates, errors, keys, maps and 
   assert.deepEqual(logged(new Self()), { a: 1 });
 });
 
-test('createLogger() masks secrets inside of text', () => {
+test('createLogger() masks secrets within longer texts', () => {
   const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl';
   for (const [text, expected] of [
     [`got ${jwt}!`, 'got [jwt]!'],
@@ -387,12 +387,12 @@ test('createLogger() masks secrets inside of text', () => {
   assert.doesNotMatch(JSON.stringify(logged(new Error(`bad ${jwt}`))), /eyJ/);
 });
 
-test('createLogger() masks a secret that is truncated', () => {
+test('createLogger() masks a secret even if the text is truncated inside of it', () => {
   const text = `${'x'.repeat(4_080)} postgres://ada:${'hunter2'.repeat(20)}@db`;
   assert.doesNotMatch(String(logged(text)), /hunter2/);
 });
 
-test('masking takes time in proportion to the length of the text', () => {
+test('the time to mask a text is proportional to its length', () => {
   for (const part of ['a.', 'a://', 'Bearer ', '?code=', 'eyJaaaaaaaa.', ':@', 'a:b@']) {
     const before = process.cpuUsage().user;
     for (let count = 0; count < 10; count++) logged(part.repeat(20_000));
@@ -400,7 +400,7 @@ test('masking takes time in proportion to the length of the text', () => {
   }
 });
 
-test('createLogger() masks a token from its start, also after a dash', () => {
+test('createLogger() masks a JSON Web Token from its first character, also after a dash', () => {
   const below = seeded(6);
   const parts = ['eyJ', 'eyJabcdefgh', 'abcdefgh', '-', '.', '.', '_', ' ', 'a', '/', '12345678'];
   for (let round = 0; round < 20_000; round++) {
@@ -409,7 +409,7 @@ test('createLogger() masks a token from its start, also after a dash', () => {
   }
 });
 
-test('a body of several megabytes that is slow to mask takes no longer to log than a full line', () => {
+test('a body of several megabytes is masked and logged within 100 ms of CPU time, even if its text is slow to mask', () => {
   for (const part of ['-eyJ', 'eyJaaaaaaaa.', 'a.', 'a-', 'a://x:', '?code=', 'Bearer\t']) {
     const text = part.repeat(Math.ceil(7_168 / part.length));
     const body = Array.from({ length: 10 }, () => Array.from({ length: 99 }, () => text));
@@ -421,7 +421,7 @@ test('a body of several megabytes that is slow to mask takes no longer to log th
   }
 });
 
-test('a line has a bounded length, however large or deep its fields are', () => {
+test('a log line has a bounded length, however large or deeply nested its fields are', () => {
   let deep: unknown = 'bottom';
   for (let level = 0; level < 1_000; level++) deep = level % 2 === 0 ? { deep } : [deep];
   const wide = Object.fromEntries(
@@ -455,7 +455,7 @@ test('a line has a bounded length, however large or deep its fields are', () => 
   assert.equal((logged(wide) as Record<string, unknown>)['[more]'], 900);
 });
 
-test('no text can forge a second line or move the cursor, in JSON and in the human form', () => {
+test('no logged text can start a new line or move the cursor, in JSON or in the human-readable form', () => {
   const evil = 'a\nb\r\u2028c\u2029\x1b[2J\x7f\x85\u202e\ufeff\ud800{"level":"error"}';
   for (const format of ['json', 'human'] as const) {
     const { lines, log } = collect({ format, name: evil });
@@ -468,7 +468,7 @@ test('no text can forge a second line or move the cursor, in JSON and in the hum
 
 // ── human form ──
 
-test('a log event in the human form is one line, and the stack of its error is indented below', () => {
+test('in the human-readable form an event is one line, and the stack of its error is indented below', () => {
   const { lines, log } = collect({ format: 'human' });
   log.child('db').warn('slow query', { ms: 5.5, sql: 'select 1', path: '/a/b', ok: true, list: [1, 'b'] });
   log.error(
@@ -489,7 +489,7 @@ test('a log event in the human form is one line, and the stack of its error is i
   );
 });
 
-test('a log line in the human form has colour when the option colour is true', () => {
+test('if the option "colour" is true, the human-readable form of a line has colour', () => {
   const { lines, log } = collect({ format: 'human', colour: true });
   log.error('failed', 'text');
   assert.equal(lines[0], '00:00:00.000Z \x1b[31mERROR\x1b[0m svc failed error=text');
@@ -546,7 +546,7 @@ function queueOn(device: FakeDevice) {
   return { clock, queue: new LineQueue(() => device, clock), turn: () => clock.advance(0) };
 }
 
-test('LineQueue writes the lines of one turn of the event loop together in a later turn', async () => {
+test('LineQueue writes all lines of one turn of the event loop with one write, in a later turn', async () => {
   const device = new FakeDevice();
   const { queue, turn } = queueOn(device);
   queue.push('one');
@@ -559,7 +559,7 @@ test('LineQueue writes the lines of one turn of the event loop together in a lat
   assert.deepEqual([device.written, device.writes], ['one\ntwo ü\nthree\n', 2]);
 });
 
-test('LineQueue writes batches of whole lines', async () => {
+test('LineQueue writes in batches that never split a line', async () => {
   const device = new FakeDevice();
   const { queue, turn } = queueOn(device);
   const lines = Array.from({ length: 100 }, (_, index) => `${index} ${'x'.repeat(1_000)}`);
@@ -569,7 +569,7 @@ test('LineQueue writes batches of whole lines', async () => {
   assert.ok(device.writes >= 5 && device.writes <= 7, `${device.writes}`);
 });
 
-test('LineQueue continues in the middle of a line 10 ms after the device was full', async () => {
+test('if the device is full in the middle of a line, LineQueue continues this line after 10 ms', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.room = 5;
@@ -584,7 +584,7 @@ test('LineQueue continues in the middle of a line 10 ms after the device was ful
   assert.equal(device.written, 'one\ntwo\nthree\nfour\n');
 });
 
-test('LineQueue drops lines that a full queue cannot take, and reports their number where they are missing', async () => {
+test('if the queue is full, LineQueue drops lines, and reports their number at the place where they are missing', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.room = 0;
@@ -611,7 +611,7 @@ test('LineQueue drops lines that a full queue cannot take, and reports their num
 });
 
 for (const code of ['EPIPE', 'EBADF', 'EIO']) {
-  test(`LineQueue stops writing for the error ${code}`, async () => {
+  test(`LineQueue stops writing after the error ${code}`, async () => {
     const device = new FakeDevice();
     const { queue, clock, turn } = queueOn(device);
     device.fault = code;
@@ -627,7 +627,7 @@ for (const code of ['EPIPE', 'EBADF', 'EIO']) {
   });
 }
 
-test('LineQueue counts lines that a full disk refuses, and tries again later', async () => {
+test('if the disk is full, LineQueue counts the lines that were not written, and tries again later', async () => {
   const device = new FakeDevice();
   const { queue, clock, turn } = queueOn(device);
   device.fault = 'ENOSPC';
@@ -640,7 +640,7 @@ test('LineQueue counts lines that a full disk refuses, and tries again later', a
   assert.equal(JSON.parse(device.written).count, 2);
 });
 
-test('LineQueue has one write in progress at a time when the device can block', async () => {
+test('if the device can block, LineQueue has only one write in progress at a time', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, turn } = queueOn(device);
@@ -659,7 +659,7 @@ test('LineQueue has one write in progress at a time when the device can block', 
   assert.equal(device.waiting.length, 0);
 });
 
-test('LineQueue handles errors of an asynchronous write like other errors', async () => {
+test('LineQueue treats errors of an asynchronous write like errors of a synchronous write', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, clock, turn } = queueOn(device);
@@ -680,7 +680,7 @@ test('LineQueue handles errors of an asynchronous write like other errors', asyn
   assert.equal(device.waiting.length, 0);
 });
 
-test('LineQueue.flush() writes the queue before it returns, after the write in progress', async () => {
+test('LineQueue.flush() waits for the write in progress, and then writes all queued lines before it returns', async () => {
   const device = new FakeDevice();
   device.canBlock = true;
   const { queue, turn } = queueOn(device);
@@ -696,7 +696,7 @@ test('LineQueue.flush() writes the queue before it returns, after the write in p
   assert.equal(device.pauses, 1);
 });
 
-test('LineQueue.flush() waits at most half a second for room in a full pipe', () => {
+test('if a pipe is full, LineQueue.flush() waits at most half a second for room', () => {
   const device = new FakeDevice();
   device.room = 0;
   const { queue } = queueOn(device);
@@ -711,7 +711,7 @@ test('LineQueue.flush() waits at most half a second for room in a full pipe', ()
   assert.deepEqual([device.pauses, device.written], [3, 'one\n']);
 });
 
-test('LineQueue.exit() writes everything, and every later line at once', async () => {
+test('LineQueue.exit() writes all queued lines, and from then on writes every line immediately', async () => {
   const device = new FakeDevice();
   const { queue, turn } = queueOn(device);
   queue.push('one');
@@ -726,7 +726,7 @@ test('LineQueue.exit() writes everything, and every later line at once', async (
   assert.equal(device.pauses, pauses);
 });
 
-test('LineQueue.exit() stops writing at once when the pipe has no reader', () => {
+test('if the pipe has no reader, LineQueue.exit() stops writing immediately', () => {
   const device = new FakeDevice();
   const { queue } = queueOn(device);
   device.room = 0;
@@ -736,7 +736,7 @@ test('LineQueue.exit() stops writing at once when the pipe has no reader', () =>
   assert.equal(device.pauses, 100);
 });
 
-test('LineQueue.exit() drops lines that a full disk refuses, and returns', () => {
+test('if the disk is full, LineQueue.exit() drops the lines and returns', () => {
   const device = new FakeDevice();
   const { queue } = queueOn(device);
   device.fault = 'ENOSPC';
@@ -780,7 +780,7 @@ async function run(how: string, { read = true, stderr = 'pipe' as 'pipe' | numbe
 }
 
 for (const how of ['exit', 'natural']) {
-  test(`a process that ends (${how}) has written every line in order`, async () => {
+  test(`when a process ends (${how}), all its log lines have been written in order`, async () => {
     const { code, events } = await run(how);
     assert.equal(code, how === 'exit' ? 3 : 0);
     assert.deepEqual(
@@ -789,7 +789,7 @@ for (const how of ['exit', 'natural']) {
     );
   });
 
-  test(`a process that ends (${how}) has written every line in order to a file`, async (t) => {
+  test(`when a process ends (${how}), all its log lines have been written in order to a file`, async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
     t.after(() => rmSync(directory, { recursive: true }));
     const file = openSync(join(directory, 'log'), 'w');
@@ -802,7 +802,7 @@ for (const how of ['exit', 'natural']) {
     );
   });
 
-  test(`a process that ends (${how}) has written every line in order to a pipe of the shell`, async () => {
+  test(`when a process ends (${how}), all its log lines have been written in order to a pipe of the shell`, async () => {
     const { events } = await run(how, { shell: '"$0" "$@" 2>&1 >/dev/null | cat >&2' });
     assert.deepEqual(
       events.map(({ index }) => index),
@@ -811,14 +811,14 @@ for (const how of ['exit', 'natural']) {
   });
 }
 
-test('a process writes the lines that its last exit listeners log', async () => {
+test('if the last exit listeners of a process log lines, these lines are written too', async () => {
   assert.deepEqual(
     (await run('exit-listener')).events.map(({ event }) => event),
     ['first', 'last'],
   );
 });
 
-test('a process that dies of an uncaught error has written all earlier lines', async () => {
+test('if an uncaught error ends a process, all earlier lines have been written', async () => {
   const { code, events, text } = await run('throw');
   assert.equal(code, 1);
   assert.deepEqual(
@@ -828,13 +828,13 @@ test('a process that dies of an uncaught error has written all earlier lines', a
   assert.match(text, /Error: uncaught/);
 });
 
-test('flush() saves the lines of a process that kills itself', async () => {
+test('if a process calls flush() and then kills itself with SIGKILL, all earlier lines have been written', async () => {
   const { signal, events } = await run('kill');
   assert.deepEqual([signal, events.map(({ event }) => event)], ['SIGKILL', ['before']]);
 });
 
 test(
-  'a process whose standard error is a pipe that is never read continues, and ends soon',
+  'if standard error is a pipe that is never read, the process continues and can end within 10 seconds',
   { timeout: 10_000 },
   async () => {
     for (const how of ['flood', 'trickle']) {
@@ -845,7 +845,7 @@ test(
 );
 
 test(
-  'a process whose standard error is an unread FIFO continues, and ends soon',
+  'if standard error is a FIFO that is never read, the process continues and can end within 10 seconds',
   { timeout: 10_000 },
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
@@ -859,7 +859,7 @@ test(
   },
 );
 
-test('a process continues after the reader of its standard error has closed it', async () => {
+test('if the reader of standard error closes it, the process continues', async () => {
   const { stdout, code } = await run('trickle', { shell: '{ { "$0" "$@" 2>&1 >&3; } | true; } 3>&1' });
   assert.deepEqual([stdout, code], ['alive\n', 0]);
 });

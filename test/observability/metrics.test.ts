@@ -24,7 +24,7 @@ const fault =
   (error: unknown): boolean =>
     error instanceof SvcError && error.code === code;
 
-test('Metrics.render() writes counters, gauges and histograms in the text format 0.0.4', () => {
+test('Metrics.render() writes counters, gauges and histograms in version 0.0.4 of the Prometheus text format', () => {
   const { metrics } = setUp();
   const requests = metrics.counter('svc_requests_total', 'Requests.', ['method', 'status']);
   metrics.gauge('svc_uptime_seconds', 'Uptime.', () => 1.5, 'max');
@@ -57,7 +57,7 @@ svc_errors_total 0
   );
 });
 
-test('a histogram without labels has its buckets before the first observation', () => {
+test('a histogram without labels is rendered with its buckets even before the first observation', () => {
   const { metrics } = setUp();
   metrics.histogram('svc_h', 'H', [1]);
   assert.match(
@@ -66,7 +66,7 @@ test('a histogram without labels has its buckets before the first observation', 
   );
 });
 
-test('Metrics.render() escapes help and label values', () => {
+test('Metrics.render() escapes help texts and label values', () => {
   const { metrics } = setUp();
   metrics.counter('svc_a', 'one\ntwo \\ "three"', ['l']).add(1, 'a"b\\c\nd');
   assert.equal(
@@ -106,7 +106,7 @@ for (const [why, declare] of Object.entries<(metrics: MetricsRegistry) => unknow
 }
 
 for (const count of [1, 2, 3, 4, 5]) {
-  test(`a counter with ${count} labels counts each of many label sets separately`, () => {
+  test(`a counter with ${count} labels has a separate count for each of many label sets`, () => {
     const { metrics } = setUp();
     const labels = Array.from({ length: count }, (_, index) => `l${index}`);
     const counter = metrics.counter('svc_c', '', labels);
@@ -123,7 +123,7 @@ for (const count of [1, 2, 3, 4, 5]) {
   });
 }
 
-test('a counter refuses fewer or more label values than were declared', () => {
+test('a counter refuses fewer or more label values than it declares', () => {
   const { metrics } = setUp();
   const [none, one, two, four] = [
     metrics.counter('svc_a', ''),
@@ -145,7 +145,7 @@ test('a counter refuses fewer or more label values than were declared', () => {
   }
 });
 
-test('a counter converts a label that is not a string to text', () => {
+test('a counter converts label values that are not strings to text', () => {
   const { metrics } = setUp();
   const counter = metrics.counter('svc_a', '', ['status']);
   counter.add(1, '200');
@@ -153,7 +153,7 @@ test('a counter converts a label that is not a string to text', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['200'], [2]]]);
 });
 
-test('a counter refuses values that would spoil its sum, and logs the first', () => {
+test('a counter ignores amounts that are negative, infinite or NaN, and logs the first of them', () => {
   const under = setUp();
   const counter = under.metrics.counter('svc_a', '');
   for (const amount of [Number.NaN, -1, Infinity, 2, 0]) counter.add(amount);
@@ -166,7 +166,7 @@ test('a counter refuses values that would spoil its sum, and logs the first', ()
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_h']);
 });
 
-test('a metric counts label sets past 1,000 as "other", and logs that once', () => {
+test('after 1,000 label sets, a metric counts all further ones as "other", and logs this once', () => {
   const under = setUp();
   const counter = under.metrics.counter('svc_a', '', ['user', 'page']);
   for (let index = 0; index < 1_500; index++) counter.add(1, `u${index}`, 'p');
@@ -179,7 +179,7 @@ test('a metric counts label sets past 1,000 as "other", and logs that once', () 
   assert.deepEqual(under.events, ['metric_label_sets_exceeded svc_a']);
 });
 
-test('a label value is cut at 256 characters', () => {
+test('a label value is truncated to 256 characters', () => {
   const { metrics } = setUp();
   const counter = metrics.counter('svc_a', '', ['l']);
   counter.add(1, 'x'.repeat(1_000));
@@ -187,7 +187,7 @@ test('a label value is cut at 256 characters', () => {
   assert.deepEqual(metrics.snapshot()[0]!.series, [[['x'.repeat(256)], [2]]]);
 });
 
-test('slot() counts in the same series as its labels, also after the table has grown', () => {
+test('slot() counts in the same series as the labels that it stands for, also after the table of series has grown', () => {
   const { metrics } = setUp();
   const [counter, histogram] = [
     metrics.counter('svc_a', '', ['l']),
@@ -210,7 +210,7 @@ test('slot() counts in the same series as its labels, also after the table has g
   ]);
 });
 
-test('a gauge whose reader fails is omitted, and logged once', () => {
+test('if the function that reads a gauge throws, the gauge is omitted, and the error is logged once', () => {
   const under = setUp();
   under.metrics.gauge('svc_a', 'A', () => {
     throw new Error('down');
@@ -224,7 +224,7 @@ test('a gauge whose reader fails is omitted, and logged once', () => {
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_b']);
 });
 
-test('mergeMetrics() adds up counters and histograms, and merges gauges by their rule', () => {
+test('mergeMetrics() adds up counters and histograms, and merges each gauge by the rule that it declares', () => {
   const workers = [1, 2].map((worker) => {
     const { metrics } = setUp();
     metrics.counter('svc_c', 'C', ['l']).add(worker, 'both');
@@ -247,7 +247,7 @@ test('mergeMetrics() adds up counters and histograms, and merges gauges by their
   assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // merging does not change its inputs
 });
 
-test('mergeMetrics() omits metrics that are declared differently than before', () => {
+test('if two processes declare a metric differently, mergeMetrics() keeps only the values of the first', () => {
   const [one, two] = [setUp().metrics, setUp().metrics];
   one.histogram('svc_h', '', [1]).observe(1);
   two.histogram('svc_h', '', [2]).observe(1);

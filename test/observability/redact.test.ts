@@ -58,7 +58,7 @@ function assertShowsNothing(what: string, value: unknown, extra: readonly string
   }
 }
 
-test('no object of this package shows a secret, token, cookie or password when printed, as JSON, or in a log line', async () => {
+test('no object of this package reveals a secret, token, cookie or password when it is printed, written as JSON or logged', async () => {
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', sink: (line) => void lines.push(line) });
   const store = new MemoryRecordStore();
@@ -177,7 +177,7 @@ test('no object of this package shows a secret, token, cookie or password when p
     for (const secret of secrets) assert.ok(!line.includes(secret), `${secret} is in ${line}`);
 });
 
-test('errors of this package show none of the secrets that caused them', () => {
+test('error messages of this package contain none of the secrets that caused the errors', () => {
   const short = 'planted-short';
   for (const fail of [
     () => Keyring.of(short),
@@ -200,7 +200,7 @@ test('errors of this package show none of the secrets that caused them', () => {
   }
 });
 
-test('inspect() and the log show only the loggable parts of a request, whatever it contains', async () => {
+test('inspect() and the log show only the parts of a request that cannot be secret, whatever the request contains', async () => {
   const { events, logger } = (() => {
     const collected: Record<string, unknown>[] = [];
     return {
@@ -228,7 +228,7 @@ test('inspect() and the log show only the loggable parts of a request, whatever 
   });
 });
 
-test('inspect() and the log show a response as its status, its header fields without secrets, and the size of its body', () => {
+test('inspect() and the log show the status of a response, its header fields without secrets, and the size of its body', () => {
   const response = new JSONResponse(
     { a: 1 },
     { status: 201, headers: { 'X-A': '1', Location: '/x?code=abc' } },
@@ -255,7 +255,7 @@ test('inspect() and the log show a response as its status, its header fields wit
   );
 });
 
-test('signed and sealed values of this package are masked inside of text, and so are cookies', () => {
+test('signed and sealed values, and cookies, are masked when they occur within a text', () => {
   const lines: string[] = [];
   const log = createLogger({ format: 'json', sink: (line) => void lines.push(line) });
   const signed =

@@ -29,7 +29,7 @@ function watched(t: TestContext): {
   return { channel, seen };
 }
 
-test('traced() publishes start and end around the work, and returns its result', (t) => {
+test('traced() publishes the events start and end around the work, and returns the result of the work', (t) => {
   const { channel, seen } = watched(t);
   assert.equal(
     traced(channel, {}, () => seen.push('work')),
@@ -38,7 +38,7 @@ test('traced() publishes start and end around the work, and returns its result',
   assert.deepEqual(seen, ['start', 'work', 'end']);
 });
 
-test('traced() throws the error of the work, and publishes it', (t) => {
+test('traced() publishes the error of the work, and throws it', (t) => {
   const { channel, seen } = watched(t);
   assert.throws(
     () =>
@@ -50,7 +50,7 @@ test('traced() throws the error of the work, and publishes it', (t) => {
   assert.deepEqual(seen, ['start', 'error (no)', 'end (no)']);
 });
 
-test('traced() publishes when a promise settles, and returns its value or error', async (t) => {
+test('if the work returns a promise, traced() publishes when it settles, and returns its value or error', async (t) => {
   const { channel, seen } = watched(t);
   assert.equal(await traced(channel, {}, async () => 5), 5);
   await assert.rejects(
@@ -70,14 +70,14 @@ test('traced() publishes when a promise settles, and returns its value or error'
   ]);
 });
 
-test('traced() treats an object with only then() as a promise', async (t) => {
+test('traced() treats an object that has only then() as a promise', async (t) => {
   const { channel, seen } = watched(t);
   const thenable = { then: (resolve: (value: number) => void) => resolve(7) };
   assert.equal(await (traced(channel, {}, () => thenable) as unknown as Promise<number>), 7);
   assert.deepEqual(seen, ['start', 'end', 'asyncStart', 'asyncEnd']);
 });
 
-test('traced() makes stores bound to start visible in the work and after its promise, and not outside', async (t) => {
+test('an AsyncLocalStorage bound to the start channel of traced() has its value in the work and after awaits, but not outside', async (t) => {
   const { channel } = watched(t);
   const store = new AsyncLocalStorage<string>();
   channel.start.bindStore(store, (event) => (event as { name: string }).name);

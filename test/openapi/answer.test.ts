@@ -26,7 +26,7 @@ test('GET /openapi.json returns the document of the application as JSON', async 
   assert.deepEqual(document, JSON.parse(JSON.stringify(app.openapi())));
 });
 
-test('GET /openapi.json answers 304 to a matching entity tag, and equal bytes to all other clients', async () => {
+test('GET /openapi.json answers 304 if the entity tag matches, and otherwise always sends the same bytes', async () => {
   await using client = new TestClient(make());
   const first = await client.get('/openapi.json');
   const etag = first.headers.get('etag')!;
@@ -38,7 +38,7 @@ test('GET /openapi.json answers 304 to a matching entity tag, and equal bytes to
   assert.notEqual((await changed.get('/openapi.json')).headers.get('etag'), etag);
 });
 
-test('GET /openapi.json is served outside production, and in production when an option enables it', async () => {
+test('GET /openapi.json is served outside production unless enableDocs is false, and in production only if enableDocs is true', async () => {
   const cases: readonly (readonly [SvcOptions, number])[] = [
     [{ env: 'development' }, 200],
     [{ env: 'test' }, 200],
@@ -53,7 +53,7 @@ test('GET /openapi.json is served outside production, and in production when an 
   }
 });
 
-test('ops.docs.auth guards the document with a token or a function', async () => {
+test('the option "ops.docs.auth" restricts the document to requests with a token, or to requests that a function accepts', async () => {
   const token = 'a token for documents';
   await using client = new TestClient(make({ ops: { docs: { auth: token } } }));
   const refused = await client.get('/openapi.json');
@@ -74,7 +74,7 @@ test('ops.docs.auth guards the document with a token or a function', async () =>
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
-test('a route of the application at /openapi.json is a finding while the document is served, and responds when it is not', async () => {
+test("an application's own route /openapi.json is reported while the document is served, and answers requests if the document is switched off", async () => {
   assert.deepEqual(
     make()
       .get('/openapi.json', () => 'own')

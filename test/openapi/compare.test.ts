@@ -66,7 +66,7 @@ const field = (source: TypeSource, options: object = {}): TypeSource =>
     a = Field(source, options as never);
   };
 
-test('compareOpenapi() finds no breaking change between a document and itself', () => {
+test('compareOpenapi() reports no breaking change if both documents are equal', () => {
   for (let seed = 0; seed < 5; seed++) {
     const document = generatedApp(seed, 100).openapi();
     assert.deepEqual(compareOpenapi(document, JSON.parse(JSON.stringify(document))), []);
@@ -98,7 +98,7 @@ test('compareOpenapi() reports removed paths, methods, statuses and media types'
   );
 });
 
-test('compareOpenapi() ignores renamed path parameters, and reports their changed types', () => {
+test('compareOpenapi() ignores renamed path parameters, and reports path parameters whose type changes', () => {
   assert.deepEqual(
     changes(
       (app) => app.get('/a/{x:int}/{y}', none),
@@ -131,7 +131,7 @@ test('compareOpenapi() ignores renamed path parameters, and reports their change
     );
 });
 
-test('compareOpenapi() lets a number, boolean or enumeration parameter become a string that accepts all its former texts', () => {
+test('compareOpenapi() accepts that a number, boolean or enumeration parameter becomes a string, if the string allows all former texts', () => {
   const asking =
     (query: object): Declare =>
     (app) =>
@@ -154,7 +154,7 @@ test('compareOpenapi() lets a number, boolean or enumeration parameter become a 
   ]);
 });
 
-test('compareOpenapi() accepts new optional parameters, and reports parameters that become required or narrower', () => {
+test('compareOpenapi() accepts new optional parameters, and reports parameters that become required or accept fewer values', () => {
   const asking =
     (query: object): Declare =>
     (app) =>
@@ -181,7 +181,7 @@ test('compareOpenapi() accepts new optional parameters, and reports parameters t
   );
 });
 
-test('compareOpenapi() reports bodies that no longer accept an earlier value', () => {
+test('compareOpenapi() reports request bodies that no longer accept a value that they accepted before', () => {
   const cases: readonly (readonly [TypeSource, TypeSource, string | undefined])[] = [
     [field(str), field(str, { optional: true }), undefined],
     [field(str, { optional: true }), field(str), "the body's a is now required; it was optional"],
@@ -229,7 +229,7 @@ test('compareOpenapi() reports bodies that no longer accept an earlier value', (
     );
 });
 
-test('compareOpenapi() compares unknown members, new members, alternatives and recursive schemas of bodies', () => {
+test('compareOpenapi() finds breaking changes in unknown members, new members, alternatives and recursive schemas of request bodies', () => {
   class Open extends Schema {
     a = Field(str);
   }
@@ -268,7 +268,7 @@ test('compareOpenapi() compares unknown members, new members, alternatives and r
   assert.deepEqual(changes(giving(tree(4)), giving(tree(5))), []);
 });
 
-test('compareOpenapi() accepts added members and other bounds in responses, and reports removed members and changed types', () => {
+test('compareOpenapi() accepts added members and changed bounds in responses, and reports removed members and changed types', () => {
   class Small extends Schema {
     a = Field(str, { maxLength: 5 });
   }
@@ -288,7 +288,7 @@ test('compareOpenapi() accepts added members and other bounds in responses, and 
   assert.deepEqual(changes(giving(field(float)), giving(field(int))), []);
 });
 
-test('compareOpenapi() reports credentials that are no longer sufficient', () => {
+test('compareOpenapi() reports operations for which the former credentials no longer suffice', () => {
   const guarded =
     (source?: Parameters<typeof Depends>[0]): Declare =>
     (app) =>
@@ -362,7 +362,7 @@ function sendingChanges(before: object | undefined, after: object | undefined): 
   return callbacks;
 }
 
-test('compareOpenapi() reports webhooks and callbacks that are removed, or whose payload receivers could not get before', () => {
+test('compareOpenapi() reports removed webhooks and callbacks, and payloads that may have values that were impossible before', () => {
   class Paid extends Schema {
     order = Field(int, { le: 9 });
     note = Field(str, { optional: true });
@@ -418,7 +418,7 @@ test('compareOpenapi() reports webhooks and callbacks that are removed, or whose
   );
 });
 
-test('compareOpenapi() ignores values that are not an OpenAPI document', () => {
+test('compareOpenapi() does not throw for values that are not an OpenAPI document', () => {
   for (const odd of [
     null,
     1,
@@ -482,7 +482,7 @@ function changed(random: Random, type: Described): Described {
   }
 }
 
-test('when compareOpenapi() reports nothing, the later version accepts every value that the earlier one accepted', (t) => {
+test('if compareOpenapi() reports nothing, the later version accepts every value that the earlier version accepted', (t) => {
   const random = new Random(306);
   let kept = 0,
     reported = 0,
@@ -534,7 +534,7 @@ function written(schema: object, more: object = {}, operation: object = {}): Ope
 const reported = (before: OpenApiDocument, after: OpenApiDocument): string[] =>
   compareOpenapi(before, after).map(({ message }) => message);
 
-test('compareOpenapi() uses the narrower of minimum and exclusiveMinimum, and of maximum and exclusiveMaximum', () => {
+test('if a schema has both minimum and exclusiveMinimum, or both maximum and exclusiveMaximum, compareOpenapi() uses the stricter bound', () => {
   const [wide, both] = [
     written({ type: 'integer', minimum: 5, maximum: 10 }),
     (more: object) => written({ type: 'integer', minimum: 5, maximum: 10, ...more }),
@@ -556,7 +556,7 @@ test('compareOpenapi() uses the narrower of minimum and exclusiveMinimum, and of
   );
 });
 
-test("compareOpenapi() applies the document's security to operations without security of their own", () => {
+test('compareOpenapi() uses the security of the document for operations that declare none', () => {
   const components = {
     components: { securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Key' } } },
   };
@@ -572,7 +572,7 @@ test("compareOpenapi() applies the document's security to operations without sec
   assert.equal(reported(exempt, whole).length, 1);
 });
 
-test('compareOpenapi() reports a webhook whose body can be absent, or has a further media type', () => {
+test('compareOpenapi() reports a webhook whose body becomes optional or gets an additional media type', () => {
   const sent = (types: readonly string[], required: boolean): object => ({
     webhooks: {
       paid: {

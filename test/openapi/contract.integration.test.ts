@@ -168,7 +168,7 @@ class RequestMaker {
 }
 
 for (const seed of [1, 2]) {
-  test(`requests made from a document are accepted exactly when the document accepts them, and each response is documented (seed ${seed})`, async (t) => {
+  test(`the server accepts a generated request exactly if the document allows it, and each response is documented (seed ${seed})`, async (t) => {
     const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
     if (folder === undefined) return;
     const app = generatedApp(seed, ROUTES);

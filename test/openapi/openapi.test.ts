@@ -78,7 +78,7 @@ class User extends Schema {
   home = Field(Address);
 }
 
-test('OpenAPI document: a document names the application and its servers', () => {
+test('OpenAPI document: the document has the title, the version and the servers of the application', () => {
   assert.deepEqual(make().openapi(), {
     openapi: '3.1.1',
     info: { title: 'svc', version: '1.0.0' },
@@ -118,7 +118,7 @@ test('OpenAPI document: a document names the application and its servers', () =>
   ]);
 });
 
-test('OpenAPI document: the option openapi refuses unknown members and members of another type', () => {
+test('OpenAPI document: the option "openapi" refuses unknown members and members of another type', () => {
   for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }, { webhooks: { paid: { url: 'x' } } }])
     assert.throws(() => make({ openapi } as SvcOptions), { code: 'E_OPTION_UNKNOWN' });
   for (const openapi of [
@@ -150,7 +150,7 @@ class Received extends Schema {
 }
 const SIGNED = { headers: { xSignature: Field(str, { minLength: 64 }) }, body: Paid };
 
-test('OpenAPI document: webhooks (OpenAPI 3.1 §4.8.1) have their bodies as written and their replies as read', () => {
+test('OpenAPI document: webhooks use output schemas for their bodies and input schemas for their replies (OpenAPI 3.1 §4.8.1)', () => {
   const app = make({
     openapi: {
       webhooks: {
@@ -202,7 +202,7 @@ test('OpenAPI document: webhooks (OpenAPI 3.1 §4.8.1) have their bodies as writ
   assert.equal(components.schemas?.['Received']?.['required'], undefined);
 });
 
-test('OpenAPI document: callbacks of a route are in its operation (OpenAPI 3.1 §4.8.18), under ids that no other operation has', () => {
+test('OpenAPI document: callbacks of a route are part of its operation, and their operation ids are unique (OpenAPI 3.1 §4.8.18)', () => {
   const app = make();
   const callbacks = { paid: { ...SIGNED, url: '{$request.body#/notifyUrl}' } };
   app.post('/orders', { name: 'order', callbacks }, none);
@@ -215,7 +215,7 @@ test('OpenAPI document: callbacks of a route are in its operation (OpenAPI 3.1 �
   });
 });
 
-test('OpenAPI document: mistakes in webhooks and callbacks are reported at the start', async () => {
+test('OpenAPI document: mistakes in webhooks and callbacks are reported when the application starts', async () => {
   const badStatus = { response: { 99: Paid } };
   assert.throws(() => make({ openapi: { webhooks: { paid: badStatus } } }), { code: 'E_ROUTE_SPEC' });
   const app = make();
@@ -238,7 +238,7 @@ test('OpenAPI document: mistakes in webhooks and callbacks are reported at the s
   await assert.rejects(new TestClient(app).get('/orders'), { code: 'E_COMPILE' });
 });
 
-test('OpenAPI document: paths have encoded literals and parameters typed by converter', () => {
+test('OpenAPI document: literals in paths are percent-encoded, and path parameters have the type of their converter', () => {
   const app = make();
   app.get('/café 100%/{a}/{b:int}/{c:float}/{d:uuid}/{e:path}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/caf%C3%A9%20100%25/{a}/{b}/{c}/{d}/{e}']);
@@ -252,7 +252,7 @@ test('OpenAPI document: paths have encoded literals and parameters typed by conv
   });
 });
 
-test('OpenAPI document: templates that differ in parameter names are one path, with the names of the first', () => {
+test("OpenAPI document: templates that differ only in the names of parameters become one path with the first template's names", () => {
   const app = make();
   app.get('/users/{id:int}', none).put('/users/{name}/', none).delete('/users/{name}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/users/{id}', '/users/{name}/']);
@@ -261,7 +261,7 @@ test('OpenAPI document: templates that differ in parameter names are one path, w
   });
 });
 
-test('OpenAPI document: of two routes that OpenAPI cannot distinguish the more specific is documented, and the other is reported', () => {
+test('OpenAPI document: if OpenAPI cannot distinguish two routes, the more specific one is documented and the other is reported', () => {
   for (const templates of [
     ['/u/{name}', '/u/{id:int}'],
     ['/u/{id:int}', '/u/{name}'],
@@ -284,7 +284,7 @@ test('OpenAPI document: of two routes that OpenAPI cannot distinguish the more s
   }
 });
 
-test('OpenAPI document: operations endpoints, static files, unsupported methods and routes with docs: false are left out', () => {
+test('OpenAPI document: operations endpoints, static files, unsupported methods and routes with docs: false are omitted', () => {
   const app = make();
   app
     .route('/x', ['GET', 'HEAD', 'OPTIONS', 'PROPFIND'], none)
@@ -297,7 +297,7 @@ test('OpenAPI document: operations endpoints, static files, unsupported methods 
   );
 });
 
-test('OpenAPI document: operation ids are unique, stable, and safe in a URL', () => {
+test('OpenAPI document: operation ids are unique, stable and safe in URLs', () => {
   const app = make();
   app
     .get('/', none)
@@ -321,7 +321,7 @@ test('OpenAPI document: operation ids are unique, stable, and safe in a URL', ()
   ]);
 });
 
-test('OpenAPI document: operations have the declared texts; by default a title, a tag and a description', () => {
+test('OpenAPI document: operations have the declared title, tag and description, or default texts', () => {
   const app = make();
   app.get('/api/v1/notes/{id}', none).get('/', none).get('/{x}', { name: 'list_allNotes' }, none);
   app.includeRouter(
@@ -359,7 +359,7 @@ test('OpenAPI document: operations have the declared texts; by default a title, 
   ]);
 });
 
-test('OpenAPI document: parameters include those of the route and of every dependency, without duplicates', () => {
+test('OpenAPI document: an operation lists the parameters of its route and of every dependency, without duplicates', () => {
   const inner = provide({ query: { page: Field(1, { ge: 1 }), q: Field(str) } }, ({ query }) => query);
   const outer = provide(
     {
@@ -396,7 +396,7 @@ test('OpenAPI document: parameters include those of the route and of every depen
   });
 });
 
-test('OpenAPI document: parameters only offer values that a text can represent', () => {
+test('OpenAPI document: parameters allow only values that can be written as text', () => {
   const app = make();
   app.get(
     '/',
@@ -425,7 +425,7 @@ test('OpenAPI document: parameters only offer values that a text can represent',
   });
 });
 
-test('OpenAPI document: lists with separator "," have style form without explode, in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
+test('OpenAPI document: lists with separator "," have style "form" and explode false in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
   const app = make();
   const ids = (): number[] | undefined => Field(list(int), { separator: ',', optional: true });
   app.get('/', { query: { ids: ids() }, cookies: { ids: ids() }, headers: { ids: ids() } }, none);
@@ -443,7 +443,7 @@ test('OpenAPI document: lists with separator "," have style form without explode
   assert.equal(content['multipart/form-data']!.encoding, undefined);
 });
 
-test('OpenAPI document: a body is JSON or a form; a form has both form types, with required files only multipart/form-data', () => {
+test('OpenAPI document: a body is JSON or a form; a form has both form media types, but with required files only multipart/form-data', () => {
   const app = make();
   app
     .post('/json', { body: list(User) }, none)
@@ -513,7 +513,7 @@ test('OpenAPI document: a body is JSON or a form; a form has both form types, wi
   });
 });
 
-test('OpenAPI document: responses are those that the route declares, in the form in which they are sent', () => {
+test('OpenAPI document: an operation has the responses that its route declares, in the form in which they are sent', () => {
   const app = make();
   app.get('/one', { response: User }, never).post('/made', { response: Address, status: 201 }, never);
   app.get('/many', { response: { 200: list(Address), 204: nullable(str), 404: Address } }, never);
@@ -552,7 +552,7 @@ test('OpenAPI document: responses are those that the route declares, in the form
   });
 });
 
-test('OpenAPI document: each error response that a route can cause is written once', () => {
+test('OpenAPI document: each error response that a route can cause is listed once', () => {
   const app = make();
   const statuses = (path: string, method = 'get'): string =>
     Object.entries(operation(app, path, method).responses)
@@ -593,7 +593,7 @@ test('OpenAPI document: each error response that a route can cause is written on
   });
 });
 
-test('OpenAPI document: middleware adds its responses: rate limits, idempotency conflicts, timeouts', () => {
+test('OpenAPI document: middleware adds its own responses for rate limits, idempotency conflicts and timeouts', () => {
   const app = make();
   app
     .use(new RateLimitMiddleware())
@@ -617,7 +617,7 @@ test('OpenAPI document: middleware adds its responses: rate limits, idempotency 
   assert.equal(operation(app, '/', 'get').parameters, undefined);
 });
 
-test('OpenAPI document: security combines the requirements of all dependencies', () => {
+test('OpenAPI document: the security of an operation combines the requirements of all its dependencies', () => {
   const app = make();
   const user = sessionKey<string>('user');
   const key = APIKeyAuth({ keys: { a: 'k'.repeat(16) } });
@@ -675,7 +675,7 @@ test('OpenAPI document: security combines the requirements of all dependencies',
   );
 });
 
-test('OpenAPI document: the session cookie has the name that the middleware uses where the application runs', () => {
+test('OpenAPI document: the session cookie has the name that SessionMiddleware uses in the environment of the application', () => {
   for (const [env, options, name] of [
     ['production', {}, '__Host-svc_session'],
     ['test', {}, 'svc_session'],
@@ -692,7 +692,7 @@ test('OpenAPI document: the session cookie has the name that the middleware uses
   }
 });
 
-test('OpenAPI document: requests that change data need a CSRF token when CSRFMiddleware is used', () => {
+test('OpenAPI document: if CSRFMiddleware is used, requests that change data require a CSRF token', () => {
   const app = make();
   app
     .use(new SessionMiddleware())
@@ -711,7 +711,7 @@ test('OpenAPI document: requests that change data need a CSRF token when CSRFMid
   assert.ok('403' in operation(app, '/', 'post').responses);
 });
 
-test('OpenAPI document: classes with one name get distinct names, recursive classes refer to themselves, and the problem schema is renamed', () => {
+test('OpenAPI document: classes of the same name get different names, a recursive class refers to itself, and the schema of problems avoids their names', () => {
   class Tree extends Schema {
     value = Field(int);
     children: Tree[] = Field(list(lazy(() => Tree)));
@@ -744,7 +744,7 @@ test('OpenAPI document: classes with one name get distinct names, recursive clas
   );
 });
 
-test('OpenAPI document: tagged unions are oneOf with a discriminator', () => {
+test('OpenAPI document: a tagged union is written as oneOf with a discriminator', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'));
   }
@@ -765,7 +765,7 @@ test('OpenAPI document: tagged unions are oneOf with a discriminator', () => {
   });
 });
 
-test('OpenAPI document: meta.openapi overrides members of the operation', () => {
+test('OpenAPI document: meta.openapi of a route overrides members of its operation', () => {
   const app = make();
   const own = {
     externalDocs: { url: 'https://docs.example' },
@@ -817,7 +817,7 @@ test('OpenAPI document: meta.openapi overrides members of the operation', () => 
   );
 });
 
-test('OpenAPI document: generating a document takes time in proportion to the number of routes', () => {
+test('OpenAPI document: the time to generate a document is proportional to the number of routes', () => {
   const small = cpuMsOfDocument(40);
   const large = cpuMsOfDocument(400);
   assert.ok(large < 25 * small, `40 routes: ${small} ms, 400 routes: ${large} ms`);
@@ -862,7 +862,7 @@ class Invalid extends Schema {
   fields = Field(list(str));
 }
 
-test('OpenAPI document: errors with an exception handler have the responses that the handler declares, or none', () => {
+test('OpenAPI document: if an error has an exception handler, its response is documented as the handler declares it, or without content', () => {
   const responsesOf = (declare: (app: Svc) => void): Record<string, unknown> => {
     const app = make();
     declare(app);
@@ -903,7 +903,7 @@ test('OpenAPI document: errors with an exception handler have the responses that
   });
 });
 
-test("OpenAPI document: a router's exception handler applies to its routes before the application's handlers", () => {
+test("OpenAPI document: for the routes of a router, the router's exception handler takes precedence over the application's", () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Invalid }, never);
   const router = new Router();
@@ -921,7 +921,7 @@ test("OpenAPI document: a router's exception handler applies to its routes befor
   });
 });
 
-test("OpenAPI document: an exception handler's reply has the declared members only, and a reply of another type is a 500", async () => {
+test('OpenAPI document: a reply of an exception handler is sent with its declared members only; a reply of another type is a 500', async () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: Failure, status: 404 }, (error) => ({
     reason: error.message,
@@ -943,7 +943,7 @@ test("OpenAPI document: an exception handler's reply has the declared members on
   assert.throws(() => make().exceptionHandler(NotFound, {} as never, none), { code: 'E_OPTION_RANGE' });
 });
 
-test('OpenAPI document: examples of fields and replies, and deprecated fields, are in the document', () => {
+test('OpenAPI document: examples of fields and replies are included, and deprecated fields are marked', () => {
   class Item extends Schema {
     id = Field(int, { example: 1, examples: [2, 3] });
     old = Field(str, { optional: true, deprecated: true });
@@ -966,7 +966,7 @@ test('OpenAPI document: examples of fields and replies, and deprecated fields, a
   assert.deepEqual(properties['pass'], { type: 'string', writeOnly: true });
 });
 
-test('OpenAPI document: replies of a deprecated route have Deprecation and Sunset (RFC 9745, RFC 8594), also errors', async () => {
+test('OpenAPI document: all responses of a deprecated route, also errors, have Deprecation and Sunset (RFC 9745, RFC 8594)', async () => {
   const app = make();
   const deprecated = {
     since: '2026-01-01',

@@ -181,7 +181,7 @@ function judgedBy(t: TestContext): Promise<Record<string, Objections>> | undefin
   return (judged ??= judge());
 }
 
-test('validators find no problem in documents of 300 generated routes and of a new project in each environment', async (t) => {
+test('OpenAPI validators report no problem in documents of 300 generated routes, and of a new project in each environment', async (t) => {
   const verdicts = await judgedBy(t);
   if (verdicts === undefined) return;
   const nothing = { metaSchema: [], redocly: [], spectral: [] };
@@ -189,7 +189,7 @@ test('validators find no problem in documents of 300 generated routes and of a n
     assert.deepEqual(verdicts[file], nothing, file);
 });
 
-test('validators report the problems of an invalid document in the same run', async (t) => {
+test('OpenAPI validators, run in the same way, do report the problems of an invalid document', async (t) => {
   const verdicts = await judgedBy(t);
   if (verdicts === undefined) return;
   for (const [tool, found] of Object.entries(verdicts['wrong.json']!)) assert.notDeepEqual(found, [], tool);

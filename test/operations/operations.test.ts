@@ -30,7 +30,7 @@ function application(
   return { app, lines };
 }
 
-test('/healthz answers 200 {"status":"ok"} and is not stored', async () => {
+test('GET /healthz answers 200 {"status":"ok"} and forbids caching', async () => {
   await using client = new TestClient(application().app);
   const response = await client.get('/healthz');
   assert.equal(response.status, 200);
@@ -39,7 +39,7 @@ test('/healthz answers 200 {"status":"ok"} and is not stored', async () => {
   assert.equal(await response.text(), '{"status":"ok"}');
 });
 
-test('/readyz answers 200 with every probe that is up', async () => {
+test('/readyz answers 200 and lists every probe as up', async () => {
   await using client = new TestClient(
     application({}, { database: () => undefined, queue: async () => undefined }).app,
   );
@@ -57,7 +57,7 @@ test('/readyz answers 200 with every probe that is up', async () => {
   }
 });
 
-test('/readyz answers 503 while a probe fails, and writes the reason to the log only', async () => {
+test('while a probe fails, /readyz answers 503, and the reason is written only to the log', async () => {
   const { app, lines } = application(
     {},
     {
@@ -82,7 +82,7 @@ test('/readyz answers 503 while a probe fails, and writes the reason to the log 
   );
 });
 
-test('/readyz reports a probe as down after 2 s, and aborts the signal of the probe', async () => {
+test('if a probe takes longer than 2 s, /readyz reports it as down and aborts its signal', async () => {
   const clock = new ManualClock();
   const entered = Promise.withResolvers<AbortSignal>();
   const { app } = application(
@@ -104,7 +104,7 @@ test('/readyz reports a probe as down after 2 s, and aborts the signal of the pr
   assert.equal(signal.aborted, true);
 });
 
-test('/readyz runs each probe once for concurrent requests', async () => {
+test('concurrent requests to /readyz share one run of each probe', async () => {
   let asked = 0;
   const gate = Promise.withResolvers<void>();
   const { app } = application(
@@ -128,7 +128,7 @@ test('/readyz runs each probe once for concurrent requests', async () => {
   assert.equal(asked, 2);
 });
 
-test('/readyz answers 503 from the start of shutdown, while requests in flight continue', async () => {
+test('/readyz answers 503 as soon as the shutdown begins, while requests in flight continue', async () => {
   const { app } = application();
   const entered = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
@@ -146,7 +146,7 @@ test('/readyz answers 503 from the start of shutdown, while requests in flight c
   await closing;
 });
 
-test('/metrics has Prometheus text: requests by method, template and status, and their durations', async () => {
+test('/metrics returns Prometheus text with the number and duration of requests by method, template and status', async () => {
   const { app } = application();
   app.get('/users/{id:int}', ({ params }) => params);
   await using client = new TestClient(app);
@@ -168,7 +168,7 @@ test('/metrics has Prometheus text: requests by method, template and status, and
   assert.match(text, /^svc_requests_in_flight 0$/m);
 });
 
-test('/metrics has no series for unknown paths and methods', async () => {
+test('/metrics has no series for requests with an unknown path or method', async () => {
   const { app } = application();
   await using client = new TestClient(app);
   for (let index = 0; index < 50; index++) await client.request(`MADE${index}`, `/nothing/${index}`);
@@ -177,7 +177,7 @@ test('/metrics has no series for unknown paths and methods', async () => {
   assert.deepEqual(series, ['svc_requests_total{method="OTHER",route="",status="404"} 50']);
 });
 
-test('svc_errors_total counts unhandled errors', async () => {
+test('the metric svc_errors_total counts unhandled errors', async () => {
   const { app } = application();
   app.get('/', () => {
     throw new Error('boom');
@@ -187,7 +187,7 @@ test('svc_errors_total counts unhandled errors', async () => {
   assert.match(await (await client.get('/metrics')).text(), /^svc_errors_total 1$/m);
 });
 
-test('/metrics in production answers loopback clients, and 403 to requests through a proxy', async () => {
+test('in production, /metrics answers loopback clients, and refuses requests through a proxy with 403', async () => {
   const { app } = application({ env: 'production' });
   await using client = new TestClient(app);
   assert.equal((await client.get('/metrics')).status, 200);
@@ -221,7 +221,7 @@ test('isPrivatePeer() accepts loopback, private and link-local addresses of IPv4
     assert.equal(isPrivatePeer(address), false, address);
 });
 
-test('ops.metrics.auth as a token requires it as bearer token from every client', async () => {
+test('if ops.metrics.auth is a token, every client must send it as bearer token', async () => {
   const token = 'a-token-of-enough-length';
   await using client = new TestClient(application({ ops: { metrics: { auth: token } } }).app);
   const refused = await client.get('/metrics');
@@ -231,7 +231,7 @@ test('ops.metrics.auth as a token requires it as bearer token from every client'
   assert.equal((await client.get('/metrics', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('ops.metrics.auth as a function decides about access', async () => {
+test('if ops.metrics.auth is a function, its result decides about access', async () => {
   await using client = new TestClient(
     application({ ops: { metrics: { auth: async (req) => req.headers['x-scrape'] === 'yes' } } }).app,
   );
@@ -239,7 +239,7 @@ test('ops.metrics.auth as a function decides about access', async () => {
   assert.equal((await client.get('/metrics', { headers: { 'x-scrape': 'yes' } })).status, 200);
 });
 
-test("ops.metrics.port serves the metrics on that port, and not on the application's", async () => {
+test("if ops.metrics.port is set, the metrics are served on that port and not on the application's port", async () => {
   const { app, lines } = application({ ops: { metrics: { port: 0 } } });
   const server = await app.run({ port: 0, handleSignals: false });
   const { url } = lines.find((line) => line['event'] === 'listening' && line['what'] === 'metrics') as {
@@ -251,7 +251,7 @@ test("ops.metrics.port serves the metrics on that port, and not on the applicati
   await assert.rejects(fetch(`${url}/metrics`));
 });
 
-test('Svc refuses operations options that are unknown or out of range', () => {
+test('new Svc() refuses unknown members of the option "ops" and values out of range', () => {
   assert.throws(() => new Svc({ ops: { metrics: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc({ ops: { metrics: { prot: 1 } } as never }), {
     code: 'E_OPTION_UNKNOWN',

@@ -50,7 +50,7 @@ async function save(server: Running, cwd: string, files: Readonly<Record<string,
   await server.printedTimes(RELOADED, before + 1);
 }
 
-test('svc run --reload serves in development, restarts when a module or JSON file is saved, and loses no request', async (t) => {
+test('svc run --reload runs in development mode, restarts when a module or JSON file is saved, and loses no request', async (t) => {
   const { server, url, cwd } = await serve(t);
   await server.printedTimes(RELOADED, 1);
   assert.equal((await ask(url)).body, 'one 1 development ');
@@ -67,7 +67,7 @@ test('svc run --reload serves in development, restarts when a module or JSON fil
   assert.equal((await server.ended).status, 0); // the streams are closed, so the child has ended too
 });
 
-test('svc run --reload serves a program that bundles its own copy of the package, in one child', async (t) => {
+test('svc run --reload runs a program that bundles its own copy of the package, and starts only one child process', async (t) => {
   const { server, url, cwd } = await serve(t, {
     ...FILES,
     'app.ts': APP.replace(
@@ -83,7 +83,7 @@ test('svc run --reload serves a program that bundles its own copy of the package
   assert.deepEqual([status, stderr.match(/"event":"listening"/g)?.length], [0, 1]);
 });
 
-test('svc run --reload ignores changes of files that the program did not import', async (t) => {
+test('svc run --reload does not restart for changes of files that the program did not import', async (t) => {
   const { server, url, cwd } = await serve(t);
   await server.printedTimes(RELOADED, 1);
   write(cwd, { 'notes.txt': 'x', 'lib/other.ts': 'x', 'node_modules/x/index.js': 'x' });
@@ -92,12 +92,12 @@ test('svc run --reload ignores changes of files that the program did not import'
   assert.equal(server.count(/"event":"changed"/g), 1);
 });
 
-test('svc run --reload keeps SVC_ENV if it is set', async (t) => {
+test('svc run --reload does not change SVC_ENV if it is set', async (t) => {
   const { url } = await serve(t, FILES, [], { env: { SVC_ENV: 'test' } });
   assert.equal((await ask(url)).body, 'one 1 test ');
 });
 
-test('svc run --reload answers with the reason while the application is broken, also at the start, and recovers', async (t) => {
+test('while the application cannot start, svc run --reload answers with the reason; after the mistake is corrected, it serves again', async (t) => {
   const { server, url, cwd } = await serve(t, { ...FILES, 'app.ts': 'throw new Error("<no & way>");' });
   const page = await ask(url);
   assert.deepEqual([page.status, page.type], [503, 'text/html; charset=utf-8']);
@@ -114,7 +114,7 @@ test('svc run --reload answers with the reason while the application is broken, 
   assert.equal((await ask(url)).body, 'back 1 development ');
 });
 
-test('svc run --reload reports an application that ends by itself, and starts it at the next save', async (t) => {
+test('if the application ends by itself, svc run --reload reports this, and starts the application again at the next save', async (t) => {
   const { server, url, cwd } = await serve(t, {
     'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => process.exit(7));`,
   });
@@ -127,7 +127,7 @@ test('svc run --reload reports an application that ends by itself, and starts it
   assert.equal((await ask(url)).body, 'well');
 });
 
-test('svc run --reload --env-file reads the file again when it is saved', async (t) => {
+test('svc run --reload --env-file reads the environment file again when this file is saved', async (t) => {
   const { server, url, cwd } = await serve(t, { ...FILES, 'my.env': 'FROM_FILE=first\nSVC_ENV=test\n' }, [
     '--env-file',
     'my.env',
@@ -138,7 +138,7 @@ test('svc run --reload --env-file reads the file again when it is saved', async 
   assert.equal((await ask(url)).body, 'one 1 development second');
 });
 
-test('svc run --reload kills a child that does not exit in time', async (t) => {
+test('svc run --reload kills a child process that does not exit in time', async (t) => {
   const { server, url, cwd } = await serve(t, {
     'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'old');\napp.onShutdown(() => new Promise(() => {}));`,
   });
@@ -150,7 +150,7 @@ test('svc run --reload kills a child that does not exit in time', async (t) => {
   assert.equal((await ask(url)).body, 'new');
 });
 
-test('app.run({ reload: true }) restarts its own program', async (t) => {
+test('app.run({ reload: true }) restarts the program that calls it', async (t) => {
   const main = (text: string): string =>
     `import { Svc } from 'svc';\nconst app = new Svc();\napp.get('/', () => '${text}');\nawait app.run({ port: 0, reload: true });\n`;
   const cwd = project(t, { 'main.ts': main('one') });
@@ -167,7 +167,7 @@ test('app.run({ reload: true }) restarts its own program', async (t) => {
   assert.equal((await server.ended).status, 0);
 });
 
-test('FileWatch reports a created file in a folder that was missing, and forgets files that are no longer watched', async (t) => {
+test('FileWatch reports a new file in a folder that did not exist before, and stops watching files that are no longer listed', async (t) => {
   const path = folder(t, { 'a/one.ts': '' });
   const { logger } = collectedLog();
   let news = Promise.withResolvers<string>();
@@ -191,7 +191,7 @@ test('FileWatch reports a created file in a folder that was missing, and forgets
   assert.equal(await news.promise, join(path, 'b/late.ts'));
 });
 
-test('unavailablePage() sends HTML to browsers, and to clients that do not ask for JSON', () => {
+test('unavailablePage() sends HTML to browsers and to other clients that do not ask for JSON', () => {
   const reason = { title: 'Gone', text: '', hint: 'Wait' };
   for (const [accept, type] of [
     ['*/*', 'text/html'],

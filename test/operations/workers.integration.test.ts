@@ -60,7 +60,7 @@ async function pidsOf(url: string): Promise<Set<string>> {
   return new Set(answers.map(({ body }) => body));
 }
 
-test('svc run --workers serves one port with several processes, and sums their metrics', async (t) => {
+test('svc run --workers serves one port with several processes, and adds up their metrics', async (t) => {
   const { server, url } = await serve(t);
   const pids = await pidsOf(url);
   assert.equal(pids.size, 2);
@@ -74,7 +74,7 @@ test('svc run --workers serves one port with several processes, and sums their m
   for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
 });
 
-test('svc run --workers serves a program that bundles its own copy of the package', async (t) => {
+test('svc run --workers runs a program that bundles its own copy of the package', async (t) => {
   const { server, url } = await serve(
     t,
     APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`),
@@ -91,7 +91,7 @@ test('svc run --workers serves a program that bundles its own copy of the packag
   for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
 });
 
-test('a single-file bundle runs workers and reloads itself, and reports that SQLite readers are not available', async (t) => {
+test('a single-file bundle can run workers and reload itself, and reports that SQLite reader threads are not available', async (t) => {
   const cwd = folder(t, {
     'app.js': `${APP.replace("'svc'", "'./copy/bundled/index.js'")}await app.run({ port: 0, ...(process.argv[2] === 'reload' ? { reload: true } : { workers: 2 }) });\n`,
     'readers.js':
@@ -142,7 +142,7 @@ test('svc run --workers finishes requests in flight after SIGTERM, and exits wit
   assert.equal((await server.ended).status, 0);
 });
 
-test('svc run --workers ends everything at once on a second signal', async (t) => {
+test('svc run --workers ends all processes immediately on a second signal', async (t) => {
   const { server, url } = await serve(t);
   const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
   t.after(() => {
@@ -156,7 +156,7 @@ test('svc run --workers ends everything at once on a second signal', async (t) =
   assert.equal((await server.ended).status, 130);
 });
 
-test('svc run --workers replaces every process on SIGHUP without failed requests', async (t) => {
+test('svc run --workers replaces every worker process on SIGHUP, and no request fails', async (t) => {
   const { server, url } = await serve(t);
   const old = await pidsOf(url);
   const load = new Load(url, 8);
@@ -171,7 +171,7 @@ test('svc run --workers replaces every process on SIGHUP without failed requests
   for (const pid of now) assert.equal(old.has(pid), false);
 });
 
-test('svc run --workers replaces a process that is killed under load, and loses only its requests in flight', async (t) => {
+test('if a worker is killed under load, svc run --workers replaces it, and only its requests in flight are lost', async (t) => {
   const { server, url } = await serve(t);
   const load = new Load(url, 8);
   await load.more(50);
@@ -188,7 +188,7 @@ test('svc run --workers replaces a process that is killed under load, and loses 
   assert.match(body, /^svc_worker_restarts_total 1$/m);
 });
 
-test('svc run --workers lets a single worker drain on SIGTERM, and replaces it', async (t) => {
+test('if a single worker gets SIGTERM, svc run --workers lets it finish its requests and replaces it', async (t) => {
   const { server, url } = await serve(t);
   const [pid] = await pidsOf(url);
   process.kill(Number(pid), 'SIGTERM');
@@ -197,7 +197,7 @@ test('svc run --workers lets a single worker drain on SIGTERM, and replaces it',
   assert.equal(server.count(/"event":"worker_died"/g), 0);
 });
 
-test('a worker whose primary has exited drains and exits', async (t) => {
+test('if the primary process has exited, a worker finishes its requests and exits', async (t) => {
   const { server, url } = await serve(t);
   const pids = await pidsOf(url);
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
@@ -227,14 +227,14 @@ for (const [what, app, expected, message] of [
   ],
   ['a module that does not load', 'export const app = 1;', 3, /Cannot load "app\.ts:app"/g],
   [
-    'what a startup hook throws',
+    'the error of a startup hook',
     `${APP}app.onStartup(() => { throw new Error('no database'); });`,
     1,
     /Error: no database/g,
   ],
   ['a process that ends by itself', `${APP}process.exit(0);`, 1, /$/g],
 ] as const) {
-  test(`svc run --workers reports ${what} once, with the status of a single process`, async (t) => {
+  test(`svc run --workers reports ${what} only once, and exits with the same status as a single process`, async (t) => {
     const { status, stderr } = await run(
       process.execPath,
       [BIN, 'run', 'app.ts', '--port', '0', '--workers', '3'],
@@ -245,7 +245,7 @@ for (const [what, app, expected, message] of [
   });
 }
 
-test('svc run --workers reports once that the port is in use, and exits with status 1', async (t) => {
+test('if the port is in use, svc run --workers reports it once and exits with status 1', async (t) => {
   const holder = createServer().listen(0, '127.0.0.1');
   t.after(() => {
     holder.close();
@@ -261,7 +261,7 @@ test('svc run --workers reports once that the port is in use, and exits with sta
   assert.equal(stderr.match(/Cannot listen on .*: the address is in use/g)?.length, 1, stderr);
 });
 
-test('svc run --workers exits with status 1 when every process dies soon after it starts to serve', async (t) => {
+test('if every worker dies soon after it starts to serve, svc run --workers exits with status 1', async (t) => {
   const { status, stderr } = await run(
     process.execPath,
     [BIN, 'run', 'app.ts', '--port', '0', '--workers', '1'],
@@ -271,7 +271,7 @@ test('svc run --workers exits with status 1 when every process dies soon after i
   assert.match(stderr, /"event":"workers_gave_up".*5 workers in a row ended/);
 });
 
-test('app.run({ workers }) runs the program in several processes, which share its other listeners', async (t) => {
+test('app.run({ workers }) runs the program in several processes, which also share its port for metrics', async (t) => {
   const cwd = project(t, {
     'main.ts': `import { Svc } from 'svc';
 const app = new Svc({ ops: { metrics: { port: 0 } } });
@@ -288,7 +288,7 @@ console.log('at ' + url);
   assert.equal((await server.ended).status, 0);
 });
 
-test('app.run({ workers }) rejects when the first process never serves, and when there is no program to run', async (t) => {
+test('app.run({ workers }) rejects if the first worker never serves, or if there is no program to run', async (t) => {
   const program = (rest: string): string =>
     `import { Svc } from 'svc';\nconst app = new Svc();\n${rest}\nawait app.run({ port: 0, workers: 2 }).catch((error) => { console.log(error.code); throw error; });`;
   const cwd = project(t, { 'main.ts': program("app.onStartup(() => { throw new Error('no database'); });") });
@@ -300,7 +300,7 @@ test('app.run({ workers }) rejects when the first process never serves, and when
   assert.match(absent.stdout, /E_WORKERS/);
 });
 
-test('app.run({ workers }) exits with status 0 on SIGTERM before the first worker serves', async (t) => {
+test('app.run({ workers }) exits with status 0 if SIGTERM arrives before the first worker serves', async (t) => {
   const cwd = project(t, {
     'main.ts': `import { Svc } from 'svc';
 const app = new Svc();
@@ -350,7 +350,7 @@ function forkWorker(
   return { child, link, said };
 }
 
-test('a worker that gets SIGTERM during its start exits, and does not ask for connections', async (t) => {
+test('if a worker gets SIGTERM during its start, it exits and does not ask for connections', async (t) => {
   const { link, said } = forkWorker(
     t,
     `
@@ -372,7 +372,7 @@ app.onShutdown(async () => {
   );
 });
 
-test('a worker that is asked to leave while it takes a connection serves its requests', async (t) => {
+test("if a worker gets the request to stop while it receives a connection, it still answers this connection's requests", async (t) => {
   const { link, child } = forkWorker(
     t,
     `
@@ -411,7 +411,7 @@ process.send = (message, handle, options, done) => { // a channel that is slow t
   assert.match(answer, /^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*hello$/);
 });
 
-test('app.run() refuses workers out of range, and workers together with reload', async () => {
+test('app.run() refuses a number of workers out of range, and workers together with reload', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   for (const options of [
     { workers: 0 },
@@ -425,7 +425,7 @@ test('app.run() refuses workers out of range, and workers together with reload',
 });
 
 for (const [what, args, message] of [
-  ['no worker', ['--workers', '0'], /--workers needs a number from 1 to 1024, found "0"/],
+  ['0 workers', ['--workers', '0'], /--workers needs a number from 1 to 1024, found "0"/],
   ['too many workers', ['--workers', '1025'], /found "1025"/],
   [
     'workers and reload together',
@@ -433,7 +433,7 @@ for (const [what, args, message] of [
     /--workers and --reload exclude each other/,
   ],
 ] as const) {
-  test(`svc run refuses ${what} with status 2`, async () => {
+  test(`svc run refuses ${what}, and exits with status 2`, async () => {
     const { status, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', ...args]);
     assert.equal(status, 2);
     assert.match(stderr, message);
@@ -481,7 +481,7 @@ class FakeChild implements Child {
   }
 }
 
-test('Workers waits longer after each death, and resets the delay after a time without deaths', async () => {
+test('after each death of a worker, Workers waits longer before the next start; a time without deaths resets the delay', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const children: FakeChild[] = [];
@@ -520,7 +520,7 @@ test('Workers waits longer after each death, and resets the delay after a time w
   assert.equal(await over, 0);
 });
 
-test('Workers keeps the old worker when its successor does not serve', async () => {
+test('if the replacement of a worker does not serve, Workers keeps the old worker', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -553,7 +553,7 @@ test('Workers keeps the old worker when its successor does not serve', async () 
   assert.ok(events.some(({ event }) => event === 'worker_killed'));
 });
 
-test('Workers ends a successor that never serves, keeps the old worker, and starts the next requested renewal', async () => {
+test('if a replacement never serves, Workers ends it, keeps the old worker, and begins the next requested renewal', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -600,7 +600,7 @@ test('Workers ends a successor that never serves, keeps the old worker, and star
   assert.equal(await over, 0);
 });
 
-test('Workers that are stopped during a renewal do not report it as failed', async () => {
+test('if Workers is stopped during a renewal, the renewal is not reported as failed', async () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
@@ -627,7 +627,7 @@ test('Workers that are stopped during a renewal do not report it as failed', asy
   );
 });
 
-test('SocketHandoff sends a connection that a child has not taken to another, and answers 503 after the waiting time', async (t) => {
+test('if a worker exits before it takes a connection, SocketHandoff sends the connection to another worker, and after a time limit answers 503', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
@@ -658,7 +658,7 @@ test('SocketHandoff sends a connection that a child has not taken to another, an
   await handoff.farewell();
 });
 
-test('a closed SocketHandoff answers waiting connections as soon as no child is left', async (t) => {
+test('after SocketHandoff is closed, it answers waiting connections as soon as no worker is left', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
@@ -686,7 +686,7 @@ test('a closed SocketHandoff answers waiting connections as soon as no child is 
   await handoff.farewell();
 });
 
-test('WorkerMetrics keeps the counts of ended workers, and omits workers that do not respond', async () => {
+test('WorkerMetrics keeps the counts of workers that have exited, and omits workers that do not respond', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 2 });
@@ -714,7 +714,7 @@ test('WorkerMetrics keeps the counts of ended workers, and omits workers that do
   assert.doesNotMatch(rest, /^svc_now/m);
 });
 
-test('WorkerMetrics keeps 1,000 label sets of exited workers, and counts the rest as "other"', async () => {
+test('WorkerMetrics keeps 1,000 label sets of exited workers, and adds up all others as "other"', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 0 });

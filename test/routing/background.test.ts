@@ -25,7 +25,7 @@ function metric(app: Svc, name: string): number {
 }
 const tasks = Depends(BackgroundTasks);
 
-test('BackgroundTasks run one after another in order, after the response and the clean-up', async () => {
+test('BackgroundTasks run one after another in the order of add(), after the response is sent and the dependencies are cleaned up', async () => {
   const steps: string[] = [];
   const db = function* (): Generator<number, void> {
     yield 1;
@@ -62,7 +62,7 @@ test('BackgroundTasks run one after another in order, after the response and the
   assert.equal(metric(it.app, 'svc_background_waiting'), 0);
 });
 
-test('BackgroundTasks run for a route without clean-up, and dependencies may add tasks', async () => {
+test('BackgroundTasks run after a route whose dependencies need no clean-up; a dependency can add tasks too', async () => {
   const ran: string[] = [];
   const audit = provide({ tasks }, ({ tasks: given, req }) => {
     given.add(() => ran.push(`audit ${req.path}`));
@@ -76,7 +76,7 @@ test('BackgroundTasks run for a route without clean-up, and dependencies may add
   assert.deepEqual(ran, ['audit /a', 'own']);
 });
 
-test('BackgroundTasks log and count a failing task with its request, and run the others', async () => {
+test('if a background task fails, the failure is logged with its request and counted, and the other tasks run', async () => {
   const ran: string[] = [];
   await using it = setUp((app) =>
     app.get('/{n:int}', { tasks }, ({ tasks: given }) => {
@@ -107,7 +107,7 @@ test('BackgroundTasks log and count a failing task with its request, and run the
   assert.equal(metric(it.app, 'svc_background_waiting'), 0);
 });
 
-test('BackgroundTasks run when a clean-up of scope request has failed', async () => {
+test('BackgroundTasks run even if the clean-up of a dependency of scope "request" fails', async () => {
   const ran: string[] = [];
   const db = function* (): Generator<number, void> {
     yield 1;
@@ -130,10 +130,10 @@ const FAILURES: Readonly<Record<string, (context: Context) => unknown>> = {
   rejects: async () => {
     throw new Error('no');
   },
-  'replies what has no form': () => new Map(),
+  'returns a value that cannot be sent': () => new Map(),
 };
 for (const [what, end] of Object.entries(FAILURES)) {
-  test(`BackgroundTasks do not run when the handler ${what}, refuse further tasks, and do not count as waiting`, async () => {
+  test(`if the handler ${what}, BackgroundTasks do not run, refuse further tasks, and do not count as waiting`, async () => {
     const ran: string[] = [];
     let kept: BackgroundTasks | undefined;
     await using it = setUp((app) =>
@@ -149,7 +149,7 @@ for (const [what, end] of Object.entries(FAILURES)) {
   });
 }
 
-test('BackgroundTasks do not run when a later dependency throws, or the input is refused', async () => {
+test('BackgroundTasks do not run if a later dependency throws or the input is refused', async () => {
   const ran: string[] = [];
   const { Field, Router } = await import('../../src/index.ts');
   const audit = provide({ tasks }, ({ tasks: given }) => {
@@ -173,7 +173,7 @@ test('BackgroundTasks do not run when a later dependency throws, or the input is
   assert.equal(metric(it.app, 'svc_background_waiting'), 0);
 });
 
-test('a background task may add others, which run after the existing ones', async () => {
+test('a background task may add further tasks, which run after the tasks that were added before', async () => {
   const ran: string[] = [];
   let kept: BackgroundTasks | undefined;
   await using it = setUp((app) =>
@@ -194,7 +194,7 @@ test('a background task may add others, which run after the existing ones', asyn
   assert.throws(() => kept!.add(() => 1), { code: 'E_BACKGROUND_OVER' });
 });
 
-test('BackgroundTasks refuse the 1,001st task of a request with E_BACKGROUND_FULL, and none of them runs', async () => {
+test('the 1,001st background task of a request is refused with E_BACKGROUND_FULL, and no task of this request runs', async () => {
   let ran = 0;
   await using it = setUp((app) =>
     app.get('/{n:int}', { tasks }, ({ tasks: given, params }) => {
@@ -212,7 +212,7 @@ test('BackgroundTasks refuse the 1,001st task of a request with E_BACKGROUND_FUL
   );
 });
 
-test('BackgroundTasks refuse tasks beyond 10,000 waiting ones, and accept others when these have run', async () => {
+test('BackgroundTasks refuse a task while 10,000 tasks of all requests wait, and accept tasks again after these have run', async () => {
   const gate = Promise.withResolvers<void>();
   let ran = 0;
   await using it = setUp((app) =>
@@ -267,7 +267,7 @@ for (const [what, body, read] of [
   ['json()', 'Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}', (req) => req.json()],
   ['stream()', 'Content-Length: 4\r\n\r\nbody', (req) => text(req.stream())],
 ] as [string, string, (req: HttpRequest) => Promise<unknown>][]) {
-  test(`a background task that reads the body by ${what} after the response fails with E_BODY_DISCARDED, also while the client is connected`, async () => {
+  test(`if a background task reads the body by ${what} after the response, the read fails with E_BODY_DISCARDED, even while the client is connected`, async () => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger });
     app.post('/', { tasks }, ({ tasks: given, req }) => {

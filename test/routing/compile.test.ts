@@ -29,7 +29,7 @@ function findingsOf(app: Svc): readonly Finding[] {
 const ask = (app: Svc, path: string, method = 'GET'): Promise<Response> =>
   app.fetch(new Request(`http://a.example${path}`, { method }));
 
-test('compileAll() reports a method and path that are registered twice as SVC101, at the second route, and names the first', () => {
+test('if two routes have the same method and path, compileAll() reports SVC101 at the second route and names the first', () => {
   const app = make();
   const first = line() + 1;
   app.get('/a/{x}', handler);
@@ -46,7 +46,7 @@ test('compileAll() reports a method and path that are registered twice as SVC101
   assert.match(findings[0]!.message, new RegExp(`/a/\\{x\\} at .*compile\\.test\\.ts:${first}$`));
 });
 
-test('compileAll() reports a route name that is used twice as SVC104, at the second route', () => {
+test('if two routes have the same name, compileAll() reports SVC104 at the second route', () => {
   const app = make();
   app.get('/a', { name: 'n' }, handler);
   const at = line() + 1;
@@ -59,7 +59,7 @@ test('compileAll() reports a route name that is used twice as SVC104, at the sec
   assert.match(findings[0]!.message, /\/a/);
 });
 
-test('compileAll() accepts routes that differ in method, converter, case or final slash', () => {
+test('compileAll() accepts two routes that differ only in method, converter, letter case or final slash', () => {
   const app = make()
     .get('/a', handler)
     .post('/a', handler)
@@ -77,7 +77,7 @@ test('compileAll() accepts routes that differ in method, converter, case or fina
   );
 });
 
-test('compileAll() throws all findings at once, and does not freeze the application', () => {
+test('compileAll() throws all findings in one error, and leaves the application open for changes', () => {
   const app = make().get('/a', { name: 'n' }, handler).get('/a', { name: 'n' }, handler);
   const router = new Router({ prefix: '/{id}' });
   router.get('/{id}', handler).includeRouter(router);
@@ -103,7 +103,7 @@ for (const [what, error, message] of [
   ['null', null, /threw null$/],
   ['a mistake that has a remedy', new SvcError('E_STATE_UNSET', ['db']), /"db"/],
 ] as const) {
-  test(`compileAll() reports a middleware whose compile() throws ${what} as SVC121, at its app.use() call`, () => {
+  test(`if compile() of a middleware throws ${what}, compileAll() reports SVC121 at the app.use() call of this middleware`, () => {
     const here = line() + 1;
     const app = make().use({
       kind: 'cors',
@@ -121,7 +121,7 @@ for (const [what, error, message] of [
   });
 }
 
-test('compileAll() reports a spec whose getter throws as SVC107, and a route hidden by an operations endpoint as SVC102', () => {
+test('compileAll() reports a getter of a spec that throws as SVC107, and a route at the path of an operations endpoint as SVC102', () => {
   const spec = provide(
     {
       get later(): never {
@@ -145,7 +145,7 @@ test('compileAll() reports a spec whose getter throws as SVC107, and a route hid
   assert.match(findingsOf(app)[0]!.message, /threw ReferenceError: not yet/);
 });
 
-test('compileAll() does not fail for warnings, and passes the whole view to compile() of middleware', () => {
+test('compileAll() does not throw for warnings, and gives compile() of a middleware all routes and settings', () => {
   const seen: unknown[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
   app.use({
@@ -165,7 +165,7 @@ test('compileAll() does not fail for warnings, and passes the whole view to comp
   assert.deepEqual(seen, ['test', true, 1, 20]);
 });
 
-test('a compiled route has its template, name, place and meta, and req.route is set before any middleware runs', async () => {
+test('a compiled route has its template, name, source position and meta; req.route is set before any middleware runs', async () => {
   const app = make();
   const seen: unknown[] = [];
   app.use((req, next) => {
@@ -186,7 +186,7 @@ test('a compiled route has its template, name, place and meta, and req.route is 
   assert.deepEqual(seen, ['/a/{id:int}', { id: 5 }, undefined, {}, undefined, {}]);
 });
 
-test('path parameters are plain objects, converted by their converters, for any number of parameters', async () => {
+test('path parameters are converted by their converters and arrive as members of a plain object, for any number of parameters', async () => {
   const app = make()
     .get('/1/{a:int}', ({ params }) => params)
     .get('/2/{a:float}/{b}', ({ params }) => params)
@@ -211,7 +211,7 @@ test('path parameters are plain objects, converted by their converters, for any 
   });
 });
 
-test('responses 404, 405 and 400, and to OPTIONS, pass through the middleware', async () => {
+test('responses with status 404, 405 and 400, and responses to OPTIONS, pass through the middleware', async () => {
   const app = make().get('/a', handler);
   app.use(async (_req, next) => {
     const response = await next();
@@ -235,7 +235,7 @@ test('responses 404, 405 and 400, and to OPTIONS, pass through the middleware', 
   }
 });
 
-test('exception handlers for NotFound and MethodNotAllowed answer unmatched requests, and handlers for other errors do not', async () => {
+test('an exception handler for NotFound or MethodNotAllowed answers unmatched requests; handlers for other errors do not run', async () => {
   const app = make().get('/a', handler);
   app.exceptionHandler(NotFound, (_error, req) => [`no ${req.path}`, 404]);
   app.exceptionHandler(SyntaxError, () => 'never');
@@ -248,7 +248,7 @@ test('exception handlers for NotFound and MethodNotAllowed answer unmatched requ
   assert.equal(await (await ask(other, '/a', 'PUT')).text(), 'GET, HEAD, OPTIONS');
 });
 
-test('a 405 from an exception handler has Allow (RFC 9110 §15.5.6), unless the handler sets it', async () => {
+test('if an exception handler answers 405, the response has the field Allow (RFC 9110 §15.5.6), unless the handler sets it', async () => {
   const kept = new JSONResponse({ error: 'kept' }, { status: 405 });
   for (const [reply, status, allow] of [
     [() => [{ error: 'no' }, 405] as const, 405, 'GET, HEAD, OPTIONS'],
@@ -264,7 +264,7 @@ test('a 405 from an exception handler has Allow (RFC 9110 §15.5.6), unless the 
   }
 });
 
-test('a 404 suggests a similar path outside production, and never in production', async () => {
+test('a 404 response suggests a similar path, except in production', async () => {
   for (const [env, detail] of [
     ['development', 'Nothing is here; did you mean /users?'],
     ['test', 'Nothing is here; did you mean /users?'],
@@ -287,7 +287,7 @@ test('a route may declare its own OPTIONS and HEAD handlers', async () => {
   assert.equal(await (await ask(app, '/a', 'OPTIONS')).text(), 'mine');
 });
 
-test('the option status of a route applies to replies without a status, and tuple: false returns arrays as JSON', async () => {
+test('the option "status" of a route applies to replies without a status; with tuple: false a returned array is sent as JSON', async () => {
   const app = make()
     .post('/a', { status: 201 }, () => ({ a: 1 }))
     .post('/b', { status: 201 }, () => null)
@@ -299,7 +299,7 @@ test('the option status of a route applies to replies without a status, and tupl
   assert.deepEqual(statuses, [201, 201, 409, 200]);
 });
 
-test('inspect() lists what a route reads, including inputs of its dependencies and routers', () => {
+test('inspect() lists the inputs of a route, including the inputs of its dependencies and routers', () => {
   const paging = provide({ query: { page: Field(1) } }, ({ query }) => query.page);
   const tenant = provide(
     { headers: { tenant: Field(str) }, page: Depends(paging) },

@@ -77,7 +77,7 @@ const ADA = { name: 'Ada', age: 36, home: { city: 'London' } };
 
 // ── bodies ──
 
-test('spec.body: the handler runs in the AsyncLocalStorage that a middleware has entered', async () => {
+test('spec.body: if a middleware enters an AsyncLocalStorage, the handler runs in it', async () => {
   const entered = new AsyncLocalStorage<string>();
   const enter = (req: HttpRequest, next: () => unknown): unknown => entered.run(req.path, next);
   const handler = (): object => ({ store: entered.getStore() ?? null });
@@ -103,7 +103,7 @@ test('spec.body: the handler runs in the AsyncLocalStorage that a middleware has
   }
 });
 
-test('spec.body: a schema class gives the handler an instance with its methods', async () => {
+test('spec.body: if the schema is a class, the handler gets an instance with the methods of this class', async () => {
   await using it = setUp((app) =>
     app.post('/', { body: User }, ({ body }) => ({
       isUser: body instanceof User,
@@ -169,7 +169,7 @@ const BODIES: readonly (readonly [
   ['anything', any, [1, null, { a: [1] }], []],
 ];
 for (const [what, type, good, bad] of BODIES) {
-  test(`spec.body: ${what} accepts valid values, and refuses others with the path of each problem`, async () => {
+  test(`spec.body: ${what} accepts valid values; refused values are reported with the path of each problem`, async () => {
     await using it = setUp((app) =>
       app.post('/', { body: type as typeof any, tuple: false }, ({ body }) => new JSONResponse(body)),
     );
@@ -187,17 +187,17 @@ const JSON_TYPE = { 'content-type': 'application/json' };
 const REFUSED: Readonly<Record<string, { request: TestRequest; status: number }>> = {
   'no body at all': { request: {}, status: 400 },
   'an empty body': { request: { body: '', headers: JSON_TYPE }, status: 400 },
-  'what is not JSON': { request: { body: '{', headers: JSON_TYPE }, status: 400 },
-  'bytes that are no UTF-8': {
+  'a body that is not JSON': { request: { body: '{', headers: JSON_TYPE }, status: 400 },
+  'a body that is not UTF-8': {
     request: { body: new Uint8Array([34, 255, 34]), headers: JSON_TYPE },
     status: 400,
   },
   'another media type': { request: { body: '{}', headers: { 'content-type': 'text/plain' } }, status: 415 },
   'a form': { request: { form: { name: 'Ada' } }, status: 415 },
-  'more than its maxBodyBytes': { request: { json: { ...ADA, name: 'x'.repeat(200) } }, status: 413 },
+  'a body above maxBodyBytes': { request: { json: { ...ADA, name: 'x'.repeat(200) } }, status: 413 },
 };
 for (const [what, { request, status }] of Object.entries(REFUSED)) {
-  test(`spec.body: ${what} is answered with ${status}, and the handler does not run`, async () => {
+  test(`spec.body: if a request has ${what}, the answer is ${status} and the handler does not run`, async () => {
     let ran = 0;
     await using it = setUp((app) => app.post('/', { body: User, maxBodyBytes: 100 }, () => ran++));
     assert.equal((await issueOf(await it.client.post('/', request))).status, status);
@@ -205,7 +205,7 @@ for (const [what, { request, status }] of Object.entries(REFUSED)) {
   });
 }
 
-test('spec.body: application/*+json is read as JSON', async () => {
+test('spec.body: a body of type application/*+json is parsed as JSON', async () => {
   await using it = setUp((app) => app.post('/', { body: int }, ({ body }) => ({ body })));
   for (const type of ['application/merge-patch+json', 'application/json; charset=utf-8', 'APPLICATION/JSON'])
     assert.equal((await it.client.post('/', { body: '7', headers: { 'content-type': type } })).status, 200);
@@ -213,7 +213,7 @@ test('spec.body: application/*+json is read as JSON', async () => {
 
 const UNTYPED: TestRequest = { body: new Uint8Array([55]) };
 
-test('spec.body: a body without Content-Type is a 415, unless strictContentType of the route or application is false', async () => {
+test('spec.body: a body without Content-Type is answered with 415, unless strictContentType of the route or the application is false', async () => {
   const declare = (app: Svc): void => {
     const handler = ({ body }: { readonly body: number }): unknown => ({ body });
     app.post('/usual', { body: int }, handler);
@@ -240,7 +240,7 @@ test('spec.body: a body without Content-Type is a 415, unless strictContentType 
   }
 });
 
-test('spec.body: a body without Content-Type over a socket is a 415, whether it has a length or is sent in chunks, also for routes with middleware and dependencies', async () => {
+test('over a socket, a body without Content-Type is answered with 415, sent by length or in chunks, also on routes with middleware and dependencies', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   app.post('/plain', { body: int }, ({ body }) => ({ body }));
   app.post('/inside', { body: int, use: [(_req, next) => next()] }, ({ body }) => ({ body }));
@@ -260,7 +260,7 @@ test('spec.body: a body without Content-Type over a socket is a 415, whether it 
   }
 });
 
-test("maxBodyBytes of a route limits every way to read its body, replaces the application's limit, and affects no other route", async () => {
+test('the option "maxBodyBytes" of a route limits every way to read its body, replaces the limit of the application, and affects no other route', async () => {
   await using it = setUp(
     (app) => {
       app.post('/small', { maxBodyBytes: 10 }, async ({ req }) => (await req.body()).length);
@@ -293,7 +293,7 @@ test("maxBodyBytes of a route limits every way to read its body, replaces the ap
   assert.deepEqual(await sizes('/usual', body, 50, 51), [200, 413]);
 });
 
-test('compileAll() reports a route spec with both body and form', () => {
+test('compileAll() reports a route spec that has both "body" and "form"', () => {
   const app = new Svc().post('/both', { body: User, form: { a: Field('') } }, () => 1);
   assert.throws(
     () => app.compileAll(),
@@ -310,7 +310,7 @@ test('compileAll() reports a route spec with both body and form', () => {
   );
 });
 
-test('compileAll() reports invalid schemas of all route specs, each at its route', () => {
+test('compileAll() reports invalid schemas in the specs of all routes, each at its route', () => {
   const app = new Svc()
     .get('/a', { query: { n: Field(int, { ge: 'x' as never }) } }, () => 1)
     .post('/b', { body: 5 as never }, () => 1)
@@ -360,7 +360,7 @@ test('compileAll() reports an invalid field inside a response schema or a WebSoc
     assert.match(found, /"maxLength"/);
 });
 
-test('compileAll() reports a response whose keys are not status codes, such as fields of the reply', () => {
+test('compileAll() reports a spec.response whose keys are not status codes, for example names of fields', () => {
   for (const key of ['id', '99', '600', '2xx', '1e2']) {
     const { findings } = new Svc({ env: 'development' })
       .get('/', { response: { 200: str, [key]: Field(int) } as never }, () => '' as never)
@@ -379,7 +379,7 @@ test('compileAll() reports a response whose keys are not status codes, such as f
 
 // ── forms and text ──
 
-test('spec.form: fields are converted, repeated fields give lists, and a schema class gives an instance', async () => {
+test('spec.form: fields are converted, repeated fields become lists, and a schema class gives an instance', async () => {
   class Login extends Schema {
     name = Field(str);
     age = Field(int);
@@ -408,7 +408,7 @@ test('spec.form: fields are converted, repeated fields give lists, and a schema 
   assert.equal((await it.client.post('/', { json: {} })).status, 415);
 });
 
-test('spec.query, headers and cookies are converted, have defaults, and contain only declared fields', async () => {
+test('spec.query, spec.headers and spec.cookies are converted, get defaults, and contain declared fields only', async () => {
   await using it = setUp((app) =>
     app.get(
       '/',
@@ -439,7 +439,7 @@ test('spec.query, headers and cookies are converted, have defaults, and contain 
   });
 });
 
-test('a request with several invalid inputs gets one problem with the place of each, and no submitted value', async () => {
+test('a request with several invalid inputs is answered with the place of each problem, and without the submitted values', async () => {
   await using it = setUp((app) =>
     app.post(
       '/{id:int}',
@@ -476,7 +476,7 @@ test('a request with several invalid inputs gets one problem with the place of e
 });
 
 for (const hasDependencies of [false, true]) {
-  test(`an exception handler for ValidationError gets all problems of the input (handler throws another: ${hasDependencies})`, async () => {
+  test(`an exception handler for ValidationError gets all problems of the input (the handler of the route throws a ValidationError too: ${hasDependencies})`, async () => {
     await using it = setUp((app) => {
       app.exceptionHandler(ValidationError, (error) =>
         reply(
@@ -492,7 +492,7 @@ for (const hasDependencies of [false, true]) {
   });
 }
 
-test('a handler of a route without inputs gets params, req, signal and state, and nothing else', async () => {
+test('if a route declares no inputs, its handler gets params, req, signal and state, and nothing else', async () => {
   await using it = setUp((app) =>
     app.get('/{a}/{b:int}', (context) => ({
       params: context.params,
@@ -535,7 +535,7 @@ class Account extends Schema {
   }
 }
 
-test('spec.response drops undeclared members, fills in defaults, omits methods and getters, and writes dates', async () => {
+test('spec.response drops undeclared members, fills in defaults, omits methods and getters, and writes dates as text', async () => {
   await using it = setUp((app) => {
     app.get(
       '/plain',
@@ -571,7 +571,7 @@ const MISFITS: Readonly<Record<string, { value: unknown; path: RegExp }>> = {
   'a list': { value: [{ id: 1, name: 'x' }], path: /the value must be an object/ },
 };
 for (const [what, { value, path }] of Object.entries(MISFITS)) {
-  test(`spec.response: ${what} is a 500, whose log has the path and whose response has no detail`, async () => {
+  test(`spec.response: ${what} is answered with 500; the log has the path of the problem, and the response has no detail`, async () => {
     await using it = setUp((app) => app.get('/me', { response: Account }, () => value as never));
     const response = await it.client.get('/me');
     assert.equal(response.status, 500);
@@ -585,7 +585,7 @@ for (const [what, { value, path }] of Object.entries(MISFITS)) {
   });
 }
 
-test('spec.response applies to reply(), [body, status] and [body, status, headers], with the serialiser of their status', async () => {
+test('spec.response applies to reply(), [body, status] and [body, status, headers], and uses the serialiser of their status', async () => {
   await using it = setUp((app) => {
     app.get('/reply', { response: Account }, () =>
       reply({ id: 1, name: 'a', role: 'user' as const, extra: 1 }, 201, { 'X-A': 'b' }),
@@ -618,7 +618,7 @@ test('spec.response applies to reply(), [body, status] and [body, status, header
   assert.deepEqual(await seen('/bad'), [500, null, 'application/problem+json', undefined]);
 });
 
-test('spec.response that is a list never treats a list as [body, status]', async () => {
+test('if spec.response is a list, a returned array is never read as [body, status]', async () => {
   await using it = setUp((app) => {
     app.get('/list', { response: list(any) }, () => ['x', 201] as never);
     app.get('/nullable', { response: nullable(list(any)) }, () => ['x', 201] as never);
@@ -633,7 +633,7 @@ test('spec.response that is a list never treats a list as [body, status]', async
   assert.deepEqual([read.status, await read.json()], [201, 'x']);
 });
 
-test('spec.response by status: each status has its own serialiser, the lowest 2xx is the default, and an undeclared one is a 500', async () => {
+test('spec.response by status: each status has its own serialiser, the default is the lowest 2xx, and an undeclared status is a 500', async () => {
   class Missing extends Schema {
     error = Field(str);
   }
@@ -665,7 +665,7 @@ test('spec.response by status: each status has its own serialiser, the lowest 2x
   assert.match(JSON.stringify(it.events), /GET \/undeclared.*the status 203 is not declared/);
 });
 
-test('spec.response does not apply to an HttpResponse that the handler returns, also with a status beside it', async () => {
+test('if a handler returns an HttpResponse, alone or with a status beside it, spec.response does not apply', async () => {
   await using it = setUp((app) => {
     app.get('/own', { response: Account }, () => new TextResponse('own', { status: 203 }));
     app.get('/web', { response: Account }, () => new Response('web', { status: 203 }));
@@ -687,7 +687,7 @@ test('spec.response does not apply to an HttpResponse that the handler returns, 
   assert.equal((await it.client.get('/thrown')).status, 404);
 });
 
-test('spec.response: 204 and 304 have no body, and null is a JSON body where the schema allows it', async () => {
+test('spec.response: statuses 204 and 304 have no body; null is sent as JSON if the schema allows it', async () => {
   await using it = setUp((app) => {
     app.delete('/status', { response: Account, status: 204 }, () => undefined as never);
     app.delete('/pair', { response: Account }, () => [null, 204]);
@@ -715,7 +715,7 @@ test('spec.response: 204 and 304 have no body, and null is a JSON body where the
   assert.deepEqual(await (await it.client.get('/items')).json(), [{ city: 'x' }]);
 });
 
-test('the log of a reply that does not fit its response schema lists the first ten problems', async () => {
+test('if a reply does not fit its response schema, the log lists the first ten problems', async () => {
   await using it = setUp((app) =>
     app.get('/', { response: list(int) }, () => Array.from({ length: 30 }, () => 'x') as never),
   );
@@ -740,7 +740,7 @@ test('a compiled route lists the security requirements of its dependencies, rout
   assert.deepEqual([security('/one'), security('/two'), security('/none')], [[one], [one, two], []]);
 });
 
-test("middleware of a route runs inside the application's middleware, and around dependencies and inputs", async () => {
+test('middleware of a route runs inside the middleware of the application, and around the dependencies and the validation of inputs', async () => {
   const steps: string[] = [];
   await using it = setUp((app) => {
     app.use(async (_req, next) => {
@@ -772,7 +772,7 @@ test("middleware of a route runs inside the application's middleware, and around
   assert.deepEqual(steps, ['app', 'handler', 'route 200', 'app', 'route 400']);
 });
 
-test('compileAll() warns of a pattern with unbounded backtracking as SVC304 at its route, in every part of the spec', () => {
+test('compileAll() reports a pattern with unbounded backtracking as the warning SVC304 at its route, in every part of the spec', () => {
   class Inner extends Schema {
     code = Field(str, { pattern: /^(a+)+$/ });
   }
@@ -794,7 +794,7 @@ test('compileAll() warns of a pattern with unbounded backtracking as SVC304 at i
   assert.match(found[0]!.message, /"code" in Inner/);
 });
 
-test('compileAll() reports a text input whose type no text can represent, or a file in a query, as SVC107', () => {
+test('compileAll() reports SVC107 for a text input of a type that text cannot represent, and for a file in a query', () => {
   class Inner extends Schema {
     a = Field(int);
   }
@@ -817,7 +817,7 @@ test('compileAll() reports a text input whose type no text can represent, or a f
   }
 });
 
-test('compileAll() reports a JSON body that requires a file as SVC107, but not one with an optional file', () => {
+test('compileAll() reports SVC107 for a JSON body with a required file, but not for a JSON body with an optional file', () => {
   class Photo extends Schema {
     image = Field(file);
   }
@@ -842,7 +842,7 @@ test('compileAll() reports a JSON body that requires a file as SVC107, but not o
   assert.deepEqual(errorsOf(Post), []);
 });
 
-test("a handler's [list, status] is body and status, and with tuple: false or response: list(…) a JSON list (SPEC.md §1)", async () => {
+test('a returned [list, status] is body and status; with tuple: false or response: list(…) it is a JSON list (SPEC.md §1)', async () => {
   await using it = setUp((app) => {
     app.get('/usual', () => [[1, 2], 201]);
     app.get('/by-status', { response: { 201: list(int) } }, () => [[1, 2], 201]);
@@ -860,7 +860,7 @@ test("a handler's [list, status] is body and status, and with tuple: false or re
   }
 });
 
-test('maxBodyBytes of a route allows JSON, text, bytes and forms above 10 MB, and above the limit of the application', async () => {
+test('the option "maxBodyBytes" of a route allows JSON, text, bytes and forms above 10 MB and above the limit of the application', async () => {
   const size = 10_500_000;
   await using it = setUp(
     (app) => {

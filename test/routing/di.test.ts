@@ -155,7 +155,7 @@ for (const [what, source] of Object.entries(SOURCES)) {
   });
 }
 
-test('Depends() injects an instance of a class that is constructed with the context', async () => {
+test('Depends() injects an instance of a class, whose constructor gets the context', async () => {
   await using it = setUp((app) =>
     app.get('/', { greeter: Depends(Greeter) }, ({ greeter }) => greeter.greet('Ada')),
   );
@@ -163,7 +163,7 @@ test('Depends() injects an instance of a class that is constructed with the cont
 });
 
 for (const given of [undefined, null, 5, {}, 'x']) {
-  test(`Depends() refuses ${JSON.stringify(given)} as a source`, () => {
+  test(`Depends() refuses ${JSON.stringify(given)} as the source of a dependency`, () => {
     assert.throws(() => Depends(given as never), { code: 'E_DEPENDS' });
   });
 }
@@ -176,7 +176,7 @@ test('Depends() refuses unknown options and scopes', () => {
   assert.throws(() => Depends(() => 1, { scope: 'session' } as never), { code: 'E_OPTION_RANGE' });
 });
 
-test('the result of provide() throws when it is called directly', () => {
+test('a function that provide() returns throws when the program calls it directly', () => {
   assert.throws(
     () =>
       provide({}, function paging() {
@@ -186,7 +186,7 @@ test('the result of provide() throws when it is called directly', () => {
   );
 });
 
-test('provide() gives query, headers and cookies, typed and validated', async () => {
+test('provide() gives its function the query, headers and cookies, typed and validated', async () => {
   class Page extends Schema {
     page = Field(1, { ge: 1 });
     tags = Field(list(str), { default: () => [] });
@@ -234,7 +234,7 @@ test('provide() gives query, headers and cookies, typed and validated', async ()
   );
 });
 
-test('provide() reports invalid inputs together with those of the route, by the names that the client sent', async () => {
+test('invalid inputs of provide() are reported together with those of the route, under the names that the client sent', async () => {
   const inputs = provide(
     {
       headers: { xIds: Field(list(int)), event: Field(str, { alias: 'X-GitHub-Event' }) },
@@ -259,7 +259,7 @@ test('provide() reports invalid inputs together with those of the route, by the 
   );
 });
 
-test('a list input with separator "," is read from a query, a cookie and a form, over a socket', async () => {
+test('a list input with separator "," is read from a query, a cookie and a form over a socket', async () => {
   const ids = Field(list(int), { separator: ',' });
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/', { query: { ids }, cookies: { ids } }, ({ query, cookies }) => ({
@@ -290,7 +290,7 @@ test('a comma-separated list of 16,000 spaces is split in linear time', async ()
   assert.ok(cpuMs() - before < 1_000);
 });
 
-test('provide() passes its own dependencies, also nested and async ones, but no input of the route', async () => {
+test('provide() gives its function only its own dependencies, also nested and async ones, and no input of the route', async () => {
   const inner = provide({ word: Depends(async () => 'deep') }, ({ word }) => `${word}er`);
   const outer = provide({ inner: Depends(inner), greeter: Depends(Greeter) }, async (context) => {
     assert.equal(context.signal.aborted, false);
@@ -304,7 +304,7 @@ test('provide() passes its own dependencies, also nested and async ones, but no 
 });
 
 for (const key of ['req', 'signal', 'state', 'params']) {
-  test(`provide() refuses a dependency named "${key}", which is a part of its context`, () => {
+  test(`provide() refuses a dependency named "${key}", because the context already has a member of this name`, () => {
     const app = new Svc().get(
       '/',
       { it: Depends(provide({ [key]: Depends(() => 1) } as object, () => 1)) },
@@ -317,7 +317,7 @@ for (const key of ['req', 'signal', 'state', 'params']) {
   });
 }
 
-test('compileAll() reports a value in provide() that is not a dependency, and names its key', () => {
+test('compileAll() reports the key of a value in provide() that is not a dependency', () => {
   const app = new Svc().get(
     '/',
     {
@@ -334,7 +334,7 @@ test('compileAll() reports a value in provide() that is not a dependency, and na
 
 // ── once per request ──
 
-test('a dependency is resolved once per request for all its users', async () => {
+test('a dependency is resolved once per request, however many dependencies and handlers use it', async () => {
   let calls = 0;
   const counter = (): number => ++calls;
   const other = provide({ count: Depends(counter) }, ({ count }) => count);
@@ -349,7 +349,7 @@ test('a dependency is resolved once per request for all its users', async () => 
   assert.deepEqual(await json(it.client, '/'), [2, 2, 2]);
 });
 
-test('a dependency with cache: false is resolved for each user', async () => {
+test('a dependency with cache: false is resolved again for each dependency or handler that uses it', async () => {
   let calls = 0;
   const counter = (): number => ++calls;
   const fresh = provide({ count: Depends(counter, { cache: false }) }, ({ count }) => count);
@@ -368,7 +368,7 @@ test('a dependency with cache: false is resolved for each user', async () => {
   assert.deepEqual(await json(it.client, '/'), [1, 2, 3, 1]);
 });
 
-test('concurrent requests share no dependency', async () => {
+test('each concurrent request resolves its own dependencies', async () => {
   const both = Promise.withResolvers<void>();
   let waiting = 0;
   const own = async ({ req }: Context): Promise<string> => {
@@ -385,7 +385,7 @@ test('concurrent requests share no dependency', async () => {
 
 // ── order and parallelism ──
 
-test('independent async dependencies run concurrently, and one that needs them waits for both', async () => {
+test('independent async dependencies run concurrently; a dependency that needs two others waits for both', async () => {
   const [a, b] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
   const started: string[] = [];
   const first = async (): Promise<string> => {
@@ -439,7 +439,7 @@ test('a dependency waits only for the dependencies that it needs', async () => {
   assert.deepEqual(await json(it.client, '/'), ['late', 'quick', '']);
 });
 
-test('when one dependency fails, the others that are running are awaited, and all are cleaned up', async () => {
+test('if one dependency fails, the request waits for the dependencies that are still running, and cleans up all of them', async () => {
   const { steps, dependency } = recorder();
   const opened = Promise.withResolvers<void>();
   const slow = async function* (): AsyncGenerator<string, void> {
@@ -474,7 +474,7 @@ test('when one dependency fails, the others that are running are awaited, and al
   assert.deepEqual(steps, ['first opens', 'slow opens', 'slow is left', 'first got NotFound']);
 });
 
-test('when a dependency has failed, no waiting dependency starts', async () => {
+test('if a dependency fails, dependencies that have not started yet do not start', async () => {
   const steps: string[] = [];
   const [failed, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const slow = async (): Promise<number> => {
@@ -497,7 +497,7 @@ test('when a dependency has failed, no waiting dependency starts', async () => {
   assert.deepEqual(steps, []);
 });
 
-test('when a sync dependency throws, running dependencies are awaited, and the first failure in order becomes the response', async () => {
+test('if a sync dependency throws, running dependencies are awaited, and the first failure in the declared order becomes the response', async () => {
   const { steps, asyncDependency } = recorder();
   const failing = (): never => {
     throw new NotFound('sync');
@@ -520,7 +520,7 @@ test('when a sync dependency throws, running dependencies are awaited, and the f
   assert.deepEqual(steps, ['one opens', 'one got Unauthorized']);
 });
 
-test('clean-up runs in the reverse of the declared order, for sync and async dependencies of any duration', async () => {
+test('dependencies are cleaned up in the reverse of the declared order, sync or async, however long each takes to resolve', async () => {
   const { steps, dependency, asyncDependency } = recorder();
   const inner = dependency('inner');
   const outer = provide({ inner: Depends(inner) }, async function* () {
@@ -554,7 +554,7 @@ test('clean-up runs in the reverse of the declared order, for sync and async dep
 
 // ── routers and security ──
 
-test('dependencies of routers are resolved from the outermost router inwards, before inputs, even if the handler uses none', async () => {
+test('dependencies of routers are resolved from the outermost router inwards, before inputs, even if the handler uses none of them', async () => {
   const order: string[] = [];
   const note = (name: string) => (): string => {
     order.push(name);
@@ -575,7 +575,7 @@ test('dependencies of routers are resolved from the outermost router inwards, be
   assert.deepEqual(order, ['outer', 'admin']);
 });
 
-test('a nested router may redeclare the name of a dependency: both are resolved, and the handler gets the inner one', async () => {
+test('if a nested router declares a dependency of the same name, both dependencies are resolved, and the handler gets the inner one', async () => {
   const order: string[] = [];
   const inner = new Router({
     deps: {
@@ -601,7 +601,7 @@ test('a nested router may redeclare the name of a dependency: both are resolved,
   assert.deepEqual(order, ['outer']);
 });
 
-test('a 401 of a router comes before a 400, and before the body is read', async () => {
+test("a router's dependency that answers 401 runs before the input is validated and before the body is read", async () => {
   const admin = new Router({
     deps: {
       me: Depends(() => {
@@ -621,7 +621,7 @@ test('a 401 of a router comes before a 400, and before the body is read', async 
   assert.equal(response.status, 401);
 });
 
-test('a dependency with security is resolved first, together with what it needs; other dependencies follow the inputs', async () => {
+test('a dependency with "security" and the dependencies that it needs are resolved first; other dependencies are resolved after the inputs', async () => {
   const order: string[] = [];
   const key = (): string => {
     order.push('key');
@@ -651,7 +651,7 @@ test('a dependency with security is resolved first, together with what it needs;
   ]);
 });
 
-test('a 401 comes before the 400 of another early dependency, and problems of that one are reported with all others', async () => {
+test("if a guard of a router answers 401, invalid input of the router's other dependencies is not reported; otherwise all problems are reported together", async () => {
   let isKnown = false;
   const paging = provide({ query: { page: Field(1) } }, ({ query }) => query.page);
   const next = provide({ paging: Depends(paging) }, () => {
@@ -682,7 +682,7 @@ test('a 401 comes before the 400 of another early dependency, and problems of th
 // ── exceptions thrown into generators ──
 
 for (const scope of ['request', 'handler'] as const) {
-  test(`an error of the handler is thrown into generators of scope ${scope}, in reverse order, and becomes the response`, async () => {
+  test(`an error of the handler is thrown into generators of scope ${scope} in reverse order, and then becomes the response`, async () => {
     const { steps, dependency, asyncDependency } = recorder();
     await using it = setUp((app) =>
       app.get(
@@ -698,7 +698,7 @@ for (const scope of ['request', 'handler'] as const) {
     assert.deepEqual(logged(it.events, 'cleanup_failed'), []);
   });
 
-  test(`a generator of scope ${scope} that catches the error of the handler does not change the response or the other generators`, async () => {
+  test(`if a generator of scope ${scope} catches the error of the handler, the response and the other generators are unaffected`, async () => {
     const { steps, dependency } = recorder();
     const swallows = function* (): Generator<number, void> {
       try {
@@ -717,7 +717,7 @@ for (const scope of ['request', 'handler'] as const) {
   });
 }
 
-test('a generator of scope handler may replace the error: the new error is thrown into the others, and becomes the response', async () => {
+test('if a generator of scope "handler" throws another error, the new error is thrown into the other generators and becomes the response', async () => {
   const { steps, dependency } = recorder();
   const replaces = async function* (): AsyncGenerator<number, void> {
     try {
@@ -747,7 +747,7 @@ test('a generator of scope handler may replace the error: the new error is throw
   assert.deepEqual(steps, ['outer opens', 'a opens', 'a got NotFound', 'outer got NotFound']);
 });
 
-test("an error that a generator of scope request throws instead of the handler's error is only logged, with route and dependency", async () => {
+test('if a generator of scope "request" replaces the error of the handler, the new error is only logged, with route and dependency', async () => {
   const { steps, dependency } = recorder();
   const replaces = function* rollback(): Generator<number, void> {
     try {
@@ -771,7 +771,7 @@ test("an error that a generator of scope request throws instead of the handler's
   assert.match(messageOf(line), /rollback failed/);
 });
 
-test('a clean-up of scope request that fails after a successful response is logged, and thrown into earlier generators', async () => {
+test('if a clean-up of scope "request" fails after a successful response, the error is logged and thrown into the earlier generators', async () => {
   const { steps, dependency } = recorder();
   const fails = function* (): Generator<number, void> {
     yield 1;
@@ -786,7 +786,7 @@ test('a clean-up of scope request that fails after a successful response is logg
 });
 
 for (const isAsync of [false, true]) {
-  test(`a transaction of scope handler whose commit fails answers 500, never the handler's 201 (${isAsync ? 'async' : 'sync'})`, async () => {
+  test(`if the commit of a transaction of scope "handler" fails, the answer is 500 and not the handler's 201 (${isAsync ? 'async' : 'sync'})`, async () => {
     const steps: string[] = [];
     const { steps: others, dependency } = recorder();
     const commit = (): void => {
@@ -826,7 +826,7 @@ for (const isAsync of [false, true]) {
     assert.deepEqual(others, ['connection opens', 'connection got Error']);
   });
 
-  test(`a transaction of scope handler is committed before the response, and rolled back when the handler throws (${isAsync ? 'async' : 'sync'})`, async () => {
+  test(`a transaction of scope "handler" is committed before the response is sent, and rolled back if the handler throws (${isAsync ? 'async' : 'sync'})`, async () => {
     const { steps, dependency, asyncDependency } = recorder();
     let isFailing = false;
     await using it = setUp((app) => {
@@ -870,7 +870,7 @@ for (const isAsync of [false, true]) {
   });
 }
 
-test('a reply that does not fit its response schema rolls back transactions of scope handler and request', async () => {
+test('if a reply does not fit its response schema, transactions of scope "handler" and of scope "request" are rolled back', async () => {
   const { steps, dependency } = recorder();
   await using it = setUp((app) =>
     app.get(
@@ -887,7 +887,7 @@ test('a reply that does not fit its response schema rolls back transactions of s
   assert.deepEqual(steps, ['tx opens', 'db opens', 'tx got SvcError', 'db got SvcError']);
 });
 
-test('the ValidationError of refused input is thrown into the generators that have yielded', async () => {
+test('if the input is refused, ValidationError is thrown into the generators that have already yielded', async () => {
   const { steps, dependency } = recorder();
   const router = new Router({ deps: { db: Depends(dependency('db')) } });
   router.get('/', { query: { n: Field(int) }, late: Depends(dependency('late')) }, () => 1);
@@ -932,7 +932,7 @@ const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: 
     },
   };
 for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) {
-  test(`a dependency fails with E_DEPENDENCY_YIELD, as a 500 or in the log after the response: ${what}`, async () => {
+  test(`if the source of a dependency is ${what}, it fails with E_DEPENDENCY_YIELD: the answer is 500, or after the response the error is logged`, async () => {
     await using it = setUp((app) => {
       app.get('/request', { it: Depends(source) }, () => 'fine');
       app.get('/handler', { it: Depends(source, { scope: 'handler' }) }, () => 'fine');
@@ -947,7 +947,7 @@ for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) 
   });
 }
 
-test('a generator that yields again after an error is closed, and its mistake becomes the response', async () => {
+test('if a generator yields again after it received an error, it is closed and the answer is 500', async () => {
   const steps: string[] = [];
   const again = function* (): Generator<number, void> {
     try {
@@ -987,7 +987,7 @@ async function onSocket(t: TestContext, app: Svc): Promise<{ server: HttpServer;
 
 for (const isFailing of [false, true]) {
   test(
-    `when the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'returns'}, its dependencies are cleaned up while the request counts as in flight`,
+    `if the client disconnects and the handler later ${isFailing ? 'fails' : 'returns'}, dependencies are cleaned up before the request stops counting as in flight`,
     LIMITED,
     async (t) => {
       const { logger, events } = collectedLog();
@@ -1044,7 +1044,7 @@ for (const isFailing of [false, true]) {
 }
 
 test(
-  'when the client leaves during the response, ClientDisconnected is thrown into generators',
+  'if the client disconnects during the response, ClientDisconnected is thrown into generators',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();
@@ -1078,7 +1078,7 @@ test(
 );
 
 test(
-  'when the client leaves during its request body, ClientDisconnected is thrown into generators of routers',
+  'if the client disconnects while it sends the request body, ClientDisconnected is thrown into generators of routers',
   LIMITED,
   async (t) => {
     const { logger, events } = collectedLog();
@@ -1111,7 +1111,7 @@ test(
 );
 
 test(
-  'the unread source of a streamed response is closed when the client has left, or a clean-up of scope handler failed',
+  'if the client has disconnected or a clean-up of scope "handler" fails, the unread source of a streamed response is closed',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();
@@ -1154,7 +1154,7 @@ test(
 );
 
 for (const how of ['the handler runs', 'the handler has answered'] as const) {
-  test(`when a web request is aborted while ${how}, ClientDisconnected is thrown into generators`, async () => {
+  test(`if a web request is aborted while ${how}, ClientDisconnected is thrown into generators`, async () => {
     const { logger } = collectedLog();
     const app = new Svc({ logger });
     const { steps, dependency } = recorder();
@@ -1187,7 +1187,7 @@ for (const how of ['the handler runs', 'the handler has answered'] as const) {
 
 // ── cycles and scopes ──
 
-test('a cycle of dependencies through getters is SVC111 with its path, at the route', () => {
+test('if getters make dependencies circular, compileAll() reports SVC111 at the route, with the path of the cycle', () => {
   const a: DependencySource = provide(
     {
       get b() {
@@ -1225,7 +1225,7 @@ test('a cycle of dependencies through getters is SVC111 with its path, at the ro
   assert.equal(finding!.place!.file.endsWith('di.test.ts'), true);
 });
 
-test('a dependency that needs itself is SVC111, also without cache, in a router and in scope app', () => {
+test('if a dependency needs itself, compileAll() reports SVC111, also with cache: false, in a router and in scope "app"', () => {
   const own: DependencySource = provide(
     {
       get own() {
@@ -1328,7 +1328,7 @@ const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
   },
 };
 for (const [what, { spec, message }] of Object.entries(MISTAKES)) {
-  test(`compileAll() reports a dependency with a wrong scope as SVC112: ${what}`, () => {
+  test(`compileAll() reports a wrong scope of a dependency as SVC112: ${what}`, () => {
     const app = new Svc().get('/', spec, () => 1);
     const found = findings(app);
     assert.deepEqual(
@@ -1339,7 +1339,7 @@ for (const [what, { spec, message }] of Object.entries(MISTAKES)) {
   });
 }
 
-test('a dependency without an explicit scope gets scope handler when it needs a dependency of that scope', async () => {
+test('if a dependency without an explicit scope needs a dependency of scope "handler", it gets scope "handler" too', async () => {
   const order: string[] = [];
   const inner = provide({}, function* () {
     yield 1;
@@ -1360,7 +1360,7 @@ test('a dependency without an explicit scope gets scope handler when it needs a 
   assert.deepEqual(order, ['outer', 'middle', 'inner']);
 });
 
-test('a dependency of narrower scope may need one of wider scope, and one source may have two scopes with cache: false', async () => {
+test('a dependency may need dependencies of wider scope, and one source may have two scopes if cache is false', async () => {
   const pool = provide({}, function* () {
     yield { id: 7 };
   });
@@ -1381,7 +1381,7 @@ test('a dependency of narrower scope may need one of wider scope, and one source
 
 // ── scope app ──
 
-test('a dependency of scope app is resolved once before the first request, shared by all routes, and cleaned up in reverse at shutdown', async () => {
+test('a dependency of scope "app" is resolved once before the first request, shared by all routes, and cleaned up in reverse order at shutdown', async () => {
   const { steps, dependency, asyncDependency } = recorder();
   const pool = asyncDependency('pool');
   const cache = provide(
@@ -1408,7 +1408,7 @@ test('a dependency of scope app is resolved once before the first request, share
   assert.deepEqual(steps, ['pool opens', 'cache opens', 'cache commits', 'pool commits']);
 });
 
-test('a dependency of scope app with cache: false is resolved once for each place that declares it', async () => {
+test('a dependency of scope "app" with cache: false is resolved once for each place that declares it', async () => {
   let made = 0;
   const counter = (): number => ++made;
   await using it = setUp((app) =>
@@ -1430,7 +1430,7 @@ test('a dependency of scope app with cache: false is resolved once for each plac
   );
 });
 
-test('a dependency of scope app that fails stops the start, and the error is thrown into those before it', async () => {
+test('if a dependency of scope "app" fails, the start fails, and the error is thrown into the dependencies that were resolved before it', async () => {
   const { steps, dependency } = recorder();
   let isBroken = true;
   const fails = async (): Promise<string> => {
@@ -1458,7 +1458,7 @@ for (const [how, start] of [
   ['fetch()', (app: Svc) => app.fetch(new Request('http://localhost/'))],
   ['a request of a test client', (app: Svc) => new TestClient(app).get('/')],
 ] as const) {
-  test(`dependencies of scope app are cleaned up in reverse before ${how} rejects for a failing one, however long the clean-up takes`, async () => {
+  test(`if a dependency of scope "app" fails, ${how} rejects only after the earlier dependencies are cleaned up in reverse order, however long this takes`, async () => {
     const steps: string[] = [];
     const pool = (name: string) =>
       async function* (): AsyncGenerator<string, void> {
@@ -1494,7 +1494,7 @@ for (const [how, start] of [
   });
 }
 
-test('when a start fails, a failing clean-up of scope app neither replaces its error nor prevents other clean-ups', async () => {
+test('if a start fails and then a clean-up of scope "app" fails too, the error of the start is kept and the other clean-ups run', async () => {
   const steps: string[] = [];
   const first = function* (): Generator<number, void> {
     try {
@@ -1526,7 +1526,7 @@ test('when a start fails, a failing clean-up of scope app neither replaces its e
   assert.deepEqual(steps, ['first is left']);
 });
 
-test('a failing clean-up of scope app is logged, and the shutdown continues', async () => {
+test('if a clean-up of scope "app" fails, the error is logged and the shutdown continues', async () => {
   const { steps, dependency } = recorder();
   const fails = function* pool(): Generator<number, void> {
     yield 1;
@@ -1549,7 +1549,7 @@ test('a failing clean-up of scope app is logged, and the shutdown continues', as
 });
 
 for (const part of ['req', 'signal', 'params'] as const) {
-  test(`a dependency of scope app that reads ${part} stops the start`, async () => {
+  test(`if a dependency of scope "app" reads ${part}, the start fails`, async () => {
     const app = new Svc({ logger: collectedLog().logger }).get(
       '/',
       {
@@ -1566,7 +1566,7 @@ for (const part of ['req', 'signal', 'params'] as const) {
   });
 }
 
-test('a dependency of scope app can read the state of the application', async () => {
+test('a dependency of scope "app" can read the state of the application', async () => {
   await using it = setUp((app) => {
     app.state.set(LABEL, 'from the state');
     app.get('/', { label: Depends(LABEL, { scope: 'app' }) }, ({ label }) => label);
@@ -1576,7 +1576,7 @@ test('a dependency of scope app can read the state of the application', async ()
 
 // ── overrides ──
 
-test('overrides of a test client replace functions, generators, dependencies of scope app and state keys, for that client only', async () => {
+test('overrides of a test client replace functions, generators, dependencies of scope "app" and state keys, for this client only', async () => {
   const { steps, dependency } = recorder();
   const real = (): string => {
     steps.push('real');
@@ -1629,7 +1629,7 @@ test('overrides of a test client replace functions, generators, dependencies of 
   assert.deepEqual(steps, ['pool commits']);
 });
 
-test('an override of a dependency with security is resolved as early as the original', async () => {
+test('an override of a dependency with "security" is resolved as early as the dependency that it replaces', async () => {
   const guard = provide({ security: { scheme: 'bearer', scopes: [], roles: [] } }, () => 'me');
   const { logger } = collectedLog();
   const app = new Svc({ logger }).post('/', { body: list(int), me: Depends(guard) }, () => 1);

@@ -47,18 +47,18 @@ test('sortPlugins() puts required plugins before the plugins that require them, 
     assert.deepEqual(sorted(...order), { names: ['c', 'b', 'a'], findings: [] });
 });
 
-test('sortPlugins() preserves the order of registration of independent plugins', () => {
+test('sortPlugins() keeps plugins that are independent of each other in the order of registration', () => {
   assert.deepEqual(sorted(plugin('z'), plugin('a'), plugin('m')).names, ['z', 'a', 'm']);
 });
 
-test('sortPlugins() applies "after" only to plugins that are registered', () => {
+test('sortPlugins() ignores a name in "after" if no plugin of this name is registered', () => {
   assert.deepEqual(sorted(plugin('a', { after: ['b', 'absent'] }), plugin('b')), {
     names: ['b', 'a'],
     findings: [],
   });
 });
 
-test('sortPlugins() reports a cycle with its path', () => {
+test('if the names in "requires" and "after" of plugins form a cycle, sortPlugins() reports its path', () => {
   const { findings } = sorted(
     plugin('a', { requires: ['b'] }),
     plugin('b', { after: ['c'] }),
@@ -70,7 +70,7 @@ test('sortPlugins() reports a cycle with its path', () => {
   assert.deepEqual(findings[0]!.place, place);
 });
 
-test('sortPlugins() reports a missing required plugin with the path to it', () => {
+test('if a required plugin is missing, sortPlugins() reports the path of requirements that leads to it', () => {
   const { findings } = sorted(plugin('a', { requires: ['b'] }), plugin('b', { requires: ['database'] }));
   assert.deepEqual(
     findings.map(({ rule }) => rule),
@@ -85,7 +85,7 @@ test('sortPlugins() reports two plugins with the same name', () => {
   assert.match(findings[0]!.message, /two plugins are named "a"/);
 });
 
-test('compileAll() reports findings of a plugin at its Svc.register() call', () => {
+test('compileAll() reports the findings of a plugin at the Svc.register() call of this plugin', () => {
   const { app } = application();
   app.register(plugin('a', { requires: ['nothing'] }));
   assert.throws(
@@ -106,7 +106,7 @@ test('Svc.register() throws E_APP_FROZEN once the application is compiled', () =
   assert.throws(() => app.register(plugin('late')), { code: 'E_APP_FROZEN' });
 });
 
-test('plugins declare routes, middleware, state and probes and read options through Host, in the order of requirements', async () => {
+test('plugins declare routes, middleware, state and probes through Host, read options through Host, and run in the order of requirements', async () => {
   const { app, lines } = application();
   const answer = stateKey<number>('answer');
   const seen: unknown[] = [];
@@ -165,7 +165,7 @@ test('plugins declare routes, middleware, state and probes and read options thro
   assert.equal(lines.find((line) => line['event'] === 'registered')!['logger'], 'second');
 });
 
-test('a function passed to host.provide() is called for each request', async () => {
+test('a function that a plugin passes to host.provide() is called for each request', async () => {
   const { app } = application();
   const count = stateKey<number>('count');
   let reads = 0;
@@ -202,7 +202,7 @@ test('plugins start in order before the startup hooks, and stop in reverse order
   assert.deepEqual(log, ['start a', 'start b', 'hook', 'unhook', 'stop b', 'stop a']);
 });
 
-test('when a plugin fails to start, only the plugins that had started are shut down, in reverse order', async () => {
+test('if a plugin fails to start, only the plugins that have already started are shut down, in reverse order', async () => {
   const { app } = application();
   const log: string[] = [];
   for (const name of ['a', 'b'])
@@ -240,7 +240,7 @@ test('when a plugin fails to start, only the plugins that had started are shut d
   assert.deepEqual(log, ['start a', 'start b', 'stop b', 'stop a']);
 });
 
-test('a start that fails in a plugin rejects after the started plugins have stopped one by one, even if one of them fails to stop', async () => {
+test('if a plugin fails to start, startup() rejects after the started plugins have stopped in turn, even if one fails to stop', async () => {
   const { app, lines } = application();
   const log: string[] = [];
   const late = (name: string) => async (): Promise<void> => {
@@ -269,7 +269,7 @@ test('a start that fails in a plugin rejects after the started plugins have stop
   assert.deepEqual(log, ['b stops', 'b has stopped', 'a stops', 'a has stopped', 'rejects after 1 line']);
 });
 
-test('a startup hook that throws shuts the plugins down', async () => {
+test('if a startup hook throws, the plugins are shut down', async () => {
   const { app } = application();
   const log: string[] = [];
   app.register(
@@ -289,7 +289,7 @@ test('a startup hook that throws shuts the plugins down', async () => {
   assert.deepEqual(log, ['start', 'stop']);
 });
 
-test('a failed start can be repeated, and starts everything again', async () => {
+test('after a failed start, the application can be started again, and all plugins start again', async () => {
   const { app } = application();
   let attempts = 0;
   app.register(
@@ -304,7 +304,7 @@ test('a failed start can be repeated, and starts everything again', async () => 
   assert.equal(attempts, 2);
 });
 
-test('a plugin that fails to stop is logged, and the others are stopped', async () => {
+test('if a plugin fails to stop, the error is logged and the other plugins are stopped', async () => {
   const { app, lines } = application();
   const log: string[] = [];
   app.register(
@@ -327,7 +327,7 @@ test('a plugin that fails to stop is logged, and the others are stopped', async 
   assert.equal(lines.find((line) => line['event'] === 'plugin_shutdown_failed')!['plugin'], 'b');
 });
 
-test('shutdown() during the start aborts its signal and waits for it', async () => {
+test('shutdown() during the start aborts the signal of the start, and waits until the start has ended', async () => {
   const { app } = application();
   const entered = Promise.withResolvers<void>();
   app.register(
@@ -347,7 +347,7 @@ test('shutdown() during the start aborts its signal and waits for it', async () 
   await assert.rejects(starting, /shutting down/);
 });
 
-test('two applications with plugins of the same name share nothing', async () => {
+test('two applications can register plugins of the same name, and share no state', async () => {
   const key = stateKey<string>('owner');
   const make = (owner: string): Svc => {
     const { app } = application();

@@ -17,7 +17,7 @@ const handler = (): string => 'x';
 const loose = (router: Router): Record<'get' | 'post' | 'route', (...rest: unknown[]) => Router> =>
   router as never;
 
-test('Router declares a route for each method call, in order', () => {
+test('each method call on a Router declares a route, in the order of the calls', () => {
   const router = new Router()
     .get('/a', handler)
     .post('/a', { status: 201 }, handler)
@@ -36,12 +36,12 @@ test('Router declares a route for each method call, in order', () => {
 });
 
 for (const method of ['get', 'GE T', '', 'Get', 'GET\r\n', 5]) {
-  test(`Router.route() refuses the method ${JSON.stringify(method)}`, () => {
+  test(`Router.route() refuses ${JSON.stringify(method)} as a method`, () => {
     assert.throws(() => new Router().route('/', [method as string], handler), { code: 'E_ROUTE_METHOD' });
   });
 }
 
-test('Router.route() refuses methods that are not a list or are empty, and copies the list', () => {
+test('Router.route() refuses methods that are empty or not a list, and copies the list', () => {
   for (const methods of ['GET', [], undefined])
     assert.throws(() => new Router().route('/', methods as unknown as string[], handler), {
       code: 'E_ROUTE_METHOD',
@@ -57,7 +57,7 @@ test('Router refuses a handler that is not a function', () => {
     assert.throws(() => loose(new Router()).get('/', ...rest), { code: 'E_ROUTE_HANDLER' });
 });
 
-test('Router refuses an invalid template at once, and an unknown option with a suggestion', () => {
+test('Router refuses an invalid template immediately, and an unknown option with a suggestion', () => {
   assert.throws(() => loose(new Router()).get('a', handler), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => loose(new Router()).get('/{a:nit}', handler), {
     code: 'E_PATH_TEMPLATE',
@@ -91,7 +91,7 @@ test('Router refuses unknown options and invalid prefixes', () => {
   assert.throws(() => new Router().includeRouter(new Router(), '/a/'), { code: 'E_PATH_TEMPLATE' });
 });
 
-test('Router joins prefixes, and an empty path is the prefix itself', () => {
+test('Router joins its prefix and the path of a route; an empty path stands for the prefix', () => {
   const inner = new Router({ prefix: '/in' }).get('', handler).get('/', handler).get('/{x}', handler);
   const outer = new Router({ prefix: '/out' }).includeRouter(inner, '/{v:int}').includeRouter(inner);
   assert.deepEqual(flattened(outer).routes, [
@@ -104,14 +104,14 @@ test('Router joins prefixes, and an empty path is the prefix itself', () => {
   ]);
 });
 
-test('Router.includeRouter() includes routes that are declared later', () => {
+test('Router.includeRouter() includes routes that are declared after the call', () => {
   const inner = new Router();
   const outer = new Router().includeRouter(inner, '/in');
   inner.get('/late', handler);
   assert.deepEqual(flattened(outer).routes, ['GET /in/late']);
 });
 
-test('Router adds its tags before those of a route', () => {
+test('Router puts its own tags before the tags of a route', () => {
   const inner = new Router({ tags: ['b'] });
   inner.get('/', { tags: ['c'] }, handler);
   const outer = new Router({ tags: ['a'] }).includeRouter(inner);
@@ -121,7 +121,7 @@ test('Router adds its tags before those of a route', () => {
   );
 });
 
-test('Router reports a cycle of includes as SVC106, at the line of the include', () => {
+test('if routers include each other, Router reports SVC106 at the line of the include', () => {
   const a = new Router();
   const b = new Router().get('/b', handler);
   a.includeRouter(b, '/x');
@@ -141,7 +141,7 @@ test('Router reports a cycle of includes as SVC106, at the line of the include',
   assert.match(findings[0]!.place!.file, /route\.test\.ts$/);
 });
 
-test('Router reports a prefix and path that form no valid template as SVC106, at the line of the route', () => {
+test('if a prefix and a path form an invalid template, Router reports SVC106 at the line of the route', () => {
   const router = new Router({ prefix: '/{id}' });
   const at = line() + 1;
   router.get('/x', handler).get('/{id:int}', handler);
@@ -170,7 +170,7 @@ test('Router reports a prefix and path that form no valid template as SVC106, at
   );
 });
 
-test('Router.urlFor() builds the URL of a named route, from any router', () => {
+test('Router.urlFor() builds the path of a named route, starting with the prefix of the router on which it is called', () => {
   const inner = new Router({ prefix: '/in' });
   inner.get('/{id:int}', { name: 'item' }, handler);
   const outer = new Router().includeRouter(inner, '/caf\u00e9');
@@ -183,7 +183,7 @@ test('Router.urlFor() builds the URL of a named route, from any router', () => {
   assert.throws(() => outer.urlFor('item', { id: 1, page: 2 }), { code: 'E_URL_PARAM' });
 });
 
-test('Router.freeze() forbids declarations in every included router, also if routers include each other', () => {
+test('Router.freeze() forbids declarations in every included router, even if routers include each other', () => {
   const a = new Router();
   const b = new Router();
   a.includeRouter(b);
@@ -195,7 +195,7 @@ test('Router.freeze() forbids declarations in every included router, also if rou
   }
 });
 
-test('Router.urlFor() caches the names after freeze()', () => {
+test('after freeze(), Router.urlFor() caches the names of routes', () => {
   const router = new Router();
   router.get('/a', { name: 'a' }, handler);
   router.freeze();
@@ -204,7 +204,7 @@ test('Router.urlFor() caches the names after freeze()', () => {
   assert.throws(() => router.urlFor('b'), { code: 'E_URL_NAME' });
 });
 
-test('Router copies the objects that it is given', () => {
+test('Router copies the options and lists that it is given', () => {
   const methods = ['GET'];
   const spec = { meta: { a: 1 }, status: 201, tags: ['t'] };
   const router = new Router().route('/', methods, spec, handler);

@@ -30,7 +30,7 @@ function traced(steps: string[], name: string): MiddlewareFunction {
   };
 }
 
-test('Router.use() applies to routes of its router and of nested routers, from the outside in, and to no others', async () => {
+test('Router.use() applies to the routes of this router and of nested routers, from the outside in, and to no other routes', async () => {
   const steps: string[] = [];
   const app = new Svc();
   const outer = new Router({ prefix: '/outer' });
@@ -59,7 +59,7 @@ test('Router.use() applies to routes of its router and of nested routers, from t
   assert.deepEqual(steps, ['app', '/app']);
 });
 
-test('a router that is included twice runs the middleware of both parents', async () => {
+test('if a router is included in two parents, a request runs only the middleware of the parent to which its path belongs', async () => {
   const steps: string[] = [];
   const app = new Svc();
   const shared = new Router().get('/x', () => 'x');
@@ -72,7 +72,7 @@ test('a router that is included twice runs the middleware of both parents', asyn
   assert.deepEqual(steps, ['guard', '/guard']);
 });
 
-test('Router.exceptionHandler() handles errors of its routes and middleware, and the innermost router goes first', async () => {
+test("Router.exceptionHandler() handles errors of the router's routes and middleware; handlers of inner routers run before those of outer routers", async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const outer = new Router({ prefix: '/outer' });
   const inner = new Router({ prefix: '/inner' });
@@ -105,7 +105,7 @@ test('Router.exceptionHandler() handles errors of its routes and middleware, and
   assert.match(await answerOf('/outer/inner/missing'), /"status":404/);
 });
 
-test('Router.exceptionHandler(HTTPException) handles exceptions of its own routes only', async () => {
+test("Router.exceptionHandler(HTTPException) handles exceptions of this router's routes only", async () => {
   const app = new Svc();
   const api = new Router({ prefix: '/api' }).exceptionHandler(HTTPException, (error) => [
     { error: error.status },
@@ -122,7 +122,7 @@ test('Router.exceptionHandler(HTTPException) handles exceptions of its own route
   assert.match(String((await client.get('/x')).headers.get('content-type')), /problem\+json/);
 });
 
-test('Router.use() and Router.exceptionHandler() refuse invalid middleware, a second handler, and a compiled application', async () => {
+test('Router.use() and Router.exceptionHandler() refuse invalid middleware, a second handler for one class, and calls after compilation', async () => {
   const router = new Router().get('/x', () => 'x');
   assert.throws(() => router.use('layer' as never), fault('E_MIDDLEWARE'));
   router.exceptionHandler(Conflict, () => ['conflict', 409]);
@@ -136,7 +136,7 @@ test('Router.use() and Router.exceptionHandler() refuse invalid middleware, a se
   assert.throws(() => router.exceptionHandler(Stale, () => 'late'), fault('E_APP_FROZEN'));
 });
 
-test('middleware of a router runs for handshakes of its WebSockets', async () => {
+test('middleware of a router also runs for WebSocket handshakes of this router', async () => {
   const app = new Svc();
   const rooms = new Router({ prefix: '/rooms' }).use(() => ['closed', 403]);
   rooms.websocket('/chat', async (socket) => socket.send('hello'));

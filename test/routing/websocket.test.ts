@@ -111,7 +111,7 @@ function chat(options: SvcOptions = {}): Svc {
 }
 
 describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
-  test('a WebSocket handshake is answered as in the example of RFC 6455 §1.3', async (t) => {
+  test('the answer to a WebSocket handshake equals the example of RFC 6455 §1.3', async (t) => {
     const { answer, raw } = await shake(t, chat(), { 'Sec-WebSocket-Protocol': 'chat.v1, chat.v2' });
     assert.equal(answer.status, 101);
     assert.equal(answer.field('upgrade'), 'websocket');
@@ -132,14 +132,14 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
   });
 
   for (const [what, changes] of [
-    ['names in other cases', { Upgrade: 'WebSocket', Connection: 'keep-alive, UPGRADE' }],
+    ['field values in another letter case', { Upgrade: 'WebSocket', Connection: 'keep-alive, UPGRADE' }],
     ['several protocols to upgrade to', { Upgrade: 'h2c, websocket' }],
     ['no subprotocol', {}],
-    ['a subprotocol that nobody speaks', { 'Sec-WebSocket-Protocol': 'soap' }],
-    ['extensions that nobody knows', { 'Sec-WebSocket-Extensions': 'x-other; a=1' }],
+    ['a subprotocol that the route does not declare', { 'Sec-WebSocket-Protocol': 'soap' }],
+    ['unknown extensions', { 'Sec-WebSocket-Extensions': 'x-other; a=1' }],
     ['an empty body', { 'Content-Length': '0' }],
   ] as const) {
-    test(`a WebSocket handshake is accepted with ${what}`, async (t) => {
+    test(`a WebSocket handshake that has ${what} is accepted`, async (t) => {
       const { answer } = await shake(t, chat(), changes);
       assert.equal(answer.status, 101);
       assert.equal(answer.field('sec-websocket-protocol'), undefined);
@@ -154,14 +154,14 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     ['no key', 400, { 'Sec-WebSocket-Key': undefined }],
     ['a key of 15 bytes', 400, { 'Sec-WebSocket-Key': Buffer.alloc(15).toString('base64') }],
     ['a key of 17 bytes', 400, { 'Sec-WebSocket-Key': Buffer.alloc(17).toString('base64') }],
-    ['a key that is no base64', 400, { 'Sec-WebSocket-Key': '!!!!!!!!!!!!!!!!!!!!!!==' }],
+    ['a key that is not base64', 400, { 'Sec-WebSocket-Key': '!!!!!!!!!!!!!!!!!!!!!!==' }],
     ['two keys', 400, { 'Sec-WebSocket-Key': KEY, 'sec-websocket-key': KEY }],
     ['no version', 400, { 'Sec-WebSocket-Version': undefined }],
-    ['a version that is no number', 400, { 'Sec-WebSocket-Version': 'x' }],
+    ['a version that is not a number', 400, { 'Sec-WebSocket-Version': 'x' }],
     ['two versions', 400, { 'Sec-WebSocket-Version': '13', 'sec-websocket-version': '13' }],
     ['version 8', 426, { 'Sec-WebSocket-Version': '8' }],
     ['version 14', 426, { 'Sec-WebSocket-Version': '14' }],
-    ['a subprotocol that is no token', 400, { 'Sec-WebSocket-Protocol': 'a b' }],
+    ['a subprotocol that is not a token', 400, { 'Sec-WebSocket-Protocol': 'a b' }],
     ['a subprotocol twice', 400, { 'Sec-WebSocket-Protocol': 'chat.v1, chat.v1' }],
     ['an empty subprotocol', 400, { 'Sec-WebSocket-Protocol': '' }],
     ['no Host', 400, { Host: undefined }],
@@ -177,7 +177,7 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     ['another path', 404, {}, 'GET /other HTTP/1.1'],
     ['another method', 405, {}, 'POST /chat HTTP/1.1'],
   ] as [what: string, status: number, changes: Record<string, string | undefined>, line?: string][]) {
-    test(`a WebSocket handshake is refused with ${status} for ${what}`, async (t) => {
+    test(`a WebSocket handshake is refused with ${status} if it has ${what}`, async (t) => {
       const { raw, answer } = await shake(t, chat(), changes, line);
       assert.equal(answer.status, status);
       assert.equal(answer.field('content-type'), 'application/problem+json');
@@ -202,7 +202,7 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     assert.equal(await socket.receive(), 'socket');
   });
 
-  test('a WebSocket handshake that is pipelined after a waiting request is answered like an ordinary request', async (t) => {
+  test('a WebSocket handshake that is pipelined after a running request is refused with 426, after the response to this request', async (t) => {
     const { app } = make();
     const gate = gateOf(t, 'over');
     app.get('/slow', () => gate.promise);
@@ -218,7 +218,7 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     assert.equal((await raw.answer()).status, 426);
   });
 
-  test('WebSocket frames that a client sends in the packet of its handshake are received', async (t) => {
+  test('if a client sends WebSocket frames in the same packet as its handshake, the frames are received', async (t) => {
     const app = chat();
     const raw = await rawClient(t, app);
     const head = Buffer.from(
@@ -238,7 +238,7 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
 describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
   const origin = (value: string): TestWebSocketOptions => ({ headers: { origin: value } });
 
-  test("a WebSocket handshake must have the application's own origin by default", async (t) => {
+  test("by default, the Origin of a WebSocket handshake must be the application's own origin", async (t) => {
     const { app } = make();
     app.websocket('/own').onOpen((socket) => socket.send('in'));
     const client = clientOf(t, app, { baseUrl: 'https://app.example:443' });
@@ -255,7 +255,7 @@ describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
       assert.equal((await refusal(client, '/own', origin(other))).status, 403, other);
   });
 
-  test("a WebSocket handshake may have an origin from a list or accepted by a function, or the application's own", async (t) => {
+  test("the Origin of a WebSocket handshake may be in a list, be accepted by a function, or be the application's own", async (t) => {
     const { app } = make();
     app.websocket('/list', { origins: ['https://app.example'] }).onOpen(() => undefined);
     app.websocket('/fn', { origins: async (name) => name.endsWith('.example') }).onOpen(() => undefined);
@@ -273,7 +273,7 @@ describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
     await (await client.websocket('/any', origin(''))).close();
   });
 
-  test('a WebSocket handshake may omit Origin only with allowMissingOrigin', async (t) => {
+  test('a WebSocket handshake may omit Origin only if the option "allowMissingOrigin" is true', async (t) => {
     const { app } = make();
     app.websocket('/device', { allowMissingOrigin: true }).onOpen(() => undefined);
     const client = clientOf(t, app);
@@ -281,7 +281,7 @@ describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
     assert.equal((await refusal(client, '/device', origin('https://evil.example'))).status, 403);
   });
 
-  test('a WebSocket handshake may have an origin that CORSMiddleware allows with credentials, but not one allowed without', async (t) => {
+  test('a WebSocket handshake may have an Origin that CORSMiddleware allows with credentials, but not an Origin that it allows without credentials', async (t) => {
     for (const [credentials, status] of [
       [true, 101],
       [false, 403],
@@ -295,15 +295,15 @@ describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
     }
   });
 
-  test('a WebSocket route refuses invalid origins (E_CORS)', () => {
+  test('a WebSocket route refuses invalid values of the option "origins" with E_CORS', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { origins: ['https://app.example/'] }), { code: 'E_CORS' });
   });
 });
 
 for (const listen of [false, true])
-  describe(`a WebSocket route with listen: ${listen}`, LIMITED_SUITE, () => {
-    test('a WebSocket route converts parameters, validates inputs and resolves dependencies like any other route', async (t) => {
+  describe(`a WebSocket route of a TestClient with listen: ${listen}`, LIMITED_SUITE, () => {
+    test('a WebSocket route converts path parameters, validates inputs and resolves dependencies like any other route', async (t) => {
       const { app } = make();
       class Query extends Schema {
         since = Field(int, { ge: 0 });
@@ -360,7 +360,7 @@ for (const listen of [false, true])
       assert.equal(await (await client.websocket('/admin', bearer(['admin']))).receive(), 'ada');
     });
 
-    test('a WebSocket route runs inside middleware, which can add header fields to the 101 response or refuse it', async (t) => {
+    test('a WebSocket route runs inside middleware; a middleware can add header fields to the 101 response, or refuse the handshake', async (t) => {
       const { app } = make();
       const seen: string[] = [];
       app.use(async (req: HttpRequest, next: Next) => {
@@ -388,7 +388,7 @@ for (const listen of [false, true])
       assert.deepEqual(seen, ['WEBSOCKET /chat/{room}', 'WEBSOCKET /chat/{room}']);
     });
 
-    test('a WebSocket handshake uses the session, the rate limit and the time limit of its route', async (t) => {
+    test('a WebSocket handshake has the session, the rate limit and the time limit of its route', async (t) => {
       const { app } = make({ authSecret: SECRET });
       const name = sessionKey<string>('name');
       app
@@ -411,7 +411,7 @@ for (const listen of [false, true])
       assert.equal((await refusal(client, '/slow')).status, 503);
     });
 
-    test('an error of a dependency of a WebSocket route is answered by the exception handlers of the application', async (t) => {
+    test('if a dependency of a WebSocket route throws, an exception handler of the application answers the handshake', async (t) => {
       const { app } = make();
       class Teapot extends Error {}
       app.exceptionHandler(Teapot, () => new JSONResponse({ tea: true }, { status: 418 }));
@@ -436,7 +436,7 @@ for (const listen of [false, true])
       assert.equal((await refusal(client, '/bug')).status, 500);
     });
 
-    test('a WebSocket route cleans up dependencies of scope request after the socket has closed, and of scope handler before the 101', async (t) => {
+    test('a WebSocket route cleans up dependencies of scope "handler" before the 101 response, and of scope "request" after the socket closes', async (t) => {
       const { app } = make();
       const events: string[] = [];
       const over = Promise.withResolvers<void>();
@@ -467,7 +467,7 @@ for (const listen of [false, true])
       assert.deepEqual(events, ['enter', 'commit', 'open connection transaction', 'close 1000', 'leave']);
     });
 
-    test('a WebSocket that a lost connection or an error ends throws the reason into its generator dependencies', async (t) => {
+    test('if a lost connection or an error ends a WebSocket, the reason is thrown into its generator dependencies', async (t) => {
       const { app } = make();
       const thrown: unknown[] = [];
       const ends = [1, 2, 3].map(() => Promise.withResolvers<void>());
@@ -504,7 +504,7 @@ for (const listen of [false, true])
       );
     });
 
-    test('a WebSocket aborts the signal of its request when it closes', async (t) => {
+    test('when a WebSocket closes, the signal of its request is aborted', async (t) => {
       const { app } = make();
       const aborted = gateOf(t);
       app.websocket('/x', async (socket, { signal }) => {
@@ -519,7 +519,7 @@ for (const listen of [false, true])
       await aborted.promise;
     });
 
-    test('a WebSocket delivers messages one at a time and in order, and the close after the last message', async (t) => {
+    test('a WebSocket delivers messages one at a time and in order, and calls onClose after the last message', async (t) => {
       const { app } = make();
       const events: string[] = [];
       const over = Promise.withResolvers<void>();
@@ -549,7 +549,7 @@ for (const listen of [false, true])
       ]);
     });
 
-    test('a WebSocket closes with 1000 when its handler, which iterates over the messages, returns', async (t) => {
+    test('if a WebSocket handler iterates over the messages and then returns, the socket closes with 1000', async (t) => {
       const { app } = make();
       app.websocket('/iter', async (socket) => {
         for await (const message of socket) {
@@ -574,7 +574,7 @@ for (const listen of [false, true])
       assert.ok(count <= 50);
     });
 
-    test('a WebSocket validates messages by its schema, and sends JSON', async (t) => {
+    test('a WebSocket route with a message schema validates received messages, and sends JSON', async (t) => {
       class Say extends Schema {
         text = Field(str, { maxLength: 10 });
         times = Field(1);
@@ -616,7 +616,7 @@ for (const listen of [false, true])
       assert.equal(errors.length, 1);
     });
 
-    test('a WebSocket closes with 1011 and one log line for a bug, and with 1008 for an HTTP exception', async (t) => {
+    test('if a WebSocket handler throws, the socket closes with 1011 and one log line for a bug, and with 1008 for an HTTP exception', async (t) => {
       const { app, lines } = make();
       app.websocket('/bug').onMessage(async () => {
         await Promise.resolve();
@@ -694,7 +694,7 @@ for (const listen of [false, true])
       ]);
     });
 
-    test('a WebSocket negotiates compression, and uses it in both directions', async (t) => {
+    test('a WebSocket negotiates compression, and compresses messages in both directions', async (t) => {
       const { app } = make();
       app
         .websocket('/zip', { compression: { contextTakeover: true, thresholdBytes: 20 } })
@@ -718,7 +718,7 @@ for (const listen of [false, true])
       );
     });
 
-    test('a WebSocket joins rooms, broadcasts to the other members, and leaves', async (t) => {
+    test('a WebSocket can join rooms, broadcast to the other members of a room, and leave rooms', async (t) => {
       const { app } = make();
       app
         .websocket('/chat/{room}', { compression: true })
@@ -756,7 +756,7 @@ for (const listen of [false, true])
       assert.equal(app.rooms.size, 0);
     });
 
-    test('a WebSocket leaves its rooms and cleans up its dependencies although onClose throws, and other sockets still close', async (t) => {
+    test('if onClose throws, the WebSocket still leaves its rooms and cleans up its dependencies, and other sockets still close', async (t) => {
       const { app, lines } = make();
       const steps: string[] = [];
       const left = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -807,7 +807,7 @@ for (const listen of [false, true])
   });
 
 describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
-  test('a WebSocket route with an unknown option is refused, with the nearest option name', () => {
+  test('a WebSocket route refuses an unknown option, and suggests the most similar name', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), {
       code: 'E_ROUTE_SPEC',
@@ -828,7 +828,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
     );
   });
 
-  test('a WebSocket route cannot be changed after the application is compiled', () => {
+  test('a WebSocket route refuses changes once the application is compiled', () => {
     const { app } = make();
     const router = app.websocket('/x').onOpen(() => undefined);
     app.compileAll();
@@ -836,7 +836,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
     assert.throws(() => router.onMessage(() => undefined), { code: 'E_APP_FROZEN' });
   });
 
-  test('a WebSocket route without handlers, or with a repeated handler, is a finding', () => {
+  test('a WebSocket route without handlers, or with the path of another WebSocket route, is reported as a finding', () => {
     const { app } = make();
     app.websocket('/none');
     app.websocket('/twice/{a}').onOpen(() => undefined);
@@ -853,7 +853,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
     );
   });
 
-  test('a WebSocket route with a disabled protection is a warning (SVC212)', () => {
+  test('a WebSocket route that switches off a protection is reported as the warning SVC212', () => {
     const { app } = make();
     app.websocket('/open', { origins: '*' }).onOpen(() => undefined);
     app.websocket('/endless', { heartbeatMs: false }).onOpen(() => undefined);
@@ -879,7 +879,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
     );
   });
 
-  test('the option public of a WebSocket route is true, false or a reason', () => {
+  test('the option "public" of a WebSocket route accepts true, false or a reason, and refuses other values', () => {
     for (const said of [true, false, 'every client may listen', '', undefined])
       make()
         .app.websocket('/x', { public: said })
@@ -891,7 +891,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
       });
   });
 
-  test('inspect() shows the option public of a WebSocket route exactly as declared', () => {
+  test('inspect() shows the option "public" of a WebSocket route exactly as it is declared', () => {
     const { app } = make();
     app.websocket('/said', { public: 'every client may listen' }).onOpen(() => undefined);
     app.websocket('/true', { public: true }).onOpen(() => undefined);
@@ -909,7 +909,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
     ]);
   });
 
-  test('a public WebSocket route with guards still runs them, and without guards requires nothing', async (t) => {
+  test('a public WebSocket route with guards still runs its guards; a public WebSocket route without guards requires no credentials', async (t) => {
     const { app } = make({ authSecret: SECRET });
     app.websocket('/guarded', { public: true, me: Depends(BearerAuth()) }).onOpen(() => undefined);
     app.websocket('/open', { public: 'every client may listen' }).onOpen((socket) => socket.send('in'));
@@ -919,7 +919,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
   });
 
   for (const said of [undefined, false, true, 'every client may listen']) {
-    test(`a WebSocket route with public ${JSON.stringify(said)} has no findings about access, and is not in the OpenAPI document`, () => {
+    test(`a WebSocket route whose option "public" is ${JSON.stringify(said)} has no findings about access, and is not in the OpenAPI document`, () => {
       const { app } = make({ authSecret: SECRET });
       app.get('/chat', { me: Depends(BearerAuth()), response: str }, () => 'x');
       app.websocket('/chat', { public: said }).onOpen(() => undefined);
@@ -931,7 +931,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
     });
   }
 
-  test('a WebSocket route has a name for urlFor(), and the method WEBSOCKET', () => {
+  test('a WebSocket route can have a name for urlFor(), and its method is WEBSOCKET', () => {
     const { app } = make();
     app.websocket('/chat/{room}', { name: 'chat' }).onOpen(() => undefined);
     assert.equal(app.urlFor('chat', { room: 'a b' }), '/chat/a%20b');
@@ -943,7 +943,7 @@ describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
 });
 
 test(
-  'a short WebSocket message that waits for its handler does not keep the packet in which it arrived in memory',
+  'while a short WebSocket message waits for its handler, the packet in which it arrived is not kept in memory',
   LIMITED,
   async (t) => {
     const { app } = make();
@@ -970,7 +970,7 @@ test(
 );
 
 test(
-  'a WebSocket over TLS accepts pages of the https origin, and messages in both directions',
+  "a WebSocket over TLS accepts the application's https origin, and carries messages in both directions",
   LIMITED,
   async (t) => {
     const { app } = make();
@@ -1006,37 +1006,41 @@ test(
   },
 );
 
-test('a stopping server lets WebSockets run until its deadline, and then closes them', LIMITED, async (t) => {
-  const { app } = make();
-  const closes: WebSocketClose[] = [];
-  app
-    .websocket('/x', { closeTimeoutMs: 60_000 })
-    .onOpen((socket) => socket.send('open'))
-    .onClose((_socket, close) => void closes.push(close));
-  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
-  const raw = await RawClient.open(server.port);
-  t.after(async () => {
-    await raw[Symbol.asyncDispose]();
-    await server.close();
-  });
-  raw.send(
-    `GET /x HTTP/1.1\r\n${Object.entries(HANDSHAKE)
-      .map(([name, value]) => `${name}: ${value}\r\n`)
-      .join('')}\r\n`,
-  );
-  assert.equal((await raw.answer()).status, 101);
-  const startedMs = performance.now();
-  await server.close(); // the client sends no pong
-  assert.ok(performance.now() - startedMs >= 900);
-  const said = await raw.ended();
-  assert.deepEqual(
-    said.subarray(0, 10),
-    Buffer.concat([Buffer.from('8104', 'hex'), Buffer.from('open'), Buffer.from('881203e9', 'hex')]),
-  );
-  assert.deepEqual(closes, [{ code: 1001, reason: 'the server stops', wasClean: false }]);
-});
+test(
+  'a stopping server leaves WebSockets open until its deadline, and then closes them',
+  LIMITED,
+  async (t) => {
+    const { app } = make();
+    const closes: WebSocketClose[] = [];
+    app
+      .websocket('/x', { closeTimeoutMs: 60_000 })
+      .onOpen((socket) => socket.send('open'))
+      .onClose((_socket, close) => void closes.push(close));
+    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+    const raw = await RawClient.open(server.port);
+    t.after(async () => {
+      await raw[Symbol.asyncDispose]();
+      await server.close();
+    });
+    raw.send(
+      `GET /x HTTP/1.1\r\n${Object.entries(HANDSHAKE)
+        .map(([name, value]) => `${name}: ${value}\r\n`)
+        .join('')}\r\n`,
+    );
+    assert.equal((await raw.answer()).status, 101);
+    const startedMs = performance.now();
+    await server.close(); // the client sends no pong
+    assert.ok(performance.now() - startedMs >= 900);
+    const said = await raw.ended();
+    assert.deepEqual(
+      said.subarray(0, 10),
+      Buffer.concat([Buffer.from('8104', 'hex'), Buffer.from('open'), Buffer.from('881203e9', 'hex')]),
+    );
+    assert.deepEqual(closes, [{ code: 1001, reason: 'the server stops', wasClean: false }]);
+  },
+);
 
-test('a WebSocket handshake at a stopping server is answered with 503', LIMITED, async (t) => {
+test('a stopping server answers a WebSocket handshake with 503', LIMITED, async (t) => {
   const { app } = make();
   const gate = gateOf(t);
   app.get('/slow', async () => {
@@ -1068,7 +1072,7 @@ test('a WebSocket handshake at a stopping server is answered with 503', LIMITED,
 });
 
 test(
-  'the heartbeat of a WebSocket pings an inactive client, and closes the socket if no pong arrives',
+  'the heartbeat of a WebSocket pings an idle client, and closes the socket if no pong arrives',
   LIMITED,
   async (t) => {
     const { app } = make();
@@ -1093,7 +1097,7 @@ test(
   },
 );
 
-test('a WebSocket that is idle for too long is closed with 1000', LIMITED, async (t) => {
+test('a WebSocket that is idle longer than its limit is closed with 1000', LIMITED, async (t) => {
   const { app } = make();
   const clock = new ManualClock();
   app.websocket('/x', { idleTimeoutMs: 8_000 }).onMessage(() => undefined);
@@ -1126,76 +1130,84 @@ test('ping() of a WebSocket returns the round-trip time', LIMITED, async (t) => 
   assert.equal(times[2], undefined);
 });
 
-test('ping() of a WebSocket ignores a pong with another payload (RFC 6455 §5.5.3)', LIMITED, async (t) => {
-  const { app } = make();
-  const answers: (number | undefined)[] = [];
-  const answersSoFar = Promise.withResolvers<number>();
-  app
-    .websocket('/chat', { allowMissingOrigin: true })
-    .onOpen((socket) => {
-      void socket.ping().then((answer) => {
-        answers.push(answer);
+test(
+  "ping() of a WebSocket ignores a pong whose payload differs from the ping's (RFC 6455 §5.5.3)",
+  LIMITED,
+  async (t) => {
+    const { app } = make();
+    const answers: (number | undefined)[] = [];
+    const answersSoFar = Promise.withResolvers<number>();
+    app
+      .websocket('/chat', { allowMissingOrigin: true })
+      .onOpen((socket) => {
+        void socket.ping().then((answer) => {
+          answers.push(answer);
+        });
+      })
+      .onMessage((socket) => {
+        answersSoFar.resolve(answers.length);
+        socket.close();
       });
-    })
-    .onMessage((socket) => {
-      answersSoFar.resolve(answers.length);
-      socket.close();
-    });
-  const { raw, answer } = await shake(t, app);
-  assert.equal(answer.status, 101);
-  for (const payload of ['', 'nobody asked', '\0\0\0']) raw.send(frame({ opcode: 10, payload }));
-  raw.send(frame({ payload: 'and now?' })).send(frame({ opcode: 8, payload: '' }));
-  assert.equal(await answersSoFar.promise, 0);
-  const bytes = await raw.ended();
-  assert.deepEqual([bytes[0], bytes[1]], [0x89, 4], 'a ping with a payload');
-  assert.deepEqual(answers, [undefined], 'closed before it was answered');
-});
+    const { raw, answer } = await shake(t, app);
+    assert.equal(answer.status, 101);
+    for (const payload of ['', 'nobody asked', '\0\0\0']) raw.send(frame({ opcode: 10, payload }));
+    raw.send(frame({ payload: 'and now?' })).send(frame({ opcode: 8, payload: '' }));
+    assert.equal(await answersSoFar.promise, 0);
+    const bytes = await raw.ended();
+    assert.deepEqual([bytes[0], bytes[1]], [0x89, 4], 'a ping with a payload');
+    assert.deepEqual(answers, [undefined], 'closed before it was answered');
+  },
+);
 
-test('a WebSocket throws for invalid messages and close codes of the program', LIMITED, async (t) => {
-  const { app } = make();
-  const errors: unknown[] = [];
-  app.websocket('/x', { maxRooms: 2 }).onMessage((socket) => {
-    const attempts: (() => unknown)[] = [
-      () => socket.send(5 as never),
-      () => socket.send(null as never),
-      () => socket.close(1005),
-      () => socket.close(999),
-      () => socket.join(''),
-      () => socket.join('x'.repeat(257)),
-      () => socket.sendJson(undefined),
-      () => {
-        socket.join('a');
-        socket.join('b');
-        socket.join('a');
-        socket.join('c');
-      },
-      () => socket[Symbol.asyncIterator](),
-    ];
-    for (const attempt of attempts)
-      try {
-        attempt();
-      } catch (error) {
-        errors.push((error as { code?: string }).code);
-      }
-    socket.close(4000);
-    socket.send('late');
-    socket.join('late');
-  });
-  const socket = await clientOf(t, app).websocket('/x');
-  socket.send('x');
-  assert.equal((await socket.closed).code, 4000);
-  assert.deepEqual(errors, [
-    'E_WEBSOCKET_DATA',
-    'E_WEBSOCKET_DATA',
-    'E_WEBSOCKET_CLOSE',
-    'E_WEBSOCKET_CLOSE',
-    'E_ROOM',
-    'E_ROOM',
-    'E_REPLY',
-    'E_ROOM',
-    'E_WEBSOCKET_ITERATED',
-  ]);
-});
+test(
+  'the methods of a WebSocket throw if the handler passes an invalid message, close code or room name',
+  LIMITED,
+  async (t) => {
+    const { app } = make();
+    const errors: unknown[] = [];
+    app.websocket('/x', { maxRooms: 2 }).onMessage((socket) => {
+      const attempts: (() => unknown)[] = [
+        () => socket.send(5 as never),
+        () => socket.send(null as never),
+        () => socket.close(1005),
+        () => socket.close(999),
+        () => socket.join(''),
+        () => socket.join('x'.repeat(257)),
+        () => socket.sendJson(undefined),
+        () => {
+          socket.join('a');
+          socket.join('b');
+          socket.join('a');
+          socket.join('c');
+        },
+        () => socket[Symbol.asyncIterator](),
+      ];
+      for (const attempt of attempts)
+        try {
+          attempt();
+        } catch (error) {
+          errors.push((error as { code?: string }).code);
+        }
+      socket.close(4000);
+      socket.send('late');
+      socket.join('late');
+    });
+    const socket = await clientOf(t, app).websocket('/x');
+    socket.send('x');
+    assert.equal((await socket.closed).code, 4000);
+    assert.deepEqual(errors, [
+      'E_WEBSOCKET_DATA',
+      'E_WEBSOCKET_DATA',
+      'E_WEBSOCKET_CLOSE',
+      'E_WEBSOCKET_CLOSE',
+      'E_ROOM',
+      'E_ROOM',
+      'E_REPLY',
+      'E_ROOM',
+      'E_WEBSOCKET_ITERATED',
+    ]);
+  },
+);
 
 /** Resolves when everything that is in flight in memory has arrived. */
 async function turn(): Promise<void> {
@@ -1209,7 +1221,7 @@ function bytesOf(path: string): string {
     .join('')}\r\n`;
 }
 
-test('a WebSocket handshake may be refused with a response of any length', LIMITED, async (t) => {
+test('the response that refuses a WebSocket handshake may have any length', LIMITED, async (t) => {
   const { app } = make();
   const text = 'x'.repeat(3_000_000);
   app.websocket('/x', { use: [() => new TextResponse(text, { status: 403 })] }).onOpen(() => undefined);
@@ -1222,7 +1234,7 @@ test('a WebSocket handshake may be refused with a response of any length', LIMIT
 });
 
 test(
-  'a stopping server sends the response to a handshake, but waits only until its deadline for a client that does not read it',
+  'a stopping server sends the response to a WebSocket handshake; if the client does not read it, the server stops at its deadline',
   LIMITED,
   async (t) => {
     const { app } = make();
@@ -1250,7 +1262,7 @@ test(
 );
 
 test(
-  'a client that leaves during its WebSocket handshake opens no socket, unless it has already sent a frame',
+  'if a client disconnects during its WebSocket handshake, no socket is opened, unless the client has already sent a frame',
   LIMITED,
   async (t) => {
     const { app } = make();

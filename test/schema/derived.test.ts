@@ -50,7 +50,7 @@ function published(source: TypeSource): object {
   return new JsonSchemas().type(compileType(source).node, 'input');
 }
 
-test('partial() makes all fields optional, without their defaults', () => {
+test('partial() makes all fields optional and removes their defaults', () => {
   class UserPatch extends User.partial() {}
   const patch = UserPatch.parse({ nick: 'ada' });
   assert.ok(patch instanceof UserPatch);
@@ -77,7 +77,7 @@ test('partial() makes all fields optional, without their defaults', () => {
   });
 });
 
-test('pick() and omit() make classes of some of the fields', () => {
+test('pick() and omit() make classes with some of the fields', () => {
   class Login extends User.pick('name') {}
   class Public extends User.omit('name', 'tags') {}
   assert.deepEqual({ ...Login.parse({ full_name: 'Ada' }) }, { name: 'Ada' });
@@ -90,7 +90,7 @@ test('pick() and omit() make classes of some of the fields', () => {
     assert.throws(make, { code: 'E_SCHEMA_FIELD' });
 });
 
-test('extend() makes a subclass with further fields, in which methods and getters work', () => {
+test('extend() makes a subclass with additional fields; methods and getters of the base class work in it', () => {
   class Admin extends User.extend({ level: Field(int, { ge: 1 }), nick: Field(str) }) {
     get isRoot(): boolean {
       return this.level > 9;
@@ -103,7 +103,7 @@ test('extend() makes a subclass with further fields, in which methods and getter
   assert.throws(() => User.extend({ a: 1 }), { code: 'E_SCHEMA_FIELD' });
 });
 
-test('intersection() makes a class with the fields of several schemas, which must not share a name', () => {
+test('intersection() makes a class with the fields of several schemas, and refuses two fields of one name', () => {
   class Sized extends Schema {
     size = Field(float);
   }
@@ -115,14 +115,14 @@ test('intersection() makes a class with the fields of several schemas, which mus
   assert.throws(() => intersection(User, User.pick('nick')), { code: 'E_SCHEMA_FIELD' });
 });
 
-test('a class made by partial(), pick() or extend() can be derived again, and be the type of a field', () => {
+test('a class made by partial(), pick() or extend() can be derived again, and can be the type of a field', () => {
   class Nick extends User.pick('nick', 'name').partial() {}
   const holder = fieldsOf({ nick: Field(list(Nick)) });
   assert.equal(holder.parseJson({ nick: [{}, { nick: 'a' }] }).ok, true);
   assert.deepEqual(Nick.safeParse({ nick: 1 }).ok, false);
 });
 
-test('tuple() accepts a list of its length, with a type for each item', () => {
+test('tuple() accepts a list of exactly its length, and checks each item by the type at its position', () => {
   const pair = tuple(float, nullable(str));
   assert.deepEqual(valueOf(pair, [1.5, null]), [1.5, null]);
   assert.deepEqual(issuesOf(pair, ['x', 1]), ['0 type', '1 type']);
@@ -145,7 +145,7 @@ test('tuple() accepts a list of its length, with a type for each item', () => {
   assert.throws(() => compileType((tuple as () => TypeSource)()), { code: 'E_SCHEMA_FIELD' });
 });
 
-test('union() without a tag uses the first type that fits, and reports the issues of the only type of the right kind', () => {
+test('union() without a tag uses the first type that accepts the value; if only one type has the right kind, it reports the issues of this type', () => {
   class Circle extends Schema {
     radius = Field(float, { gt: 0 });
   }
@@ -173,7 +173,7 @@ test('union() without a tag uses the first type that fits, and reports the issue
   });
 });
 
-test('union() without a tag reads text sources with the first type that fits', () => {
+test('union() without a tag reads a text input with the first type that accepts the text', () => {
   const plan = fieldsOf({ id: Field(union(int, literal('all'))) });
   for (const [text, id] of [
     ['5', 5],
@@ -183,7 +183,7 @@ test('union() without a tag reads text sources with the first type that fits', (
   assert.equal(plan.parseText({ id: 'x' }).ok, false);
 });
 
-test('a union() that contains itself tries a bounded number of alternatives', () => {
+test('a union() that contains itself tries only a limited number of alternatives', () => {
   const tree: FieldType<unknown, PlainOptions> = lazy(() => union(Left, Right));
   class Left extends Schema {
     child: unknown = Field(nullable(tree));
@@ -198,7 +198,7 @@ test('a union() that contains itself tries a bounded number of alternatives', ()
   assert.ok(issuesOf(union(Left, Right), value).length > 0);
 });
 
-test('a unique list refuses two items that are equal as JSON', () => {
+test('a list with unique: true refuses two items that are equal as JSON', () => {
   const plan = fieldsOf({ x: Field(list(any), { unique: true }) });
   const issues = (x: unknown): unknown => {
     const result = plan.parseJson({ x });
@@ -229,7 +229,7 @@ class Stay extends Schema {
   }
 }
 
-test('static check() reports several issues at once, with paths from the root by names on the wire', () => {
+test('static check() can report several issues, each with a path from the root that uses aliases', () => {
   const bad = { from: 2, to: 1, guests: ['', 'a'] };
   const loc = (value: unknown, at?: string): unknown => {
     const result = planOf(Stay).parseJson(value, at);
@@ -248,7 +248,7 @@ test('static check() reports several issues at once, with paths from the root by
   assert.deepEqual(planOf(Stay).parseText({ from: '2', to: '1' }, 'query').ok, false);
 });
 
-test('static check() runs in parse, safeParse, accepts and new, also for nested schemas', () => {
+test('static check() runs in parse(), safeParse(), accepts() and new, also for nested schemas', () => {
   class Trip extends Schema {
     stays = Field(list(Stay));
   }
@@ -270,7 +270,7 @@ test('static check() runs in parse, safeParse, accepts and new, also for nested 
   assert.equal(Long.accepts({ ...bad, nights: 1 }), false, 'inherited');
 });
 
-test('static check() must be a synchronous function', () => {
+test('static check() must not be async', () => {
   class Wrong extends Schema {
     static check = 1;
     a = Field(int);

@@ -61,7 +61,7 @@ const FIELDS = {
   maybe: Field(nullable(str)),
 };
 
-test('Plain.accepts() refuses every value that the check of its type would refuse or convert', () => {
+test('Plain.accepts() refuses every value that the complete check of the type would refuse or convert', () => {
   for (const { name, node } of fieldsOf(FIELDS).fields) {
     const plain = new Plain(node),
       check = jsonCheck(node);
@@ -73,7 +73,7 @@ test('Plain.accepts() refuses every value that the check of its type would refus
   }
 });
 
-test('Plain.accepts() accepts the most frequent values', () => {
+test('Plain.accepts() accepts a typical value of each type', () => {
   const examples: Readonly<Record<string, unknown>> = {
     text: 'a',
     bounded: 'admin',

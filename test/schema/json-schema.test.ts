@@ -49,7 +49,7 @@ class Address extends Schema {
   zip = Field(str, { optional: true });
 }
 
-test('JsonSchemas publishes each kind of type', () => {
+test('JsonSchemas publishes every kind of type', () => {
   const cases: [TypeSource, JsonSchema][] = [
     [str, { type: 'string' }],
     [int, { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1 }],
@@ -84,7 +84,7 @@ test('JsonSchemas publishes each kind of type', () => {
   for (const [source, schema] of cases) assert.deepEqual(publishedType(source), schema);
 });
 
-test('JsonSchemas publishes constraints', () => {
+test('JsonSchemas publishes the constraints of fields', () => {
   const cases: [unknown, JsonSchema][] = [
     [Field(str, { minLength: 1, maxLength: 2 }), { type: 'string', minLength: 1, maxLength: 2 }],
     [Field(int, { ge: 1, le: 5, multipleOf: 2 }), { type: 'integer', minimum: 1, maximum: 5, multipleOf: 2 }],
@@ -133,7 +133,7 @@ test('JsonSchemas publishes constraints', () => {
   assert.match('QUI=', new RegExp(String(pattern), 'u'));
 });
 
-test('JsonSchemas publishes a pattern only when JSON Schema reads it in the same way', () => {
+test('JsonSchemas publishes a pattern only if it has the same meaning in JSON Schema', () => {
   for (const [pattern, source] of [
     ['^a$', '^a$'],
     [/^a.$/, '^a.$'],
@@ -150,7 +150,7 @@ test('JsonSchemas publishes a pattern only when JSON Schema reads it in the same
   });
 });
 
-test('JsonSchemas publishes the content type of a file if there is only one, and its size in octets', () => {
+test('JsonSchemas publishes the size of a file in octets, and its content type if only one is allowed', () => {
   for (const [types, named] of [
     [['image/png'], 'image/png'],
     [['image/*'], 'application/octet-stream'],
@@ -164,7 +164,7 @@ test('JsonSchemas publishes the content type of a file if there is only one, and
   }
 });
 
-test('JsonSchemas publishes e-mail addresses with their format and with the pattern of the validator', () => {
+test('JsonSchemas publishes an e-mail address with its format and with the pattern that the validator uses', () => {
   const schema = published(Field(str, { email: true, maxLength: 300 }));
   assert.deepEqual(
     { ...schema, pattern: '' },
@@ -176,7 +176,7 @@ test('JsonSchemas publishes e-mail addresses with their format and with the patt
   assert.equal(both['pattern'], undefined);
 });
 
-test('JsonSchemas publishes different schemas for input and output of a class with defaults, secret or readOnly members', () => {
+test('if a class has defaults, secret members or readOnly members, JsonSchemas publishes different schemas for input and output', () => {
   class Account extends Schema {
     id = Field(int, { readOnly: true, description: 'Given by us' });
     name = Field(str);
@@ -224,7 +224,7 @@ test('JsonSchemas publishes different schemas for input and output of a class wi
   assert.deepEqual(Object.keys(only.components()), ['Account']);
 });
 
-test('JsonSchemas shares a definition if input and output are equal, and numbers definitions of the same name in order', () => {
+test('JsonSchemas uses one definition if input and output are equal, and numbers definitions of the same name in order', () => {
   const make = (): typeof Schema =>
     class User extends Schema {
       home = Field(Address, { description: 'Where', optional: true });
@@ -247,7 +247,7 @@ test('JsonSchemas shares a definition if input and output are equal, and numbers
   assert.throws(() => schemas.object(planOf(Address), 'input'), /no schema can be added/);
 });
 
-test('JsonSchemas writes definition names that are valid in a reference', () => {
+test('JsonSchemas writes definition names that are valid in a $ref', () => {
   const { Ünï } = {
     Ünï: class extends Schema {
       a = Field(int);
@@ -258,7 +258,7 @@ test('JsonSchemas writes definition names that are valid in a reference', () => 
   assert.deepEqual(Object.keys(schemas.components()), ['_n_']);
 });
 
-test('JsonSchemas sets additionalProperties to false only when unknown members are refused, and writes shapes inline', () => {
+test('JsonSchemas sets additionalProperties to false only if unknown members are refused, and writes the schema of fields() inline', () => {
   class Closed extends Schema {
     static extra = 'forbid';
     a = Field(str);
@@ -321,7 +321,7 @@ test('JsonSchemas publishes schemas that contain themselves', () => {
   });
 });
 
-test('JsonSchemas publishes tagged unions, with a discriminator for OpenAPI', () => {
+test('JsonSchemas publishes tagged unions, and adds a discriminator for OpenAPI', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'), { alias: 'type' });
   }
@@ -372,7 +372,7 @@ function referee(folder: string): (schema: JsonSchema) => Judge {
 const AJV = { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' };
 
 for (const seed of [2_020_12, 43, 7_919]) {
-  test(`published schemas and validators agree, as ajv reads JSON Schema: seed ${seed}`, (t) => {
+  test(`ajv accepts a value by the published schema exactly when the validator accepts it: seed ${seed}`, (t) => {
     const folder = scratch(t, 'ajv', AJV);
     if (folder === undefined) return;
     compareWith(referee(folder), Object.assign(new Random(seed), { makesReadOnly: true }));
@@ -409,7 +409,7 @@ function compareWith(compile: (schema: JsonSchema) => Judge, random: Random): vo
   assert.ok(compared > 10_000 && fitting > compared / 10, `${fitting} of ${compared} fit`);
 }
 
-test('published schemas and validators agree in each format and in bytes of any length, as ajv reads them', (t) => {
+test('ajv accepts texts of each format, and bytes of any length, exactly when the validator accepts them', (t) => {
   const folder = scratch(t, 'ajv', AJV);
   if (folder === undefined) return;
   const compile = referee(folder);
@@ -485,7 +485,7 @@ function mutated(random: Random, text: string): string {
   return characters.join('');
 }
 
-test('a published datetime excludes days on which the year in UTC may differ', (t) => {
+test('the published schema of datetime refuses dates that a conversion to UTC could move out of the years 0000 to 9999', (t) => {
   const folder = scratch(t, 'ajv', AJV);
   if (folder === undefined) return;
   const judge = referee(folder)(published(Field(datetime)));
@@ -506,7 +506,7 @@ test('a published datetime excludes days on which the year in UTC may differ', (
   }
 });
 
-test('JsonSchemas omits read-only members from input schemas, because input ignores them', (t) => {
+test('JsonSchemas omits read-only members from input schemas, because the validator ignores them in input', (t) => {
   class Ticket extends Schema {
     static extra = 'forbid';
     id = Field(int, { readOnly: true });

@@ -88,7 +88,7 @@ function throwsFault(run: () => unknown, code: FaultCode, message: RegExp): void
 
 // ── instances ──
 
-test('Schema makes an instance with defaults, methods and nested schemas', () => {
+test('new Schema() fills in defaults, makes nested instances, and its methods work', () => {
   const user = new User(ADA);
   assert.ok(user instanceof User && user.home instanceof Address);
   assert.deepEqual(
@@ -99,14 +99,14 @@ test('Schema makes an instance with defaults, methods and nested schemas', () =>
   assert.deepEqual(Object.keys(user), ['name', 'email', 'age', 'nick', 'role', 'tags', 'home']);
 });
 
-test('Schema.parse() and safeParse() agree with the constructor', () => {
+test('Schema.parse() and safeParse() give the same result as the constructor', () => {
   assert.deepEqual(User.parse(ADA), new User(ADA));
   assert.deepEqual(User.safeParse(ADA), { ok: true, value: new User(ADA) });
   assert.throws(() => User.parse({}), ValidationError);
   assert.equal(User.safeParse({}).ok, false);
 });
 
-test('Schema.accepts() returns the verdict of parse() without making an instance', () => {
+test('Schema.accepts() gives the same verdict as parse(), and makes no instance', () => {
   let runs = 0;
   class Made extends Schema {
     id = Field(str, { default: () => String(runs++) });
@@ -160,7 +160,7 @@ test('Schema.accepts() stops at the first problem', () => {
   assert.deepEqual(read, ['name', 'parts', 'note']);
 });
 
-test('Schema.accepts() agrees with safeParse() on generated pairs of schema and value', () => {
+test('Schema.accepts() and safeParse() agree on generated pairs of schema and value', () => {
   const random = new Random(20_261_122);
   const count = { true: 0, false: 0 };
   for (let schema = 0; schema < 300; schema++) {
@@ -190,7 +190,7 @@ test('Schema.accepts() agrees with safeParse() on generated pairs of schema and 
   assert.ok(count.true > 3_000 && count.false > 3_000, inspect(count));
 });
 
-test('ValidationError is a 400 with every problem and none of the values', () => {
+test('ValidationError has status 400, lists every problem, and contains no submitted value', () => {
   const data = {
     name: 'A',
     email: 'SECRETVALUE',
@@ -222,7 +222,7 @@ test('ValidationError is a 400 with every problem and none of the values', () =>
   );
 });
 
-test('Schema.parseJson() begins every path with its argument', () => {
+test('Schema.parseJson(value, root) begins the path of every issue with its second argument', () => {
   const result = planOf(User).parseJson({ ...ADA, home: {} }, 'body');
   assert.ok(!result.ok);
   assert.deepEqual(result.issues, [
@@ -261,7 +261,7 @@ test('Schema supports #private members, computed members and constructors that c
   }
 });
 
-test('Schema allows a constructor to change the data that it passes to super()', () => {
+test('the constructor of a schema can change the data before it calls super()', () => {
   class Trimmed extends Schema {
     name = Field(str, { maxLength: 3 });
     constructor(data: { name: string }) {
@@ -278,7 +278,7 @@ test('Schema allows a constructor to change the data that it passes to super()',
   assert.equal(Renamed.parse({ name: 'Ada' }).name, 'Ada!');
 });
 
-test('Schema probes a class with sample values when an initialiser throws for the stand-in', () => {
+test('if an initialiser throws for the placeholder values, Schema inspects the class with sample values instead', () => {
   class Checked extends Schema {
     a = Field(str);
     i = Field(int);
@@ -334,7 +334,7 @@ test('Schema probes a class with sample values when an initialiser throws for th
   assert.deepEqual(planOf(Checked).fields.at(-1)!.name, 'last');
 });
 
-test('Schema throws E_SCHEMA_PROBE when a computed member fails with every stand-in', () => {
+test('Schema throws E_SCHEMA_PROBE if a computed member throws for every placeholder and sample value', () => {
   class Choking extends Schema {
     a = Field(str);
     b = ((): never => {
@@ -349,7 +349,7 @@ test('Schema throws E_SCHEMA_PROBE when a computed member fails with every stand
   throwsFault(() => new Choking({ a: 'x' }), 'E_SCHEMA_PROBE', /Choking/);
 });
 
-test('Schema throws E_SCHEMA_PROBE when a call of Field() is not assigned to a public member', () => {
+test('Schema throws E_SCHEMA_PROBE if the result of Field() is not assigned to a public member', () => {
   class Hidden extends Schema {
     #a = Field(str);
     a(): string {
@@ -375,7 +375,7 @@ test('Schema throws E_SCHEMA_PROBE when a call of Field() is not assigned to a p
   throwsFault(() => planOf(class Plain {} as never), 'E_SCHEMA_PROBE', /does not extend Schema/);
 });
 
-test('Schema refuses initialisers that call Field() differently in a construction than in the probe', () => {
+test('Schema refuses a class whose initialisers call Field() differently in a construction than when the class was first inspected', () => {
   class Fewer extends Schema {
     a = Field(str);
     b = this.a === 'skip' ? 'none' : Field(int);
@@ -410,7 +410,7 @@ test('Schema refuses initialisers that call Field() differently in a constructio
   throwsFault(() => Other.parse({ a: 'other', b: 1 }), 'E_SCHEMA_FIELD_CALLS', /declared "b"/);
 });
 
-test('Schema initialisers may construct other schemas', () => {
+test('initialisers of a schema can construct instances of other schemas', () => {
   class Outer extends Schema {
     a = Field(str);
     made = new Address({ city: this.a });
@@ -427,7 +427,7 @@ test('Schema initialisers may construct other schemas', () => {
   }
 });
 
-test('a Schema construction that throws does not affect later ones', () => {
+test('if the construction of a schema throws, later constructions are unaffected', () => {
   const boom = (): never => {
     throw new RangeError('boom');
   };
@@ -461,7 +461,7 @@ test('a Schema construction that throws does not affect later ones', () => {
   assert.equal(new Strict({ a: 12 }).a, 12);
 });
 
-test('a Schema construction that throws in a #private member is cleaned up by the next microtask', async () => {
+test('if a #private member throws during construction, the state of the construction is removed by the next microtask', async () => {
   class Breaking extends Schema {
     a = Field(str);
     #b = ((): number => {
@@ -480,7 +480,7 @@ test('a Schema construction that throws in a #private member is cleaned up by th
   assert.deepEqual(fieldsOf({ c: Field(str) }).parseJson({ c: 'x' }), { ok: true, value: { c: 'x' } });
 });
 
-test('a Schema construction without its last call of Field() is cleaned up by the next microtask', async () => {
+test('if a construction skips its last call of Field(), the state of the construction is removed by the next microtask', async () => {
   class Losing extends Schema {
     a = Field(str);
     b = this.a === 'skip' ? 'none' : Field(str);
@@ -490,7 +490,7 @@ test('a Schema construction without its last call of Field() is cleaned up by th
   assert.deepEqual(fieldsOf({ b: Field(str) }).parseJson({ b: 'y' }), { ok: true, value: { b: 'y' } });
 });
 
-test('Schema inheritance puts fields of the base first, and a redeclared field keeps its place', () => {
+test('a derived schema has the fields of its base class first, and a redeclared field keeps its position', () => {
   class Base extends Schema {
     static extra = 'forbid';
     a = Field(str);
@@ -512,13 +512,13 @@ test('Schema inheritance puts fields of the base first, and a redeclared field k
   assert.deepEqual(issuesOf(Base, { a: 'x', b: 4 }), []);
 });
 
-test('Schema without fields accepts any object', () => {
+test('a Schema without fields accepts any object', () => {
   class Empty extends Schema {}
   assert.deepEqual({ ...new Empty({ a: 1 }) }, {});
   assert.deepEqual(issuesOf(Empty, 1), ['type']);
 });
 
-test('Schema keeps a nested instance, and copies an instance at the top level', () => {
+test('Schema keeps an instance that is nested in the data, and copies an instance at the top level', () => {
   const home = new Address({ city: 'Paris' });
   const user = new User({ ...ADA, home });
   assert.equal(user.home, home);
@@ -532,7 +532,7 @@ test('Schema keeps a nested instance, and copies an instance at the top level', 
   assert.deepEqual({ ...Wide.parse(Wide.parse({ n_m: 'x', more: [1] })) }, { name: 'x', more: [1] });
 });
 
-test('Schema accepts only plain objects, from any realm or without a prototype', async () => {
+test('Schema accepts only plain objects, including objects from another realm or with a null prototype', async () => {
   const { runInNewContext } = await import('node:vm');
   assert.equal(Address.parse(runInNewContext('({ city: "Paris" })')).city, 'Paris');
   assert.equal(Address.parse(Object.assign(Object.create(null), { city: 'Paris' })).city, 'Paris');
@@ -550,7 +550,7 @@ test('Schema accepts only plain objects, from any realm or without a prototype',
     assert.deepEqual(issuesOf(Address, value), ['type']);
 });
 
-test('Schema refuses contradictory declarations', () => {
+test('Schema refuses declarations that contradict each other', () => {
   const declare = (field: () => unknown) => () => fieldsOf({ x: field() });
   throwsFault(
     declare(() => Field(str, { minLenght: 1 } as object)),
@@ -744,7 +744,7 @@ test('isSchemaClass() returns true only for schema classes', () => {
     assert.equal(isSchemaClass(value), false);
 });
 
-test('planOf() returns one plan per class, which describes its fields', () => {
+test('planOf() returns one plan per class, and the plan describes the fields of the class', () => {
   assert.equal(planOf(User), planOf(User));
   const described = planOf(User).fields.map(
     ({ name, wireName, node, isRequired, hasDefault, isList, isSecret, isReadOnly }) => ({
@@ -793,7 +793,7 @@ test('planOf() returns one plan per class, which describes its fields', () => {
 
 // ── JSON ──
 
-test('a value of JSON input is never converted to another type', () => {
+test('values of JSON input are never converted to another type', () => {
   const good: [TypeSource, unknown[]][] = [
     [str, ['', 'x', '😀']],
     [int, [0, -0, 5, 2 ** 53 - 1, -(2 ** 53 - 1), 1.0]],
@@ -852,7 +852,7 @@ test('a value of JSON input is never converted to another type', () => {
       assert.deepEqual(issuesOf(source, value), [code], `${inspect(source)} ${inspect(value)}`);
 });
 
-test('datetime reads RFC 3339 with an offset', () => {
+test('datetime accepts texts of RFC 3339 that have an offset', () => {
   const moment = (text: string): string => valueOf(datetime, text).toISOString();
   assert.equal(moment('2026-01-31T09:30:00Z'), '2026-01-31T09:30:00.000Z');
   assert.equal(moment('2026-01-31t09:30:00.123456z'), '2026-01-31T09:30:00.123Z');
@@ -886,13 +886,13 @@ test('datetime reads RFC 3339 with an offset', () => {
   assert.deepEqual(issuesOf(datetime, new Date(NaN)), ['format']);
 });
 
-test('a record omits undefined members, and does not count them', () => {
+test('a record omits members that are undefined, and does not count them', () => {
   assert.deepEqual(valueOf(record(int), { a: undefined, b: 1 }), { b: 1 });
   assert.deepEqual(issuesOfField(Field(record(any), { minLength: 1 }), { a: undefined }), ['min_length']);
   assert.deepEqual(issuesOfField(Field(record(any), { maxLength: 1 }), { a: undefined, b: 1 }), []);
 });
 
-test('bytes refuse every character outside the base64 alphabet, although Node decodes it', () => {
+test('the type bytes refuses characters outside the base64 alphabet, although Buffer.from() ignores them', () => {
   const refused = ['水YYa', '\u0141YYa', 'AA\u{1f600}', 'QUJ=QUJD', 'QQ=A', 'A===', 'QU\nD', '====', ' QUJ'];
   for (const text of refused) assert.deepEqual(issuesOf(bytes, text), ['format'], text);
   for (let unit = 0; unit < 0x1_0000; unit++) {
@@ -902,7 +902,7 @@ test('bytes refuse every character outside the base64 alphabet, although Node de
   }
 });
 
-test('bytes are decoded from base64 with padding, into memory that is not shared', () => {
+test('values of type bytes are decoded from padded base64 into memory that no other value shares', () => {
   assert.deepEqual(valueOf(bytes, 'QUJD'), new Uint8Array([65, 66, 67]));
   assert.deepEqual(valueOf(bytes, ''), new Uint8Array());
   assert.equal(valueOf(bytes, 'QQ==').buffer.byteLength, 1);
@@ -914,7 +914,7 @@ test('bytes are decoded from base64 with padding, into memory that is not shared
   assert.equal(valueOf(bytes, given), given);
 });
 
-test('str counts code points and refuses lone surrogates', () => {
+test('the type str counts its length in code points and refuses lone surrogates', () => {
   const two = (): unknown => Field(str, { minLength: 2, maxLength: 3 });
   for (const [text, found] of [
     ['😀', ['min_length']],
@@ -936,7 +936,7 @@ test('str counts code points and refuses lone surrogates', () => {
   assert.deepEqual(issuesOf(record(int), { '\ud800': 1 }).length, 1);
 });
 
-test('numbers are checked against their bounds', () => {
+test('numbers outside their declared bounds are refused', () => {
   const cases: [unknown, number, string[]][] = [
     [Field(int, { ge: 1 }), 0, ['ge']],
     [Field(int, { le: 1 }), 2, ['le']],
@@ -959,7 +959,7 @@ test('numbers are checked against their bounds', () => {
     assert.deepEqual(issuesOfField(field, value), found, `${inspect(field)} ${value}`);
 });
 
-test('formats accept the texts that JSON Schema names', () => {
+test('each format accepts texts that are valid in JSON Schema and refuses invalid ones', () => {
   const cases: Record<string, [good: string[], bad: string[]]> = {
     email: [
       [
@@ -1050,7 +1050,7 @@ test('formats accept the texts that JSON Schema names', () => {
   }
 });
 
-test('patterns of Field() match anywhere in a text, keep no state, and read . as one code point', () => {
+test('a pattern of Field() may match anywhere in a text, keeps no state between calls, and "." matches one code point', () => {
   const matches = (pattern: string | RegExp, text: string): boolean =>
     issuesOfField(Field(str, { pattern }), text).length === 0;
   assert.ok(matches('b', 'abc') && matches(/^a.c$/, 'a😀c') && matches('^.$', '😀'));
@@ -1065,7 +1065,7 @@ test('patterns of Field() match anywhere in a text, keep no state, and read . as
   assert.ok(matches(/\-/, 'a-b')); // invalid with the flag u, so the pattern is left unchanged
 });
 
-test('literal() with many values uses a set, and its message lists the first twenty', () => {
+test('the issue of a literal() with many values lists only the first twenty', () => {
   const many = Array.from({ length: 30 }, (_, i) => `v${i}`) as [string, ...string[]];
   assert.deepEqual(issuesOf(literal(...many), 'v29'), []);
   const result = compileType(literal(...many)).parseJson('nope');
@@ -1073,7 +1073,7 @@ test('literal() with many values uses a set, and its message lists the first twe
   assert.match(result.issues[0]!.message, /^must be one of "v0", .*"v19", …$/);
 });
 
-test('list() and record() check their size before their content', () => {
+test('list() and record() check their size before they check their content', () => {
   const numbers = (): unknown => Field(list(int), { minLength: 1, maxLength: 2 });
   assert.deepEqual(issuesOfField(numbers(), []), ['min_length']);
   assert.deepEqual(issuesOfField(numbers(), ['x', 'x', 'x']), ['max_length']);
@@ -1101,7 +1101,7 @@ test('nullable() applies the options of Field() to the inner type', () => {
   );
 });
 
-test('a missing member is an issue, undefined or its default value, and null is a value', () => {
+test('a missing member is an issue, or becomes undefined or its default, depending on the field; null does not count as missing', () => {
   const plan = fieldsOf({
     a: Field(str),
     b: Field(str, { optional: true }),
@@ -1128,7 +1128,7 @@ test('a missing member is an issue, undefined or its default value, and null is 
   assert.ok(first.ok && second.ok && first.value.e !== second.value.e);
 });
 
-test('alias is the name on the wire, also in issues', () => {
+test('the alias of a field is its name in input, output and issues', () => {
   class Aliased extends Schema {
     userName = Field(str, { alias: 'user_name' });
   }
@@ -1137,7 +1137,7 @@ test('alias is the name on the wire, also in issues', () => {
   assert.equal(JSON.stringify(new Aliased({ user_name: 'x' })), '{"user_name":"x"}');
 });
 
-test('readOnly members of the input are ignored', () => {
+test('readOnly members are ignored in input', () => {
   class Stored extends Schema {
     id = Field(int, { readOnly: true });
     made = Field(int, { readOnly: true, default: 7 });
@@ -1153,7 +1153,7 @@ test('readOnly members of the input are ignored', () => {
   });
 });
 
-test('static extra ignores, forbids or keeps undeclared members', () => {
+test('the static property "extra" decides whether undeclared members are ignored, refused or kept', () => {
   class Ignoring extends Schema {
     a = Field(int);
   }
@@ -1180,7 +1180,7 @@ test('static extra ignores, forbids or keeps undeclared members', () => {
   );
 });
 
-test('__proto__ in the input never changes a prototype', () => {
+test('a member __proto__ in the input never changes a prototype', () => {
   const input: unknown = JSON.parse('{"city":"Paris","__proto__":{"polluted":true}}');
   assert.equal((Address.parse(input) as { polluted?: boolean }).polluted, undefined);
   assert.deepEqual(issuesOf(record(any), JSON.parse('{"__proto__":1}')), ['__proto__ key']);
@@ -1195,7 +1195,7 @@ test('__proto__ in the input never changes a prototype', () => {
   throwsFault(() => fieldsOf(JSON.parse('{"__proto__":1}')), 'E_SCHEMA_FIELD', /__proto__/);
 });
 
-test('members with names such as constructor are read only from the input itself', () => {
+test('a member named like an inherited property, such as constructor, is read only if the input itself has it', () => {
   const plan = fieldsOf({ constructor: Field(str, { optional: true }), toString: Field('none') });
   assert.deepEqual(plan.parseJson({}), { ok: true, value: { constructor: undefined, toString: 'none' } });
   assert.deepEqual(plan.parseText({}), { ok: true, value: { constructor: undefined, toString: 'none' } });
@@ -1205,7 +1205,7 @@ test('members with names such as constructor are read only from the input itself
   });
 });
 
-test('union() selects its schema by the tag', () => {
+test('union() selects the schema whose tag equals the tag of the value', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'));
     lives = Field(9);
@@ -1232,7 +1232,7 @@ test('union() selects its schema by the tag', () => {
   );
 });
 
-test('union() refuses schemas that their tags do not distinguish', () => {
+test('union() refuses schemas that cannot be distinguished by their tags', () => {
   class A extends Schema {
     kind = Field(literal('a'));
   }
@@ -1251,7 +1251,7 @@ test('union() refuses schemas that their tags do not distinguish', () => {
   throwsFault(use(union('kind', A, D)), 'E_SCHEMA_FIELD', /different aliases/);
 });
 
-test('schemas may contain themselves, by lazy() or by name', () => {
+test('a schema may contain itself, by lazy() or by name', () => {
   class Tree extends Schema {
     value = Field(int);
     children: Tree[] = Field(list(lazy(() => Tree)), { default: () => [] });
@@ -1286,7 +1286,7 @@ test('lazy() may refer to a class that is declared later', () => {
 
 // ── hostile input ──
 
-test('input nested 100,000 deep is an issue, not a stack overflow', () => {
+test('JSON input that is nested 100,000 deep is an issue and causes no stack overflow', () => {
   class Deep extends Schema {
     inner: Deep | undefined = Field(
       lazy(() => Deep),
@@ -1318,7 +1318,7 @@ test('input nested 100,000 deep is an issue, not a stack overflow', () => {
   assert.equal(compileSerializer(Deep).toJson(chain).ok, false);
 });
 
-test('members are read once, in any order and at any depth', () => {
+test('each member of the input is read once, at any depth and in whatever order the members stand', () => {
   class Chain extends Schema {
     a = Field(int);
     next: Chain | undefined = Field(
@@ -1336,7 +1336,7 @@ test('members are read once, in any order and at any depth', () => {
   assert.deepEqual(issuesOf(Chain, { c: 'x', b: 'x', a: 'x', z: 1 }), ['a type', 'b type', 'c type']);
 });
 
-test('at most 100 issues are listed, and one more says that there are others', () => {
+test('if there are more than 100 issues, the first 100 are listed, and one more issue says that others exist', () => {
   const many = Array.from({ length: 100_000 }, () => 'x');
   const startedMs = cpuMs();
   for (const source of [list(int), any]) {
@@ -1360,7 +1360,7 @@ test('at most 100 issues are listed, and one more says that there are others', (
   assert.ok(cpuMs() - startedMs < 1_500);
 });
 
-test('large input is read within a time limit', () => {
+test('large input is validated within a time limit', () => {
   const startedMs = cpuMs();
   assert.equal(
     valueOf(
@@ -1387,7 +1387,7 @@ test('large input is read within a time limit', () => {
   assert.ok(cpuMs() - startedMs < 1_500);
 });
 
-test('a path shows a long or malformed member name shortened and well-formed', () => {
+test('paths of issues contain a long member name shortened, and a malformed member name as well-formed Unicode', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
   }
@@ -1416,7 +1416,7 @@ test('validation never changes its input', () => {
 
 // ── text ──
 
-test('text is converted to the type of its member', () => {
+test('a text input is converted to the type of its member', () => {
   const cases: [unknown, string, unknown][] = [
     [Field(str), '3', '3'],
     [Field(str), '', ''],
@@ -1452,7 +1452,7 @@ test('text is converted to the type of its member', () => {
   assert.ok(Object.is(readText(Field(int), { x: '-0' }), -0));
 });
 
-test('text that cannot be converted is an issue', () => {
+test('a text input that cannot be converted is an issue', () => {
   const cases: [unknown, string, string][] = [
     [Field(int), '1.0', 'x type'],
     [Field(int), '', 'x type'],
@@ -1487,7 +1487,7 @@ test('text that cannot be converted is an issue', () => {
     assert.deepEqual(readText(field, { x: text }), found, text.slice(0, 20));
 });
 
-test('an empty text input counts as missing for an optional member that is not a string', () => {
+test('an empty text input counts as missing if the member is optional and not a string', () => {
   assert.equal(readText(Field(int, { optional: true }), { x: '' }), undefined);
   assert.equal(readText(Field(5), { x: '' }), 5);
   assert.equal(readText(Field(bool, { default: true }), { x: '' }), true);
@@ -1510,7 +1510,7 @@ test('an empty text input counts as missing for an optional member that is not a
   assert.equal(readText(Field(nullable(int), { optional: true }), { x: '' }), undefined);
 });
 
-test('repeated text inputs give a list, and are refused for other types', () => {
+test('repeated text inputs become a list, and are refused if the type is not a list', () => {
   assert.deepEqual(readText(Field(list(int)), { x: ['1', '2'] }), [1, 2]);
   assert.equal(readText(Field(int), { x: ['1', '2'] }), 'x repeated');
   assert.equal(readText(Field(int), { x: ['1'] }), 1);
@@ -1540,7 +1540,7 @@ test('a text input of a list with separator "," is split at commas, and may also
     assert.throws(() => fieldsOf({ x: field() }), { code: /E_OPTION_(?:RANGE|UNKNOWN)/ });
 });
 
-test('text is read from maps with getAll(), and forms may have files and ticked boxes', () => {
+test('text inputs are read from any object with getAll(), and forms may contain files and checked boxes', () => {
   const query = new URLSearchParams('x=1&x=2&y=3');
   const plan = fieldsOf({ x: Field(list(int)), y: Field(int), z: Field(0) });
   assert.deepEqual(plan.parseText(query, 'query'), { ok: true, value: { x: [1, 2], y: 3, z: 0 } });
@@ -1580,14 +1580,14 @@ test('text is read from maps with getAll(), and forms may have files and ticked 
   assert.deepEqual(readText(Field(list(file)), { x: [photo, photo] }, true), [photo, photo]);
 });
 
-test('Field(file) refuses invalid content types', () => {
+test('the declaration of a file field refuses invalid content types', () => {
   for (const contentTypes of [[], ['png'], ['*/*'], ['image/'], ['image/png; q=1'], 'image/png'])
     assert.throws(() => fieldsOf({ x: Field(file, { contentTypes: contentTypes as string[] }) }), {
       code: 'E_OPTION_RANGE',
     });
 });
 
-test('text inputs follow the static member "extra" of their schema', () => {
+test('the static property "extra" of a schema also applies to its text inputs', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
     a = Field(int);
@@ -1611,7 +1611,7 @@ test('text inputs follow the static member "extra" of their schema', () => {
   });
 });
 
-test('textIssue() names the types that text cannot hold', () => {
+test('textIssue() names the types that text cannot represent', () => {
   const problem = (field: unknown, isForm = false): string | undefined =>
     textIssue(fieldsOf({ x: field }).fields[0]!.node, isForm);
   for (const field of [
@@ -1645,7 +1645,7 @@ test('textIssue() names the types that text cannot hold', () => {
 
 // ── output ──
 
-test('compileSerializer() writes only declared members, under their aliases, with defaults filled in', () => {
+test('compileSerializer() writes only declared members, uses their aliases, and fills in defaults', () => {
   class Out extends Schema {
     id = Field(int, { readOnly: true });
     userName = Field(str, { alias: 'user_name' });
@@ -1683,7 +1683,7 @@ test('compileSerializer() writes only declared members, under their aliases, wit
   });
 });
 
-test('compileSerializer() converts dates, bytes and bigints', () => {
+test('compileSerializer() writes dates, bytes and bigints as JSON', () => {
   const toJson = (source: TypeSource, value: unknown): unknown => {
     const result = compileSerializer(source).toJson(value);
     return result.ok
@@ -1731,7 +1731,7 @@ test('compileSerializer() converts dates, bytes and bigints', () => {
   );
 });
 
-test('compileSerializer() refuses cycles and too many problems', () => {
+test('compileSerializer() refuses cyclic values, and stops when there are too many problems', () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
   const result = compileSerializer(any).toJson(cycle);
@@ -1742,7 +1742,7 @@ test('compileSerializer() refuses cycles and too many problems', () => {
   assert.equal(!many.ok && many.issues.length, 101);
 });
 
-test('compileSerializer() writes unions by tag, and undeclared members when they are allowed', () => {
+test('compileSerializer() writes a union by its tag, and writes undeclared members if the schema allows them', () => {
   class Cat extends Schema {
     kind = Field(literal('cat'), { alias: 'type' });
     lives = Field(9);
@@ -1770,14 +1770,14 @@ test('compileSerializer() writes unions by tag, and undeclared members when they
   assert.deepEqual(!bad.ok && bad.issues.map(({ loc }) => loc), [['more']]);
 });
 
-test('compileSerializer() reads members with names such as constructor only from the value itself', () => {
+test('compileSerializer() reads a member named like an inherited property, such as constructor, only if the value itself has it', () => {
   class Odd extends Schema {
     override toString = Field('none') as never;
   }
   assert.deepEqual(compileSerializer(Odd).toValue({}), { ok: true, value: { toString: 'none' } });
 });
 
-test('compileSerializer() reads each member once, in any order and from any kind of object', () => {
+test('compileSerializer() reads each member once, from any kind of object, in whatever order the members stand', () => {
   class Reply extends Schema {
     id = Field(int);
     name = Field(str);
@@ -1830,7 +1830,7 @@ test('compileSerializer() reads each member once, in any order and from any kind
   }
 });
 
-test('secret members stay out of replies, JSON, inspect() and issues', () => {
+test('secret members appear neither in replies and JSON nor in inspect() and issues', () => {
   class Account extends Schema {
     name = Field(str);
     password = Field(str, { secret: true, minLength: 8 });
@@ -1868,7 +1868,7 @@ test('secret members stay out of replies, JSON, inspect() and issues', () => {
 
 // ── patterns ──
 
-test('patternFinding() returns a message for each pattern that backtracks exponentially or polynomially', () => {
+test('patternFinding() returns a message for each pattern with exponential or polynomial backtracking', () => {
   const exponential = [
     /(a+)+$/,
     /^(a|a)*$/,
@@ -1942,7 +1942,7 @@ test('patternFinding() returns a message for each pattern that backtracks expone
   for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
-test('analysePattern() analyses look-arounds and bounded repetitions', () => {
+test('analysePattern() supports look-arounds and bounded repetitions', () => {
   const exponential = [
     /^(?=(a+)+$)/,
     /(?<=(a+)+)b/,
@@ -1977,7 +1977,7 @@ test('analysePattern() analyses look-arounds and bounded repetitions', () => {
   for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
-test('a pattern that may backtrack longer is tested on shorter texts only', () => {
+test('the more a pattern can backtrack, the shorter are the texts on which it is tested', () => {
   const tested = (pattern: RegExp): number => analysePattern(pattern)?.maxTestedLength ?? Infinity;
   assert.equal(tested(/\s+$/), 500);
   assert.equal(tested(/(a)\1+/), 16);
@@ -2001,12 +2001,12 @@ test('a pattern that may backtrack longer is tested on shorter texts only', () =
   }
 });
 
-test('patternFinding() reports no built-in format', async () => {
+test('patternFinding() reports nothing for the pattern of a built-in format', async () => {
   const { FORMATS } = await import('../../src/schema/formats.ts');
   assert.equal(patternFinding(FORMATS.email.pattern!), undefined);
 });
 
-test('a hazardous pattern is reported by the plan and tested on short texts only', () => {
+test('the plan of a class lists its hazardous patterns, and these are tested on short texts only', () => {
   class Risky extends Schema {
     a = Field(str, { pattern: /^(a+)+$/ });
     b = Field(nullable(list(str, { pattern: /\s+$/ })), { optional: true });
@@ -2034,7 +2034,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, plain(member)]));
 }
 
-test('compiled validators agree with the plain reference validator on 50,000 generated pairs of schema and value', () => {
+test('compiled validators agree with a simple reference validator on 50,000 generated pairs of schema and value', () => {
   const random = new Random(20_260_131);
   let fitting = 0;
   for (let schema = 0; schema < 500; schema++) {
@@ -2072,7 +2072,7 @@ test('compiled validators agree with the plain reference validator on 50,000 gen
   assert.ok(fitting > 10_000 && fitting < 45_000, `a fair share fits: ${fitting}`);
 });
 
-test('parseJson() returns equal values for plain JSON with and without isPlainJson, on generated pairs of schema and value', () => {
+test('parseJson() gives the same result for plain JSON whether isPlainJson is set or not, on generated pairs of schema and value', () => {
   const random = new Random(20_260_521);
   for (let schema = 0; schema < 200; schema++) {
     const type = describe(random, 3),
@@ -2092,7 +2092,7 @@ test('parseJson() returns equal values for plain JSON with and without isPlainJs
   }
 });
 
-test('serialisers write accepted input in a form that is accepted again, on generated pairs of schema and value', () => {
+test('input that a validator accepts is accepted again after it was serialised, on generated pairs of schema and value', () => {
   const random = new Random(7);
   for (let schema = 0; schema < 200; schema++) {
     const type = describe(random, 3),
@@ -2117,7 +2117,7 @@ test('serialisers write accepted input in a form that is accepted again, on gene
   }
 });
 
-test('Schema.parse() runs initialisers with other code than Field(), and otherwise returns equal instances', () => {
+test('Schema.parse() runs initialisers that contain more than a call of Field(), and its instances equal those of the constructor', () => {
   let runs = 0;
   class Counted extends Schema {
     a = Field(int);

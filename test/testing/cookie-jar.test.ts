@@ -21,13 +21,17 @@ for (const [what, field, expected] of [
   ['an empty name', '=1', {}],
   ['a name of spaces', '  =1', {}],
   ['an empty field', '', {}],
-  ['attributes in any case, unknown ones too', 'a=1; PATH=/; hTTPoNLY; Priority=High; ;', { a: '1' }],
+  [
+    'attributes in any letter case, and ignores unknown ones',
+    'a=1; PATH=/; hTTPoNLY; Priority=High; ;',
+    { a: '1' },
+  ],
   ['the last of two attributes of one name', 'a=1; Max-Age=0; Max-Age=10', { a: '1' }],
-  ['Max-Age=0, which deletes', 'a=1; Max-Age=0', {}],
-  ['a negative Max-Age, which deletes', 'a=1; Max-Age=-5', {}],
-  ['a Max-Age that is no number, which counts for nothing', 'a=1; Max-Age=1e3', { a: '1' }],
-  ['Expires in the past, which deletes', 'a=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT', {}],
-  ['Expires that is no date, which counts for nothing', 'a=1; Expires=soon', { a: '1' }],
+  ['Max-Age=0, and deletes the cookie', 'a=1; Max-Age=0', {}],
+  ['a negative Max-Age, and deletes the cookie', 'a=1; Max-Age=-5', {}],
+  ['a Max-Age that is not a number, and ignores it', 'a=1; Max-Age=1e3', { a: '1' }],
+  ['Expires in the past, and deletes the cookie', 'a=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT', {}],
+  ['an Expires that is not a date, and ignores it', 'a=1; Expires=soon', { a: '1' }],
   ['Max-Age before Expires', 'a=1; Max-Age=10; Expires=Thu, 01 Jan 1970 00:00:00 GMT', { a: '1' }],
 ] as const) {
   test(`CookieJar.take() reads ${what} (RFC 6265 §5.2)`, () => {
@@ -40,14 +44,14 @@ for (const [how, fields] of [
   ['Max-Age=0', 'Max-Age=0'],
   ['Expires in the past', 'Expires=Thu, 01 Jan 1970 00:00:00 GMT'],
 ] as const) {
-  test(`CookieJar deletes a cookie that is set again with ${how}`, () => {
+  test(`CookieJar deletes a cookie if it is set again with ${how}`, () => {
     const kept = jar(['a=1', `a=; ${fields}`]);
     assert.deepEqual(kept.names(), []);
     assert.equal(kept.headerFor(HOME), '');
   });
 }
 
-test('CookieJar deletes a cookie at the time that Max-Age or Expires sets', async () => {
+test('CookieJar deletes a cookie at the time given by Max-Age or Expires', async () => {
   const clock = new ManualClock();
   const kept = jar(
     ['a=1; Max-Age=10', `b=2; Expires=${new Date(clock.nowMs() + 20_000).toUTCString()}`, 'c=3'],
@@ -74,7 +78,7 @@ for (const [path, url, isSent] of [
   ['a', '/other', true],
   ['', '/other', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie of path "${path}" for ${url} (RFC 6265 §5.1.4)`, () => {
+  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie whose Path is "${path}" if the request has the path ${url} (RFC 6265 §5.1.4)`, () => {
     assert.equal(jar([`x=1; Path=${path}`]).headerFor(new URL(url, HOME)), isSent ? 'x=1' : '');
   });
 }
@@ -87,7 +91,7 @@ for (const [from, path, isSent] of [
   ['/a/b/', '/a', false],
   ['/a', '/z', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie without a path that came from ${from} for ${path}`, () => {
+  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie without Path, received from ${from}, if the request has the path ${path}`, () => {
     assert.equal(jar(['x=1'], new URL(from, HOME)).headerFor(new URL(path, HOME)), isSent ? 'x=1' : '');
   });
 }
@@ -104,7 +108,7 @@ for (const [from, domain, to, isSent] of [
   ['http://1.2.3.4', '3.4', 'http://1.2.3.4', false],
   ['http://1.2.3.4', '1.2.3.4', 'http://1.2.3.4', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie of ${from} with Domain="${domain}" for ${to} (RFC 6265 §5.1.3)`, () => {
+  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a cookie received from ${from} with Domain="${domain}" if the request goes to ${to} (RFC 6265 §5.1.3)`, () => {
     assert.equal(jar([`x=1; Domain=${domain}`], from).headerFor(new URL(to)), isSent ? 'x=1' : '');
   });
 }
@@ -117,7 +121,7 @@ for (const [from, to, isSent] of [
   ['http://127.0.0.1', 'http://127.0.0.1', true],
   ['http://[::1]', 'http://[::1]', true],
 ] as const) {
-  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a Secure cookie of ${from} to ${to}`, () => {
+  test(`CookieJar ${isSent ? 'sends' : 'withholds'} a Secure cookie received from ${from} if the request goes to ${to}`, () => {
     assert.equal(jar(['x=1; Secure; Path=/'], from).headerFor(new URL(to)), isSent ? 'x=1' : '');
   });
 }
@@ -133,17 +137,17 @@ for (const [field, isKept] of [
   ['__Secure-x=1', false],
   ['__host-x=1; Path=/', false],
 ] as const) {
-  test(`CookieJar.take() ${isKept ? 'keeps' : 'refuses'} "${field}" (RFC 6265bis §4.1.3)`, () => {
+  test(`CookieJar.take() ${isKept ? 'keeps' : 'refuses'} the cookie "${field}" (RFC 6265bis §4.1.3)`, () => {
     assert.equal(jar([field]).names().length, isKept ? 1 : 0);
   });
 }
 
-test('CookieJar sends cookies with longer paths first, then older ones (RFC 6265 §5.4), and only one per name, domain and path', () => {
+test('CookieJar sends cookies with longer paths first, then older cookies, and only one per name, domain and path (RFC 6265 §5.4)', () => {
   const kept = jar(['a=1; Path=/', 'b=2; Path=/deep', 'c=3; Path=/', 'a=4; Path=/', 'a=5; Path=/deep']);
   assert.equal(kept.headerFor(new URL('/deep/er', HOME)), 'b=2; a=5; a=4; c=3');
 });
 
-test('CookieJar.set() adds a cookie for all names of the local machine, or for one other host', () => {
+test('CookieJar.set() adds a cookie for all names of the local machine, or for one given host', () => {
   const kept = jar([]);
   kept.set('mine', '1');
   kept.set('theirs', '2', 'example.com');
@@ -153,7 +157,7 @@ test('CookieJar.set() adds a cookie for all names of the local machine, or for o
   assert.equal(kept.headerFor(new URL('http://www.example.com/')), '');
 });
 
-test('CookieJar.delete() deletes every cookie of a name, and clear() deletes all', () => {
+test('CookieJar.delete() deletes every cookie of a name; CookieJar.clear() deletes all cookies', () => {
   const kept = jar(['a=1; Path=/', 'a=2; Path=/deep', 'b=3']);
   kept.delete('a');
   kept.delete('nothing');

@@ -53,7 +53,7 @@ function fault(code: FaultCode): (error: unknown) => boolean {
 for (const listen of [false, true]) {
   const how = listen ? 'over a socket' : 'in memory';
 
-  test(`TestClient sends a request with each method ${how}`, async () => {
+  test(`TestClient has a function for each HTTP method, and sends the request ${how}`, async () => {
     await using client = new TestClient(mirror(), { listen });
     for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
       assert.equal(
@@ -68,7 +68,7 @@ for (const listen of [false, true]) {
     assert.equal((await client.request('PROPFIND', '/mirror')).status, 405);
   });
 
-  test(`TestClient sends query, headers and each kind of body ${how}`, async () => {
+  test(`TestClient sends query, header fields and each kind of body ${how}`, async () => {
     await using client = new TestClient(mirror(), { listen, headers: { 'X-Mine': 'client', accept: 'a/b' } });
     const sent = async (request: Parameters<TestClient['post']>[1], path = '/mirror'): Promise<Mirrored> =>
       (await (await client.post(path, request)).json()) as Mirrored;
@@ -101,7 +101,7 @@ for (const listen of [false, true]) {
     );
   });
 
-  test(`TestClient returns statuses, header fields and bodies unchanged, and follows no redirect, ${how}`, async () => {
+  test(`for a request ${how}, TestClient returns status, header fields and body unchanged, and does not follow redirects`, async () => {
     const app = quiet();
     app.get('/html', () => new HTMLResponse('<p>', { status: 203 }));
     app.get('/go', () => new RedirectResponse('/html'));
@@ -123,7 +123,7 @@ for (const listen of [false, true]) {
     assert.equal(((await (await client.get('/missing')).json()) as { detail: string }).detail, 'gone');
   });
 
-  test(`TestClient rejects with the error that a handler threw ${how}, unless raiseErrors is false`, async () => {
+  test(`TestClient rejects a request ${how} with the error that its handler throws, unless raiseErrors is false`, async () => {
     const failure = new Error('mine');
     const app = quiet();
     app.get('/fail', () => {
@@ -143,7 +143,7 @@ for (const listen of [false, true]) {
     assert.doesNotMatch(await response.text(), /mine/);
   });
 
-  test(`TestClient rejects each of several concurrent requests with its own error ${how}`, async () => {
+  test(`if several concurrent requests ${how} fail, TestClient rejects each request with its own error`, async () => {
     const app = quiet();
     app.get('/fail/{n:int}', ({ params }) => {
       throw new Error(`number ${params.n}`);
@@ -163,7 +163,7 @@ for (const listen of [false, true]) {
     );
   });
 
-  test(`TestClient stores cookies and sends them back ${how}, unless the request has its own`, async () => {
+  test(`TestClient stores cookies and sends them with later requests ${how}, unless a request has its own Cookie field`, async () => {
     const app = mirror();
     app.get('/login', () => {
       const response = new TextResponse('in');
@@ -184,7 +184,7 @@ for (const listen of [false, true]) {
     assert.equal(await cookieSent(), null);
   });
 
-  test(`TestClient aborts the handler's signal when the signal of a request ${how} aborts`, async () => {
+  test(`if the signal of a request ${how} aborts, TestClient aborts the signal of its handler`, async () => {
     const app = quiet();
     const entered = Promise.withResolvers<void>();
     const left = Promise.withResolvers<unknown>();
@@ -207,7 +207,7 @@ for (const listen of [false, true]) {
   });
 }
 
-test('TestClient starts the application once, at the first request, and shuts it down when it closes', async () => {
+test('TestClient starts the application once, at the first request, and shuts it down when the client is closed', async () => {
   const events: string[] = [];
   const app = quiet();
   app.onStartup(() => {
@@ -225,7 +225,7 @@ test('TestClient starts the application once, at the first request, and shuts it
   assert.deepEqual(events, ['start', 'stop']);
 });
 
-test('TestClient leaves the application running until the last of several clients closes, in any order', async () => {
+test('if several clients use an application, it runs until the last of these clients is closed, in any order', async () => {
   for (const first of [0, 1]) {
     const events: string[] = [];
     const app = quiet();
@@ -243,7 +243,7 @@ test('TestClient leaves the application running until the last of several client
   }
 });
 
-test('TestClient refuses requests once it is closed', async () => {
+test('a TestClient that is closed refuses requests', async () => {
   const app = quiet();
   app.get('/', () => 'x');
   const client = new TestClient(app);
@@ -252,7 +252,7 @@ test('TestClient refuses requests once it is closed', async () => {
   await assert.rejects(client.get('/'), /The test client is closed/);
 });
 
-test('TestClient.close() does nothing to an application that no client has used', async () => {
+test('if no client has used the application, TestClient.close() does not shut it down', async () => {
   const app = quiet();
   let stops = 0;
   app.onShutdown(() => {
@@ -262,7 +262,7 @@ test('TestClient.close() does nothing to an application that no client has used'
   assert.equal(stops, 0);
 });
 
-test('TestClient rejects every request with the error of the start, and can still be closed', async () => {
+test('if the application cannot start, TestClient rejects every request with the error of the start, and can still be closed', async () => {
   const app = quiet();
   app.onStartup(() => {
     throw new Error('no database');
@@ -272,7 +272,7 @@ test('TestClient rejects every request with the error of the start, and can stil
   await assert.rejects(client.get('/'), /no database/);
 });
 
-test('TestClient.close() waits for a start that is in progress', async () => {
+test('TestClient.close() waits for a start that is still running', async () => {
   const events: string[] = [];
   const app = quiet();
   app.onStartup(async () => {
@@ -292,7 +292,7 @@ test('TestClient.close() waits for a start that is in progress', async () => {
   await answer;
 });
 
-test('TestClient sets the environment to "test", unless the application or the client specifies one', async () => {
+test('TestClient sets the option "env" of the application to "test", unless the application or the client specifies a value', async () => {
   assert.equal(await envOf(quiet()), 'test');
   assert.equal(await envOf(quiet({ env: 'production' })), 'production');
   assert.equal(await envOf(quiet({ config: { env: 'development' } })), 'development');
@@ -305,7 +305,7 @@ async function envOf(app: Svc, options = {}): Promise<string> {
   return await (await client.get('/')).text();
 }
 
-test('TestClient passes its clock to the application, and uses it for the expiry of cookies', async () => {
+test('TestClient gives its clock to the application, and uses the same clock for the expiry of cookies', async () => {
   const clock = new ManualClock();
   const app = quiet();
   app.get('/', () => {
@@ -321,14 +321,14 @@ test('TestClient passes its clock to the application, and uses it for the expiry
   assert.equal(client.cookies.get('short'), undefined);
 });
 
-test('TestClient refuses another clock or environment once the application is compiled, and accepts the same ones', async () => {
+test('once the application is compiled, TestClient refuses a different clock or environment, and accepts the same one', async () => {
   const app = quiet().compileAll();
   assert.throws(() => new TestClient(app, { clock: new ManualClock() }), fault('E_APP_FROZEN'));
   assert.throws(() => new TestClient(app, { env: 'development' }), fault('E_APP_FROZEN'));
   await new TestClient(app, { env: app.env, clock: app.clock }).close();
 });
 
-test('TestClient refuses unknown options with the nearest name, and values of another type', () => {
+test('TestClient refuses unknown options with the most similar name, and values of another type', () => {
   const refused = (options: object, code: FaultCode): void =>
     assert.throws(() => new TestClient(quiet(), options), fault(code));
   refused({ raiseError: false }, 'E_OPTION_UNKNOWN');
@@ -337,7 +337,7 @@ test('TestClient refuses unknown options with the nearest name, and values of an
   refused({ clock: null }, 'E_OPTION_RANGE');
 });
 
-test('TestClient.baseUrl is http://localhost, the option baseUrl, or with listen the address of the application', async () => {
+test('TestClient.baseUrl is http://localhost, or the option "baseUrl"; with listen: true it is the address of the application', async () => {
   await using memory = new TestClient(mirror());
   assert.equal(memory.baseUrl, 'http://localhost');
   await using named = new TestClient(mirror(), { baseUrl: 'https://shop.example' });
@@ -347,14 +347,14 @@ test('TestClient.baseUrl is http://localhost, the option baseUrl, or with listen
   assert.match(listening.baseUrl, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
 });
 
-test('TestClient that listens closes with an unread response body', async () => {
+test('a TestClient with listen: true can be closed while a response body is unread', async () => {
   const app = quiet();
   app.get('/', () => 'x'.repeat(100_000));
   await using client = new TestClient(app, { listen: true });
   await client.get('/');
 });
 
-test('overrides of a TestClient replace dependencies for that client only', async () => {
+test('overrides of a TestClient replace dependencies for requests of this client only', async () => {
   const user = (): string => 'real';
   const greeting = async ({ state }: { state: unknown }): Promise<string> => `hello ${typeof state}`;
   const app = quiet();
@@ -393,7 +393,7 @@ function failsBehind(): Svc {
   return app;
 }
 
-test('TestClient rejects a call with the error of a background task or clean-up that the call has caused', async () => {
+test('if a call causes a background task or clean-up to fail, TestClient rejects this call with the error', async () => {
   await using client = new TestClient(failsBehind());
   await assert.rejects(client.get('/task'), /the task failed/);
   await assert.rejects(client.get('/clean-up'), /the clean-up failed/);
@@ -404,7 +404,7 @@ test('TestClient rejects a call with the error of a background task or clean-up 
   });
 });
 
-test('TestClient.close() rejects with the errors of clean-ups after a response, several as one AggregateError', async () => {
+test('if clean-ups fail after the response, TestClient.close() rejects with their error, or with one AggregateError for several', async () => {
   const client = new TestClient(failsBehind());
   assert.equal(await (await client.get('/stream')).text(), 'ab');
   await assert.rejects(client.close(), /the clean-up failed/);
@@ -413,7 +413,7 @@ test('TestClient.close() rejects with the errors of clean-ups after a response, 
   await assert.rejects(other.close(), (error: AggregateError) => error.errors.length === 2);
 });
 
-test('TestClient with listen rejects the call, or close(), with the error of a background task', async () => {
+test('if a background task fails, TestClient with listen: true rejects the call, or close(), with the error', async () => {
   const client = new TestClient(failsBehind(), { listen: true });
   const said = await client.get('/task').then(
     () => undefined,
@@ -427,7 +427,7 @@ test('TestClient with listen rejects the call, or close(), with the error of a b
   assert.match(String(said ?? atClose), /the task failed/);
 });
 
-test('TestClient.close() rejects with the error of a clean-up of scope app', async () => {
+test('if a clean-up of scope "app" fails, TestClient.close() rejects with its error', async () => {
   const app = quiet();
   function* pool(): Generator<string, void> {
     yield 'pool';
@@ -439,7 +439,7 @@ test('TestClient.close() rejects with the error of a clean-up of scope app', asy
   await assert.rejects(client.close(), /the pool does not close/);
 });
 
-test('TestClient with raiseErrors: false leaves errors of background tasks and clean-ups to the log', async () => {
+test('with raiseErrors: false, errors of background tasks and clean-ups are only logged', async () => {
   await using client = new TestClient(failsBehind(), { raiseErrors: false });
   for (const path of ['/task', '/clean-up', '/both', '/stream'])
     assert.equal(

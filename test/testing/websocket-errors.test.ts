@@ -46,7 +46,7 @@ for (const listen of [false, true])
     };
 
     for (const path of ['/open', '/message', '/error', '/handler', '/loop'])
-      test(`TestClient rethrows the error of the handler of ${path} from receive(), closed and close() of the WebSocket`, async (t) => {
+      test(`if the WebSocket handler of ${path} throws, receive(), closed and close() of the test's socket reject with its error`, async (t) => {
         const client = raising(t);
         for (const call of ['receive', 'closed', 'close'] as const) {
           const socket = await client.websocket(path);
@@ -60,7 +60,7 @@ for (const listen of [false, true])
         await client.close(); // throws nothing, because the test has received every error
       });
 
-    test('TestClient rethrows the error of a WebSocket handler from a for-await loop of the test', async (t) => {
+    test('if a WebSocket handler throws, the for-await loop of the test over the socket throws the same error', async (t) => {
       const socket = await raising(t).websocket('/message');
       socket.send('a');
       const got: unknown[] = [];
@@ -70,7 +70,7 @@ for (const listen of [false, true])
       assert.deepEqual(got, ['before']);
     });
 
-    test('TestClient rethrows the error of a WebSocket handler when the socket is disposed, if the test has not seen the error', async (t) => {
+    test('if a WebSocket handler throws and the test has not seen the error, the error is thrown when the test disposes the socket', async (t) => {
       const client = raising(t);
       await assert.rejects(async () => {
         await using socket = await client.websocket('/loop');
@@ -79,7 +79,7 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('TestClient.close() rethrows the error of a WebSocket handler that no call on the socket has thrown', async (t) => {
+    test('if no call on the socket has thrown the error of a WebSocket handler, TestClient.close() rejects with it', async (t) => {
       const app = failing();
       const failed = Promise.withResolvers<void>();
       app.websocket('/unasked').onMessage(() => {
@@ -92,7 +92,7 @@ for (const listen of [false, true])
       await assert.rejects(client.close(), isFailure);
     });
 
-    test('TestClient rethrows an error of onClose, at the latest from close()', async (t) => {
+    test('if onClose throws, a later call on the socket, or at the latest TestClient.close(), rejects with the error', async (t) => {
       const client = raising(t);
       const socket = await client.websocket('/close');
       await assert.rejects(async () => {
@@ -110,14 +110,14 @@ for (const listen of [false, true])
       await client.close();
     });
 
-    test('the WebSocket of TestClient reports the close codes of HTTP exceptions, and of declared exceptions', async (t) => {
+    test('the socket that TestClient opens reports the close codes of HTTP exceptions and of declared exceptions', async (t) => {
       const client = raising(t);
       assert.equal((await (await client.websocket('/forbidden')).closed).code, 1008);
       assert.equal((await (await client.websocket('/declared')).closed).code, 1011);
       await client.close();
     });
 
-    test('TestClient rethrows for each of several WebSockets its own error', async (t) => {
+    test('if the handlers of several WebSockets throw, TestClient reports for each socket its own error', async (t) => {
       const app = failing();
       app.websocket('/fail/{n:int}', (_socket, { params }) =>
         Promise.reject(new Error(`number ${params.n}`)),
@@ -139,7 +139,7 @@ for (const listen of [false, true])
       );
     });
 
-    test('TestClient with raiseErrors: false rethrows no error of a WebSocket handler', async () => {
+    test('with raiseErrors: false, TestClient does not rethrow errors of WebSocket handlers', async () => {
       await using client = new TestClient(failing(), { listen, raiseErrors: false });
       for (const path of ['/open', '/message', '/error', '/handler']) {
         const socket = await client.websocket(path);

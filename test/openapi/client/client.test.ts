@@ -25,11 +25,11 @@ function answering(schema: object): object {
   return { responses: { 200: { description: '', content: { 'application/json': { schema } } } } };
 }
 
-test('clientText() writes equal text for equal documents', () => {
+test('clientText() writes the same text for equal documents', () => {
   assert.equal(clientText(generatedApp(3, 40).openapi()), clientText(generatedApp(3, 40).openapi()));
 });
 
-test('clientText() writes no import and no address of the local machine', () => {
+test('clientText() writes no import statement and no address of the local machine', () => {
   const text = clientText(shop().openapi());
   assert.doesNotMatch(text, /^import |\brequire\(|\bimport\(|file:\/\/|'node:/m);
 });
@@ -70,7 +70,7 @@ test('clientText() omits read-only members from requests, and keeps them in resp
   assert.match(text, /interface Out \{\n {2}id\?: number;\n {2}shown\?: string;\n\}/);
 });
 
-test('clientText() renames schemas with reserved names, and quotes operation names that are not identifiers', () => {
+test('clientText() renames schemas whose names are reserved, and quotes operation names that are not identifiers', () => {
   const schemas = {
     Response: { type: 'object' },
     'a b': { type: 'object' },
@@ -85,7 +85,7 @@ test('clientText() renames schemas with reserved names, and quotes operation nam
   assert.match(written({ operationId: '__proto__' }), /^ {2}\['__proto__'\]: \{ method/m);
 });
 
-test('clientText() groups failures that have the same body; a range such as 4XX excludes statuses with another body', () => {
+test('clientText() writes one type for failures with the same body; a range such as 4XX excludes statuses that have another body', () => {
   const problem = { content: { 'application/problem+json': { schema: { type: 'object' } } } };
   const gone = { content: { 'application/json': { schema: { type: 'string' } } } };
   const text = written({ responses: { 204: {}, 400: problem, 410: gone, '4XX': problem, '5XX': problem } });
@@ -97,7 +97,7 @@ test('clientText() groups failures that have the same body; a range such as 4XX 
   );
 });
 
-test('clientText() derives the types of streams, texts, files and bodies without a schema from their media type', () => {
+test('clientText() chooses the types of streams, texts, files and bodies without a schema by their media type', () => {
   const type = (media: string): string | undefined =>
     /Success<200, (.*)>>;$/m.exec(written({ responses: { 200: { content: { [media]: {} } } } }))?.[1];
   assert.deepEqual(
@@ -108,7 +108,7 @@ test('clientText() derives the types of streams, texts, files and bodies without
   );
 });
 
-test('clientText() writes types of webhooks and callbacks for programs that receive them', () => {
+test('clientText() writes types of webhooks and callbacks for the programs that receive these requests', () => {
   const app = new Svc({ openapi: { webhooks: { paid: { description: 'An order is paid', ...signed } } } });
   app.post(
     '/orders',
@@ -147,7 +147,7 @@ export interface Webhooks {
   assert.doesNotMatch(clientText(new Svc().openapi()), /Webhooks|Callbacks/);
 });
 
-test('clientText() escapes texts of the document that would end a comment or a string', () => {
+test('clientText() escapes text of the document that would end a comment or a string literal', () => {
   for (const document of [HOSTILE, LIBRARY, { paths: {} }, {}])
     assert.doesNotThrow(() => stripTypeScriptTypes(clientText(document)));
   const text = written({ summary: 'a */ alert(1) /* b', description: 'x\u2028*/ y' });

@@ -48,7 +48,7 @@ function one(
   return { call: functions['op']! as (input?: object, given?: object) => Promise<unknown>, sent };
 }
 
-test('a call encodes path and query, repeats list parameters, and joins comma-separated lists', async () => {
+test('a generated client encodes path and query parameters, repeats list parameters, and joins lists with separator ","', async () => {
   const { call, sent } = one({ path: '/x/{a}/{b}', joined: ['ids'] });
   await call({
     params: { a: 'a/b ?#', b: 5 },
@@ -57,13 +57,13 @@ test('a call encodes path and query, repeats list parameters, and joins comma-se
   assert.equal(sent[0]!.url, 'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b');
 });
 
-test('a call refuses path values that would change the path', async () => {
+test('a generated client refuses path parameters that would lead to another path', async () => {
   const { call, sent } = one({ path: '/x/{a}' });
   for (const a of ['', '.', '..', undefined]) await assert.rejects(call({ params: { a } }), TypeError);
   assert.equal(sent.length, 0);
 });
 
-test('a call sends the credentials of the first security alternative for which all are known, each in its place', async () => {
+test('a generated client sends the credentials of the first security alternative whose credentials are all known, each in the declared place', async () => {
   const schemes: Record<string, Scheme> = {
     bearer: { in: 'bearer' },
     basic: { in: 'basic' },
@@ -92,13 +92,13 @@ test('a call sends the credentials of the first security alternative for which a
   assert.equal(none.sent[0]!.headers.get('authorization'), null, 'the operation needs none');
 });
 
-test('a call does not follow redirects, because API keys in header fields would reach the other site', async () => {
+test('a generated client does not follow redirects, because another site would receive the API keys in its header fields', async () => {
   const { call, sent } = one({});
   await call();
   assert.equal(sent[0]!.init.redirect, 'manual');
 });
 
-test('a call sends JSON, forms, files and raw bodies by their media type', async () => {
+test('a generated client encodes a body as JSON, a form, a file or raw bytes, depending on the media type', async () => {
   const json = one({ method: 'POST', body: 'application/json' });
   await json.call({ body: { a: 1 } });
   assert.deepEqual(
@@ -137,7 +137,7 @@ test('a call sends JSON, forms, files and raw bodies by their media type', async
   );
 });
 
-test('a call merges header fields of client, input and call; fields of the call override the others', async () => {
+test('a generated client merges header fields of the client, the input and the call; fields of the call replace the others', async () => {
   const { call, sent } = one({}, { headers: { a: '1', b: '1', c: '1' } });
   const { signal } = new AbortController();
   await call({ headers: { b: ['2', '3'], c: 2 } }, { headers: { c: '3' }, signal });
@@ -148,7 +148,7 @@ test('a call merges header fields of client, input and call; fields of the call 
   );
 });
 
-test('a result has data or error, typed by status, and the response', async () => {
+test('the result of a generated client has the response and either data or an error, whose types depend on the status', async () => {
   const responses = {
     200: ['application/json'],
     204: [],
@@ -179,7 +179,7 @@ test('a result has data or error, typed by status, and the response', async () =
   assert.equal(plain['data'], plain['response'], 'it is not read');
 });
 
-test('a call rejects with UnexpectedResponse for an undocumented status or type, or for invalid JSON', async () => {
+test('a generated client rejects with UnexpectedResponse if the status or media type is undocumented, or if the JSON is invalid', async () => {
   for (const response of [
     new Response('', { status: 502 }),
     new Response('<h1>', { headers: { 'Content-Type': 'text/html' } }),
@@ -188,7 +188,7 @@ test('a call rejects with UnexpectedResponse for an undocumented status or type,
     await assert.rejects(one({}, { answer: () => response }).call(), UnexpectedResponse);
 });
 
-test('unwrap() returns data, and throws an HttpError with status and body for a failure', async () => {
+test('unwrap() returns the data of a success; for a failure it throws an HttpError with status and body', async () => {
   const response = new Response();
   assert.equal(await unwrap({ ok: true, status: 200, data: 5, response }), 5);
   const failure = Promise.resolve({ ok: false, status: 410, error: { id: 1 }, response } as const);
@@ -221,7 +221,7 @@ async function all<T>(values: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-test('events() parses an event stream as WHATWG HTML §9.2.6 says, wherever its chunks are split', async () => {
+test('events() parses an event stream as defined in WHATWG HTML §9.2.6, wherever the stream is split into chunks', async () => {
   const text =
     '\ufeffid: 7\r\nevent: tick\ndata: é1\ndata:2\r\r: comment\nretry: 5\ndata\n\nunknown: x\n\ndata: not complete';
   const expected: ServerSentEvent[] = [
@@ -233,7 +233,7 @@ test('events() parses an event stream as WHATWG HTML §9.2.6 says, wherever its 
   assert.deepEqual(await all(events(streamed([...bytes].map((byte) => Uint8Array.of(byte))))), expected);
 });
 
-test('events() closes the connection when its loop is left, and rejects for a line above the limit', async () => {
+test('events() closes the connection when the loop ends early, and rejects if a line is longer than the limit', async () => {
   let isClosed = false;
   for await (const _ of events(streamed(['data: a\n\n', 'data: b\n\n', 'c'], () => (isClosed = true)))) break;
   assert.equal(isClosed, true);
@@ -241,6 +241,6 @@ test('events() closes the connection when its loop is left, and rejects for a li
   await assert.rejects(all(events(streamed(endless))), UnexpectedResponse);
 });
 
-test('jsonLines() yields one JSON value per line', async () => {
+test('jsonLines() yields the JSON value of each line', async () => {
   assert.deepEqual(await all(jsonLines(streamed(['{"a"', ':1}\n\n[2]\r\n3']))), [{ a: 1 }, [2]]);
 });

@@ -379,7 +379,7 @@ async function pictured(page: Page, name: string): Promise<void> {
 /** Chromium logs this for every response with status 400 or above. */
 const REFUSED = /the server responded with a status of 4\d\d/;
 
-test('/docs in Chromium is readable without JavaScript: operations, parameters, schemas and responses; links open them', async (t) => {
+test('/docs in Chromium is readable without JavaScript: it shows operations, parameters, schemas and responses, and links open them', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs', { hasScript: false });
   assert.deepEqual(
@@ -425,7 +425,7 @@ test('/docs in Chromium is readable without JavaScript: operations, parameters, 
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls an operation and shows status, time, size, header fields and the body with all its digits', async (t) => {
+test('/docs in Chromium calls an operation, and shows status, time, size, header fields, and the body with all digits of its numbers', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getBooks');
@@ -454,7 +454,7 @@ test('/docs in Chromium calls an operation and shows status, time, size, header 
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls with and without a bearer token, and keeps the token for the tab only on request', async (t) => {
+test('/docs in Chromium calls with and without a bearer token, and remembers the token, only for the tab, if the user requests this', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getMe');
   await until(page, 'document.querySelector("#getMe .need:not([hidden])")?.textContent.includes("bearer")');
@@ -486,7 +486,7 @@ test('/docs in Chromium calls with and without a bearer token, and keeps the tok
   assertPeaceful(page, [REFUSED]);
 });
 
-test('/docs in Chromium sends API keys, and cookies of the browser with a CSRF token', async (t) => {
+test("/docs in Chromium sends API keys, and also the browser's cookies together with a CSRF token", async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getTill');
@@ -509,7 +509,7 @@ test('/docs in Chromium sends API keys, and cookies of the browser with a CSRF t
   assertPeaceful(page, [REFUSED]);
 });
 
-test('/docs in Chromium supports documents of other tools: Basic credentials, parameter styles, and cookies that it restores, for its own origin only', async (t) => {
+test("/docs in Chromium supports other tools' documents: it sends Basic credentials, parameter styles and cookies, and then restores the cookies of its origin", async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/foreign/docs');
   await unfold(page, 'basic');
@@ -555,7 +555,7 @@ test('/docs in Chromium supports documents of other tools: Basic credentials, pa
   assertPeaceful(page);
 });
 
-test('/docs in Chromium calls a route that has session and CSRF middleware of its own', async (t) => {
+test('/docs in Chromium can call a route that has session and CSRF middleware of its own', async (t) => {
   if (!needsChromium(t)) return;
   const own = new Svc({ authSecret: SECRET, env: 'development', logger: collectedLog().logger });
   const use = [new SessionMiddleware(), new CSRFMiddleware()];
@@ -572,7 +572,7 @@ test('/docs in Chromium calls a route that has session and CSRF middleware of it
   assert.deepEqual(page.complaints, []);
 });
 
-test('/docs in Chromium removes the previous response when the next request cannot be sent', async (t) => {
+test('/docs in Chromium removes the previous response if the next request cannot be sent', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getBooksById');
@@ -585,7 +585,7 @@ test('/docs in Chromium removes the previous response when the next request cann
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows a request as code, and remembers the selected language', async (t) => {
+test('/docs in Chromium shows a request as code in several languages, and remembers the selected language', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'postBooks');
@@ -606,7 +606,7 @@ test('/docs in Chromium shows a request as code, and remembers the selected lang
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows an example of a response, with its read-only fields', async (t) => {
+test('/docs in Chromium shows an example of a response, including its read-only fields', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   const example = async (id: string): Promise<unknown> => {
@@ -623,7 +623,7 @@ test('/docs in Chromium shows an example of a response, with its read-only field
   assertPeaceful(page);
 });
 
-test('/docs in Chromium finds operations and schemas by their field names, and shows the matching names', async (t) => {
+test('/docs in Chromium finds operations and schemas by the names of their fields, and shows the names that match', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   const found = (words: string): Promise<unknown> =>
@@ -644,7 +644,7 @@ test('/docs in Chromium finds operations and schemas by their field names, and s
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows the name, type, size and first bytes of a file, and a link that saves it', async (t) => {
+test('/docs in Chromium shows the name, type, size and first bytes of a file response, with a link that saves the file', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'getReport');
@@ -662,7 +662,7 @@ test('/docs in Chromium shows the name, type, size and first bytes of a file, an
   assertPeaceful(page);
 });
 
-test('/docs in Chromium prints all sections open, without forms', async (t) => {
+test('/docs in Chromium prints with all sections open and without forms', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
   await page.send('Emulation.setEmulatedMedia', { media: 'print' });
@@ -675,7 +675,7 @@ test('/docs in Chromium prints all sections open, without forms', async (t) => {
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows an error when the document cannot be loaded, and tries again', async (t) => {
+test('if the document cannot be loaded, /docs in Chromium shows an error and a button that loads it again', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await page.send('Network.setBlockedURLs', { urls: ['*openapi.json*'] });
@@ -691,7 +691,7 @@ test('/docs in Chromium shows an error when the document cannot be loaded, and t
   assertPeaceful(page, [/ERR_BLOCKED_BY_CLIENT/]);
 });
 
-test('/docs in Chromium sends files, and shows images, streams and redirects', async (t) => {
+test('/docs in Chromium can send files, and shows responses that are images, streams or redirects', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'putCover');
@@ -736,7 +736,7 @@ test('/docs in Chromium sends files, and shows images, streams and redirects', a
   assertPeaceful(page, [/Content Security Policy|Fetch API cannot load/], ['http://127.0.0.2:9/']);
 });
 
-test('/docs in Chromium offers a file field for a file of text, such as text/csv', async (t) => {
+test('/docs in Chromium has a file field for a file that contains text, such as text/csv', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'putCover');
@@ -753,7 +753,7 @@ test('/docs in Chromium offers a file field for a file of text, such as text/csv
   assertPeaceful(page);
 });
 
-test('/docs in Chromium finds operations by keyboard, and follows links to them', async (t) => {
+test('/docs in Chromium opens the operation to which a link leads, and can be searched by keyboard', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getBooksById');
   assert.equal(
@@ -803,7 +803,7 @@ test('/docs in Chromium finds operations by keyboard, and follows links to them'
   assertPeaceful(page);
 });
 
-test('/docs in Chromium is usable by keyboard: skip the contents, open an operation, fill in its form, reach the response', async (t) => {
+test('/docs in Chromium can be used by keyboard: skip the contents, open an operation, fill in its form, reach the response', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await page.press(['Tab']);
@@ -827,7 +827,7 @@ test('/docs in Chromium is usable by keyboard: skip the contents, open an operat
   assertPeaceful(page);
 });
 
-test("/docs in Chromium uses the system's colour scheme or a selected one, which it remembers", async (t) => {
+test('/docs in Chromium uses the colour scheme of the system, or a selected colour scheme, which it remembers', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   const background = (): Promise<string> => page.run('getComputedStyle(document.body).backgroundColor');
@@ -848,7 +848,7 @@ test("/docs in Chromium uses the system's colour scheme or a selected one, which
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows the members of schemas in place, also of recursive schemas', async (t) => {
+test('/docs in Chromium has buttons that show the members of a schema in place, also of a recursive schema', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs#readBook');
   await until(page, 'document.querySelector("#readBook .y form")');
@@ -865,7 +865,7 @@ test('/docs in Chromium shows the members of schemas in place, also of recursive
   assertPeaceful(page);
 });
 
-test('/docs in Chromium shows hostile texts of a document as text, and runs no script in them', async (t) => {
+test('/docs in Chromium shows hostile text of a document as plain text, and runs no script in it', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/hostile/docs');
   await page.run('(() => { for (const fold of document.querySelectorAll("details")) fold.open = true; })()');
@@ -884,7 +884,7 @@ test('/docs in Chromium shows hostile texts of a document as text, and runs no s
   assertPeaceful(page);
 });
 
-test('/docs in Chromium loads within a second for 500 operations, and fits a width of 360 pixels', async (t) => {
+test('/docs in Chromium loads 500 operations within a second, and fits into a width of 360 pixels', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/large/docs');
   let [ms, bytes, operations] = [Infinity, 0, 0];
@@ -924,7 +924,7 @@ test('/docs in Chromium loads within a second for 500 operations, and fits a wid
   }
 });
 
-test('/docs in Chromium passes axe-core: closed, open and called, in the dialog, light and dark, wide and narrow', async (t) => {
+test('/docs in Chromium passes axe-core: operations closed, open and called, the dialog, light and dark, wide and narrow', async (t) => {
   if (!needsChromium(t)) return;
   const source = axeSource(t);
   if (source === undefined) return;

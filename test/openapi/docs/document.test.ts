@@ -4,7 +4,7 @@ import { readDocument } from '../../../src/openapi/docs/document.ts';
 import { resolve } from '../../../src/openapi/reader.ts';
 import { HOSTILE, LIBRARY, largeDocument } from '../../support/openapi-documents.ts';
 
-test('readDocument() groups operations by their first tag, in the order of the document, untagged operations first', () => {
+test('readDocument() groups operations by their first tag in the order of the document, and puts operations without a tag first', () => {
   const { sections, operationCount } = readDocument(LIBRARY);
   assert.deepEqual(
     sections.map(({ name, operations }) => [name, operations.map(({ method, path }) => `${method} ${path}`)]),
@@ -30,7 +30,7 @@ test('readDocument() groups operations by their first tag, in the order of the d
   assert.equal(sections[1]!.description, 'Books on the shelves.');
 });
 
-test('readDocument() merges parameters of a path and its operation; if both have one, that of the operation is used', () => {
+test('readDocument() merges the parameters of a path and of its operation; if both define a parameter, that of the operation is used', () => {
   const { sections } = readDocument({
     paths: {
       '/{a}': {
@@ -63,7 +63,7 @@ test('readDocument() merges parameters of a path and its operation; if both have
   );
 });
 
-test("readDocument() gives every operation, tag and schema a unique id without spaces that differs from the page's own ids", () => {
+test('readDocument() gives each operation, tag and schema a unique id that has no spaces and differs from other ids of the page', () => {
   const { sections, schemas } = readDocument({
     paths: {
       '/a': {
@@ -94,7 +94,7 @@ test("readDocument() gives every operation, tag and schema a unique id without s
   assert.equal(new Set(ids).size, ids.length);
 });
 
-test('readDocument() ignores a summary that only repeats method and path', () => {
+test('readDocument() ignores a summary that only repeats the method and the path', () => {
   const { sections } = readDocument({
     paths: { '/a/{b}': { get: { summary: 'GET /a/{b}' }, put: { summary: 'Put it' } } },
   });
@@ -104,7 +104,7 @@ test('readDocument() ignores a summary that only repeats method and path', () =>
   );
 });
 
-test('readDocument() keeps links to pages, and removes all others', () => {
+test('readDocument() keeps links to web pages, and removes links of all other kinds', () => {
   assert.deepEqual(readDocument(LIBRARY).links, [['The librarians', 'https://library.example/contact']]);
   assert.deepEqual(
     readDocument(HOSTILE).links.map(([, url]) => url.slice(0, 21)),
@@ -112,7 +112,7 @@ test('readDocument() keeps links to pages, and removes all others', () => {
   );
 });
 
-test('readDocument() reads the security of an operation, else of the document; an empty list means none', () => {
+test('readDocument() uses the security of an operation, else of the document; an empty list means that none is required', () => {
   const of = (operation: object): unknown =>
     readDocument({ security: [{ a: ['x'] }], paths: { '/': { get: operation } } }).sections[0]!.operations[0]!
       .security;
@@ -127,7 +127,7 @@ test('readDocument() reads the security of an operation, else of the document; a
   ]);
 });
 
-test('readDocument() ignores missing members and members of another type', () => {
+test('readDocument() ignores members that are missing or have another type', () => {
   for (const document of [
     {},
     { info: null, paths: [], tags: 5, servers: 'x', components: 7 },
@@ -140,7 +140,7 @@ test('readDocument() ignores missing members and members of another type', () =>
   assert.equal(readDocument({}).title, 'Interface');
 });
 
-test('resolve() follows references within the document only, and stops at prototypes and cycles', () => {
+test('resolve() follows references within the document only, and returns nothing for inherited properties and cycles', () => {
   const root = {
     components: {
       schemas: {
@@ -163,7 +163,7 @@ test('resolve() follows references within the document only, and stops at protot
     assert.deepEqual(resolve(root, { $ref }), {}, $ref);
 });
 
-test('readDocument() puts webhooks into a section of their own, not counted as operations, and reads callbacks', () => {
+test('readDocument() puts webhooks into their own section, does not count them as operations, and reads callbacks', () => {
   const body = { requestBody: { content: { 'application/json': { schema: { type: 'string' } } } } };
   const { sections, operationCount } = readDocument({
     paths: { '/a': { post: { callbacks: { paid: { '{$request.body#/url}': { put: body } }, none: 5 } } } },

@@ -59,7 +59,7 @@ for (const url of [
   'java\\\nscript:x',
   ':x',
 ]) {
-  test(`inline() makes no link to the address ${JSON.stringify(url)}`, () => {
+  test(`inline() does not make a link of the address ${JSON.stringify(url)}`, () => {
     for (const text of [`[a](${url})`, `[a](<${url}>)`, `![a](${url})`, `<${url}>`])
       assert.doesNotMatch(inline(text).text, /<a /, text);
   });
@@ -69,7 +69,7 @@ test('prose() returns an empty text for an empty text', () => {
   for (const nothing of [undefined, '', ' \n\n ']) assert.equal(prose(nothing).text, '');
 });
 
-test('prose() closes every element that it opens, and no text can end an enclosing element', () => {
+test('prose() closes every element that it opens, and its text cannot end an enclosing element', () => {
   const below = seeded(11);
   const alphabet = [
     '<',
@@ -112,7 +112,7 @@ test('prose() closes every element that it opens, and no text can end an enclosi
   }
 });
 
-test('prose() takes time in proportion to its text', () => {
+test('the time that prose() takes is proportional to the length of its text', () => {
   for (const evil of [
     '[',
     '*',

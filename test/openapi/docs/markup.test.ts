@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { escape, html, joined } from '../../../src/openapi/docs/markup.ts';
 import { seeded } from '../../support/random.ts';
 
-test('html`` escapes text, also in lists, and keeps markup and numbers unchanged', () => {
+test('html`` escapes text, also in lists, and leaves markup and numbers unchanged', () => {
   assert.equal(
     html`<p title="${'"x"'}">${"<b>&'"}${html`<b>`}${3}${['<', html`>`]}${false}${undefined}</p>`.text,
     '<p title="&#34;x&#34;">&lt;b&gt;&amp;&#39;<b>3&lt;></p>',
   );
 });
 
-test('escape() escapes every character that could end a text or an attribute, and loses no text', () => {
+test('escape() escapes every character that could end a text or an attribute, and keeps all text', () => {
   const below = seeded(7);
   const alphabet = ['<', '>', '"', "'", '&', '&amp;', 'a', ' ', '\n', 'é', '😀', '/', '-', '!', '\0'];
   for (let round = 0; round < 2_000; round++) {
@@ -29,6 +29,6 @@ test('escape() escapes every character that could end a text or an attribute, an
   }
 });
 
-test('joined() puts markup or text between values', () => {
+test('joined() puts a separator of markup or text between values', () => {
   assert.equal(joined(['a', html`<i>`], ' & ').text, 'a &amp; <i>');
 });

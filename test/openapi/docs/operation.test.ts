@@ -16,7 +16,7 @@ function written(id: string): string {
   ).text;
 }
 
-test("operationMarkup() returns a details element whose content has the operation's id", () => {
+test('operationMarkup() returns a details element, whose content has the id of the operation', () => {
   assert.match(
     written('readBook'),
     /^<details class="op get"><summary><h3><b class="m">GET<\/b> <code>\/books\/<i>\{id\}<\/i><\/code><\/h3><span class="s">Read a book<\/span><\/summary><div class="b" id="readBook">/,
@@ -35,7 +35,7 @@ test('operationMarkup() marks deprecated operations, and shows required security
     assert.doesNotMatch(written(open).split('</summary>')[0]!, /class="l"/);
 });
 
-test('operationMarkup() groups parameters by place, and does not repeat the members of named schemas', () => {
+test('operationMarkup() groups parameters by their place, and does not repeat the members of named schemas', () => {
   const text = written('listBooks');
   assert.match(
     text,
@@ -47,7 +47,7 @@ test('operationMarkup() groups parameters by place, and does not repeat the memb
   );
 });
 
-test('operationMarkup() opens successes, and groups errors with equal content', () => {
+test('operationMarkup() shows success responses open, and groups error responses that have equal content', () => {
   const text = written('addBook');
   assert.match(
     text,
@@ -67,18 +67,18 @@ test('operationMarkup() opens successes, and groups errors with equal content', 
   );
 });
 
-test('operationMarkup() shows an example of a body or response', () => {
+test('operationMarkup() shows an example of a request body or response', () => {
   assert.match(
     written('readBook'),
     /<details class="e"><summary>Example<\/summary><pre tabindex="0">\{\n {2}&#34;id&#34;: 7,\n/,
   );
 });
 
-test('pathMarkup() highlights parameters, and accepts a brace that is not closed', () => {
+test('pathMarkup() highlights parameters, and accepts an opening brace without a closing brace', () => {
   assert.equal(pathMarkup('/a/{b}.{c}/{<d').text, '/a/<i>{b}</i>.<i>{c}</i>/{&lt;d');
 });
 
-test('operationMarkup() shows callbacks with their bodies, and marks webhooks, which cannot be tried', () => {
+test('operationMarkup() shows callbacks with their bodies, and marks webhooks, which the page cannot call', () => {
   const body = { requestBody: { content: { 'application/json': { schema: { type: 'integer' } } } } };
   const hooked = readDocument({
     paths: { '/a': { post: { callbacks: { paid: { '{$request.body#/url}': { put: body } } } } } },

@@ -45,7 +45,7 @@ function noncesOf(
   };
 }
 
-test('GET /docs has a policy that only allows elements with the nonce, and every response has another nonce', async () => {
+test('the Content-Security-Policy of GET /docs allows only elements with the nonce, and each response has a new nonce', async () => {
   await using client = new TestClient(make());
   const seen = new Set<string>();
   for (let round = 0; round < 3; round++) {
@@ -63,7 +63,7 @@ test('GET /docs has a policy that only allows elements with the nonce, and every
   assert.equal(seen.size, 3);
 });
 
-test('GET /docs keeps its own policy when the middleware for security headers is used, which adds missing fields', async () => {
+test('if SecurityHeadersMiddleware is used, GET /docs keeps its own Content-Security-Policy, and the middleware adds missing fields', async () => {
   await using client = new TestClient(make().use(new SecurityHeadersMiddleware()));
   const response = await client.get('/docs');
   const { policy, elements } = noncesOf(response, await response.text());
@@ -107,7 +107,7 @@ async function coded(
   return { coding, vary: response.headers.get('vary'), size: bytes.length, page: page.toString() };
 }
 
-test("GET /docs is sent as br, gzip or uncompressed by the client's Accept-Encoding, also with compression middleware", async (t) => {
+test('GET /docs is sent as br, gzip or uncompressed according to Accept-Encoding, with and without CompressionMiddleware', async (t) => {
   for (const app of [make(), make().use(new CompressionMiddleware())]) {
     t.after(() => app.shutdown());
     for (const [accepted, expected] of [
@@ -123,7 +123,7 @@ test("GET /docs is sent as br, gzip or uncompressed by the client's Accept-Encod
   }
 });
 
-test('GET /docs is at most 24 kB on the wire without operations, and 60 kB with 500', async (t) => {
+test('GET /docs sends at most 24 kB for a document without operations, and at most 60 kB for 500 operations', async (t) => {
   for (const [document, most] of [
     [largeDocument(0), 24_000],
     [largeDocument(500), 60_000],
@@ -139,7 +139,7 @@ test('GET /docs is at most 24 kB on the wire without operations, and 60 kB with 
   }
 });
 
-test('HEAD /docs has no body, and a CSRF token valid for the visitor when the application checks CSRF', async () => {
+test('HEAD /docs has no body; if the application uses CSRFMiddleware, its response has a CSRF token for the visitor', async () => {
   await using plain = new TestClient(make());
   const bare = await plain.request('HEAD', '/docs');
   assert.deepEqual([bare.status, bare.headers.get('x-csrf-token'), await bare.text()], [200, null, '']);
@@ -165,7 +165,7 @@ test('HEAD /docs has no body, and a CSRF token valid for the visitor when the ap
   );
 });
 
-test('HEAD /docs has a CSRF token that is valid for routes with CSRF middleware of their own', async () => {
+test('HEAD /docs returns a CSRF token that is also valid for routes with their own CSRFMiddleware', async () => {
   const [session, csrf] = [new SessionMiddleware(), new CSRFMiddleware()];
   const app = make().post('/books', { public: true, use: [session, csrf] }, () => 'made');
   await using client = new TestClient(app);
@@ -177,7 +177,7 @@ test('HEAD /docs has a CSRF token that is valid for routes with CSRF middleware 
   assert.equal((await client.get('/docs')).headers.get('x-csrf-token'), null, 'the page itself has none');
 });
 
-test('GET /docs renders the page once, at the first visit', async () => {
+test('GET /docs renders the page only once, at the first visit', async () => {
   let asked = 0;
   const page = new DocsPage(() => {
     asked++;
@@ -191,7 +191,7 @@ test('GET /docs renders the page once, at the first visit', async () => {
   assert.equal(asked, 1);
 });
 
-test('GET /docs is restricted by ops.docs.auth', async () => {
+test('the option "ops.docs.auth" restricts access to GET /docs', async () => {
   await using client = new TestClient(make({ ops: { docs: { auth: 'a token of some length' } } }));
   assert.equal((await client.get('/docs')).status, 401);
   assert.equal(
@@ -200,7 +200,7 @@ test('GET /docs is restricted by ops.docs.auth', async () => {
   );
 });
 
-test('pageParts() escapes texts of a document that would end an enclosing element', () => {
+test('pageParts() escapes text of a document that would end an enclosing element', () => {
   const tagsOf = (page: string): string[] =>
     [...page.matchAll(/<(?!!doctype|!--)\/?([a-z][\w-]*)/gi)].map(([, name]) => name!.toLowerCase());
   const page = pageParts(readDocument(HOSTILE), 'openapi.json"><script>').join('N');
@@ -234,7 +234,7 @@ test('pageParts() escapes texts of a document that would end an enclosing elemen
   );
 });
 
-test('pageParts() contains no address outside of the application', () => {
+test('the page that pageParts() returns contains no addresses of other sites', () => {
   const page = pageParts(readDocument(largeDocument(5)), 'openapi.json').join('N');
   assert.doesNotMatch(page, /https?:\/\/|(?:href|src|url\()=?["']?\/\//);
   assert.doesNotMatch(
@@ -243,7 +243,7 @@ test('pageParts() contains no address outside of the application', () => {
   );
 });
 
-test('pageParts() lets browsers skip layout of invisible rows only on pages with many rows', () => {
+test('pageParts() lets browsers skip the layout of invisible operations only if the page has many operations', () => {
   const isLazy = (document: object): boolean =>
     pageParts(readDocument(document), '/openapi.json').join('N').includes('class="many"');
   assert.deepEqual([isLazy(largeDocument(20)), isLazy(largeDocument(500))], [false, true]);

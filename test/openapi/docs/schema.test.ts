@@ -45,7 +45,7 @@ for (const [schema, type] of [
   [{ $ref: '#/components/schemas/Nobody%20knows' }, 'Nobody knows'],
   [{ $ref: '#/components/schemas/%' }, '%'],
 ] as const) {
-  test(`SchemaWriter.type() says ${type} for ${JSON.stringify(schema)}`, () =>
+  test(`SchemaWriter.type() returns the text ${type} for the schema ${JSON.stringify(schema)}`, () =>
     assert.equal(read(writer.type(schema)), type));
 }
 
@@ -71,11 +71,11 @@ for (const [schema, facts] of [
   [{ examples: ['x', 'y'] }, 'example "x"'],
   [{ example: 0 }, 'example 0'],
 ] as const) {
-  test(`factsOf() says "${facts}" for ${JSON.stringify(schema)}`, () =>
+  test(`factsOf() returns the text "${facts}" for the schema ${JSON.stringify(schema)}`, () =>
     assert.equal(read(factsOf(schema)), facts));
 }
 
-test('SchemaWriter.members() lists the members of an object with type, need and facts, and links to other schemas', () => {
+test('SchemaWriter.members() lists the members of an object with type, constraints and whether they are required, and links to other schemas', () => {
   const members = writer.members({ $ref: '#/components/schemas/NewBook' });
   assert.equal(
     read(members),
@@ -84,14 +84,14 @@ test('SchemaWriter.members() lists the members of an object with type, need and 
   assert.ok(members.text.includes('<a href="#schema-Genre">Genre</a>'));
 });
 
-test("SchemaWriter.members() returns the members of a list's items, and one level of a recursive schema", () => {
+test("SchemaWriter.members() lists the members of a list's items, and of a recursive schema one level", () => {
   assert.equal(
     read(writer.members({ type: 'array', items: { $ref: '#/components/schemas/Part' } })),
     'title string required\nparts array of Part',
   );
 });
 
-test('SchemaWriter.members() shows the media types of the files of a form', () => {
+test('SchemaWriter.members() shows the media types of files in a form', () => {
   const image = { type: 'string', contentMediaType: 'application/octet-stream', maxLength: 1000 };
   const form = {
     properties: { photo: image, note: { type: 'string' }, more: { type: 'array', items: image } },
@@ -107,7 +107,7 @@ test('SchemaWriter.members() shows the media types of the files of a form', () =
   );
 });
 
-test('SchemaWriter.members() shows the discriminator of alternatives', () => {
+test('SchemaWriter.members() shows the discriminator of a schema with alternatives', () => {
   assert.equal(
     read(writer.members({ $ref: '#/components/schemas/Event' })),
     'Discriminator kind: paid → Paid, borrowed → Borrowed',
@@ -122,14 +122,14 @@ test('SchemaWriter.members() shows the discriminator of alternatives', () => {
   );
 });
 
-test('SchemaWriter.members() merges the members of an allOf', () => {
+test('SchemaWriter.members() merges the members of the schemas in an allOf', () => {
   assert.equal(
     read(writer.members({ $ref: '#/components/schemas/Loan' })),
     'All of Timestamps, and:\nbook Book required\ndue string date',
   );
 });
 
-test('SchemaWriter terminates for cyclic schemas, and for schemas as deep as a document may be', () => {
+test('SchemaWriter terminates for cyclic schemas, and for the most deeply nested schemas that a document may have', () => {
   const loop: Record<string, unknown> = { type: 'object' };
   loop['properties'] = { self: loop };
   assert.ok(writer.members(loop).text.length < 10_000);
@@ -139,7 +139,7 @@ test('SchemaWriter terminates for cyclic schemas, and for schemas as deep as a d
   assert.match(read(writer.type(deep)), /^array of \(array of \(.*…/);
 });
 
-test('SchemaWriter.named() describes a schema without members by its type and facts', () => {
+test('SchemaWriter.named() describes a schema without members by its type and constraints', () => {
   assert.equal(
     read(writer.named(document.schemas.get('Genre')!)),
     'Where it stands.\n"novel" | "poetry" | "science" | "history"',

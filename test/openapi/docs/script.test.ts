@@ -17,11 +17,11 @@ import { LIBRARY } from '../../support/openapi-documents.ts';
 import { Random, describe, realise } from '../../support/schema-reference.ts';
 import { GENERATED, SCRIPTS, generatedPage } from '../../support/pages.ts';
 
-test('page.generated.ts is the output of "npm run pages" for the files beside it', () => {
+test('page.generated.ts is what "npm run pages" generates from the files in its folder', () => {
   assert.equal(readFileSync(GENERATED, 'utf8'), generatedPage(), 'run "npm run pages"');
 });
 
-test("the scripts of the page pass TypeScript's checks", () => {
+test("the scripts of the page pass TypeScript's type check", () => {
   const flags = '--ignoreConfig --allowJs --checkJs --noEmit --strict --noUnusedLocals --noImplicitAny false';
   const libraries = '--target esnext --module esnext --lib esnext,dom,dom.iterable --types';
   const { status, stdout } = spawnSync(
@@ -38,7 +38,7 @@ test("the scripts of the page pass TypeScript's checks", () => {
   assert.equal(status, 0);
 });
 
-test('the delivered script has no comments, and no text that would end its element', () => {
+test('the script that the page contains has no comments, and no text that would end its element', () => {
   const [, script] = /<script nonce="\{\{nonce\}\}">([^]*?)<\/script>\n<\/head>/.exec(PAGE)!;
   assert.doesNotMatch(script!, /<\/script|<!--/i);
   assert.doesNotMatch(script!, /\/\*|^\s*\/\/|^[ \t]/m);
@@ -121,7 +121,7 @@ for (const [schema, value] of [
     assert.deepEqual(sample(schema), value));
 }
 
-test('sample() follows references, terminates for recursive schemas, and names the selected alternative', () => {
+test('sample() resolves references, terminates for recursive schemas, and sets the tag of the alternative that it chooses', () => {
   assert.deepEqual(sample({ $ref: '#/components/schemas/NewBook' }, LIBRARY), {
     title: 'Dune',
     genre: 'novel',
@@ -153,7 +153,7 @@ function isImpossible(text: string): boolean {
 }
 
 for (const seed of [1, 2, 3]) {
-  test(`sample() returns values that the validators accept, for types made from the seed ${seed}`, () => {
+  test(`sample() returns values that the validators accept, for types generated from the seed ${seed}`, () => {
     const random = new Random(seed);
     let checked = 0;
     for (let round = 0; round < 200; round++) {
@@ -171,7 +171,7 @@ for (const seed of [1, 2, 3]) {
   });
 }
 
-test('sample() gives base64 text for each pair of lengths of bytes that the validator accepts', () => {
+test('sample() returns valid base64 text for each pair of minimum and maximum length of bytes', () => {
   for (let minLength = 0; minLength <= 13; minLength++) {
     for (let maxLength = Math.max(1, minLength); maxLength <= 14; maxLength++) {
       const type = compileType(realise({ kind: 'bytes', minLength, maxLength }));
@@ -237,7 +237,7 @@ for (const [language, expected] of [
     assert.equal(code(language, POST), expected));
 }
 
-test('the code of a form includes its files, and fetch code builds the form first', () => {
+test('the code that the docs page shows for a form includes the files; the code for fetch first builds the form', () => {
   const body = {
     isMultipart: true,
     parts: [
@@ -278,14 +278,14 @@ for (const text of [
   '-1.5e+3',
   '{"":true,"\\u0041\\\\":false}',
 ]) {
-  test(`jsonNodes() formats ${text} like JSON.stringify()`, () =>
+  test(`jsonNodes() formats ${text} in the same way as JSON.stringify()`, () =>
     assert.equal(
       shown(text),
       text === '-1.5e+3' ? text : JSON.stringify(JSON.parse(text), undefined, 2).replace('"A', '"\\u0041'),
     ));
 }
 
-test('jsonNodes() keeps every digit, and leaves text that is not JSON unchanged', () => {
+test('jsonNodes() keeps all digits of numbers, and leaves text that is not JSON unchanged', () => {
   assert.equal(
     shown('{"n":12345678901234567890.10,"e":1E400}'),
     '{\n  "n": 12345678901234567890.10,\n  "e": 1E400\n}',
