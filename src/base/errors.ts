@@ -126,7 +126,8 @@ export class HTTPException extends Error {
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {
   const { stackTraceLimit } = Error;
-  Reflect.set(Error, 'stackTraceLimit', 0); // returns false if intrinsics are frozen
+  // unlike an assignment, Reflect.set() does not throw if intrinsics are frozen
+  Reflect.set(Error, 'stackTraceLimit', 0);
   try {
     return make();
   } finally {

@@ -154,7 +154,7 @@ export class Toolset {
           },
         ],
         tool,
-      ); // a path that leads elsewhere has a parameter
+      ); // the last parameter is defined: a path without parameters cannot lead to another route
     const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))

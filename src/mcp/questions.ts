@@ -283,7 +283,8 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    // checked above, except for the content, which may have types of later versions
+    // the members were checked above; the content is not checked further, because it may have types of later
+    // versions
     return answer as unknown as Sampled;
   }
 
@@ -414,7 +415,10 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /** Cancels the open questions. Returns undefined, because no questions replace the result of the call. */
+  /**
+   * Cancels the open questions. Returns undefined: the call has its own result. Only a {@link RepeatedCall}
+   * returns questions as the result.
+   */
   outcome(): undefined {
     this.#ended.abort();
     return undefined;
@@ -434,7 +438,10 @@ export function stateSeal(services: Services | undefined): ProtectedValues {
 interface RepeatedDeps {
   readonly capabilities: JsonObject;
   readonly params: JsonObject;
-  /** Method, name and arguments of the call, and its caller. A state is valid only for equal ones. */
+  /**
+   * Method, name and arguments of the call, and its caller. A state is valid only for a call in which all of
+   * them are equal.
+   */
   readonly subject: readonly unknown[];
   readonly nowSeconds: number;
   seal(): ProtectedValues;

@@ -62,7 +62,7 @@ export interface Exchange {
   begin(session: McpSession): void;
   /** Sends a question to the client of a session. Undefined if the client cannot respond. */
   readonly ask?: ((question: Omit<Question, 'key'>) => Promise<unknown>) | undefined;
-  /** Identity of the caller. A call that the client repeats with answers must have the same one. */
+  /** Identity of the caller. A call that the client repeats with answers must have the same identity. */
   readonly principal?: string | undefined;
   /** Called when a route asks for another access token: see {@link CallDeps}. */
   readonly challenged?: CallDeps['challenged'];
@@ -402,7 +402,7 @@ export class McpDispatcher {
     asked: Asked,
   ): Promise<ResourceContent | JsonObject> {
     const asker = this.#askerOf(asked, resource, 'resources/read', uri);
-    // match() succeeds, because the resource was found by this URI
+    // match() returns a result, because the resource was found by this URI
     const target = resource.target(resource.match(uri)!);
     const response = await this.#run(resource, target, asked, asker);
     const outcome = asker.outcome(!response.ok);
@@ -462,7 +462,7 @@ export class McpDispatcher {
   #setLevel({ params: { level }, exchange }: Asked): JsonObject {
     if (!isLevel(level))
       throw new RpcError(INVALID_PARAMS, `"level" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
-    exchange.session!.logLevel = level; // a legacy request always has a session
+    exchange.session!.logLevel = level; // `session` is defined, because a legacy request always has one
     return {};
   }
 

@@ -300,7 +300,7 @@ function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
   );
 }
 
-/** Rank of a route by its parameters, the first counting most. The router tries lower ranks first. */
+/** Rank of a route by its parameters; the first parameter counts most. The router tries lower ranks first. */
 function rankOf({ declared: { template } }: RouteDetail): string {
   return template.parameters.map(({ converter }) => converter.rank).join('');
 }
@@ -367,7 +367,9 @@ function uniqueName(wanted: string, taken: Set<string>): string {
   return name;
 }
 
-/** Removes characters with a meaning in URLs: links to operations contain their ids. */
+/**
+ * Removes characters with a meaning in URLs, because links to operations contain the ids of the operations.
+ */
 function identifier(name: string): string {
   return name.replace(/[^A-Za-z0-9._~-]+/g, '_');
 }

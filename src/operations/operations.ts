@@ -274,7 +274,10 @@ const AUTH = given<NonNullable<MetricsAccess['auth']>>(
   (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16),
 );
 
-/** Checks a token or function that grants access. @throws Unauthorized, Forbidden */
+/**
+ * Checks whether a request has the token, or whether the function grants it access.
+ * @throws Unauthorized, Forbidden
+ */
 async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
   if (typeof auth !== 'string') {
     if (!(await auth(req))) throw new Forbidden();
@@ -302,7 +305,7 @@ class RouteSeries implements Tally {
   }
 
   count(status: number, durationMs: number): void {
-    // `#slot` was set together with `#status`
+    // `#slot` is defined: it was set together with `#status`
     (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1);
     this.#duration.observe(durationMs / 1_000);
   }

@@ -215,7 +215,7 @@ export class SocketHandoff {
       if (child === undefined) return;
       this.#remove(waiting);
       const id = ++this.#lastId;
-      const sent = this.#children.get(child)!; // #freest() returns only keys of #children
+      const sent = this.#children.get(child)!; // defined, because #freest() returns only keys of #children
       sent.set(id, waiting.socket);
       this.#children.delete(child); // moves the child to the end of the order
       this.#children.set(child, sent);

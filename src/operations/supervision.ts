@@ -101,7 +101,7 @@ export class ChildLink implements Child {
     this.ended = new Promise((resolve) => {
       child.once('error', () => {
         if (child.pid === undefined) resolve({ status: null, signal: null });
-      }); // without a listener, a process that cannot be started would end this one
+      }); // without this listener, a child that cannot be started would end this process
       child.once('exit', (status, signal) => {
         if (!child.connected) resolve({ status, signal });
         else void isSilent.then(() => resolve({ status, signal }));

@@ -219,7 +219,8 @@ export function functionOf({ source }: Dependency<unknown>): (...args: never[]) 
 
 /**
  * Reads a source. If `source` is a replacement (as in a test client), `declared` is the replaced source. A
- * replacement keeps the security of that source, so that it is resolved equally early.
+ * replacement keeps the security requirements of that source, so that it is resolved at the same step, before
+ * the body is read.
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);

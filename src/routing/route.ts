@@ -74,7 +74,10 @@ export type Handler<P extends string, S = object, D = object, R = unknown> = (
 
 /** Options of a router. */
 export interface RouterOptions<D = Dependencies, B extends string = string> {
-  /** Path in front of every path of this router: `''`, or `/...` without a slash at the end. `params` has its parameters. */
+  /**
+   * Path in front of every path of this router: `''`, or `/...` without a slash at the end. Its parameters
+   * are members of `params`.
+   */
   readonly prefix?: PathTemplate<B> | undefined;
   /** Tags that are added to every route. */
   readonly tags?: readonly string[] | undefined;
@@ -101,7 +104,10 @@ interface DeclaredRoute {
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
-  /** Dependencies of routers by name, the outermost first. If several have one name, the handler gets the last. */
+  /**
+   * Dependencies of routers by name, the outermost first. If several have the same name, the handler gets the
+   * last one.
+   */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
   /** Middleware around the route: that of the outermost router first, that of the spec last. */
   readonly use: readonly Middleware[];

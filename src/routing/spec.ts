@@ -130,7 +130,7 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
   /** Examples of replies by status and name, for documents: `{ 200: { small: { ... } } }`. */
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
-  /** Status of a reply that names none: 200 ... 599. Default 200, or 204 for an empty reply. */
+  /** Status of a reply without a status of its own: 200 ... 599. Default 200, or 204 for an empty reply. */
   readonly status?: number | undefined;
   /** Requests that the application sends because of a call, by name, for documents. */
   readonly callbacks?: Readonly<Record<string, Callback>> | undefined;
@@ -148,7 +148,7 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
    */
   readonly tuple?: boolean | undefined;
   /**
-   * Maximum size of a request body in bytes, which replaces the setting `maxBodyBytes`, also by a larger one.
+   * Maximum size of a request body in bytes, which replaces the setting `maxBodyBytes`, even if it is larger.
    * Default: that setting, and 10,000,000 for JSON, text and forms.
    */
   readonly maxBodyBytes?: number | undefined;

@@ -93,8 +93,8 @@ export interface WebSocketSpec extends SharedSpec {
    */
   readonly idleTimeoutMs?: number | false | undefined;
   /**
-   * Time for a client to respond to a close frame, and for handlers to reply to messages that came before
-   * one, 10 ... 60_000 ms. Default 5_000.
+   * Time for a client to respond to a close frame, and for handlers to reply to messages that the client sent
+   * before it closed, 10 ... 60_000 ms. Default 5_000.
    */
   readonly closeTimeoutMs?: number | undefined;
   /** Maximum number of rooms that one socket may join, 1 ... 100_000. Default 1_000. */
@@ -141,7 +141,8 @@ export type MessageOf<S> = S extends { readonly message: infer T extends TypeSou
 
 /**
  * A WebSocket, for its handlers. `for await (const message of socket)` reads its messages, and ends with the
- * socket. If code leaves the loop, the socket stays open: it may send, close, or iterate again.
+ * socket. If code leaves the loop, the socket stays open: the code may send, close the socket, or iterate
+ * again.
  */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** The negotiated subprotocol; empty if there is none. */
@@ -156,7 +157,7 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   readonly bufferedAmount: number;
   /**
    * Sends a string as a text message, bytes as a binary one; bytes must not change afterwards. Returns false
-   * if the socket is closed, or closes because of this message; then it is dropped. @throws SvcError
+   * if the message is dropped: the socket is closed, or closes because of this message. @throws SvcError
    * `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
    */
   send(data: string | Uint8Array): boolean;
@@ -186,7 +187,7 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
 
 /**
  * Handles a socket from its opening to its end. When it returns, the socket closes with 1000; when it throws,
- * with the code for an error of a listener.
+ * with 1008 for an exception meant for clients, else 1011.
  */
 export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<unknown>;
 
@@ -370,7 +371,7 @@ export class DeclaredSocket {
   #listener(): SocketListener<WebSocketConnection> {
     const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
-      // the overloads of websocket() allow only this type
+      // the cast is safe: the overloads of websocket() allow only this type
       ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined;
     if (handler !== undefined) {
       return {
@@ -382,7 +383,7 @@ export class DeclaredSocket {
         },
       };
     }
-    // onOpen() and the other methods allow only these types
+    // the cast is safe: onOpen() and the other methods allow only these types
     const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>;
     return {
       decode,
@@ -465,7 +466,8 @@ class HandshakeGuard implements Middleware {
 
   /** Returns the agreement that handle() has negotiated, and forgets it. */
   takeAgreement(req: HttpRequest): Agreement {
-    const agreement = this.#agreements.get(req)!; // handle() has stored it for every request that it passes on
+    // defined: handle() has stored an agreement for every request that it passes on
+    const agreement = this.#agreements.get(req)!;
     this.#agreements.delete(req); // deleted, because an open socket keeps its request, and so the entry, in memory
     return agreement;
   }

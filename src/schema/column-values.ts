@@ -202,7 +202,7 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDate = '-'; // no date begins with "-"
+let lastDate = '-'; // equals no date, because no date begins with "-"
 let lastDateMs = NaN;
 
 /**
@@ -286,7 +286,7 @@ function compileObject(plan: ObjectPlan): Check {
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   const variants = node.variants();
   const { byTag, message } = checksByTag(variants, objectCheck);
-  const { tagWire } = variants[0]!; // a union has at least one variant
+  const { tagWire } = variants[0]!; // defined, because a union has at least one variant
   return (value, run) => {
     if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
     const check = Object.hasOwn(value, tagWire) ? byTag.get(value[tagWire]) : undefined;

@@ -246,8 +246,8 @@ export function toBase64(bytes: Uint8Array): string {
 const HIGH_SURROGATE = /[\ud800-\udbff]/;
 
 /**
- * Returns the number of Unicode code points. The search for a surrogate ends at once for the usual text
- * without two-byte characters.
+ * Returns the number of Unicode code points. Text without surrogates, which is the usual case, is not read
+ * character by character.
  */
 function codePoints(text: string): number {
   if (!HIGH_SURROGATE.test(text)) return text.length;

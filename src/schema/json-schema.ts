@@ -137,7 +137,7 @@ export class JsonSchemas {
       byDirection.get(direction) ?? (other === undefined || [...within()].some(differs) ? undefined : other);
     if (component === undefined) {
       component = { base: name.replace(/[^A-Za-z0-9._-]/g, '_'), direction, refs: [], schema: {} };
-      // added before its schema is made, because that may refer to the definition
+      // added before its schema is made, because the schema may refer to its own definition
       byDirection.set(direction, component);
       component.schema = make();
     }
@@ -357,8 +357,8 @@ function withoutExamples({ example: _, examples: __, ...about }: About): About {
  *
  * Two special cases:
  *   formats    `format` and a pattern, because validators interpret formats differently, or not at all
- *   bytes      the lengths of the base64 text; three bytes have four characters, so a pattern for the padding
- *              tells numbers of bytes with equal lengths of text apart
+ *   bytes      the lengths of the base64 text, and a pattern for the padding: one to three bytes have four
+ *              characters, so the length alone does not determine the number of bytes
  */
 
 /** A JSON Schema document or a part of one. */

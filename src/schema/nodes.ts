@@ -452,8 +452,8 @@ function membersOf(
 const LAZY_NODES = new WeakMap<object, TypeNode>();
 
 /**
- * Returns the same node for the same token. So a type that contains itself becomes a cycle of nodes, and does
- * not recurse without end.
+ * Returns the same node for the same token. So a type that contains itself becomes a cycle of nodes, and
+ * reading it ends.
  */
 function lazyNode(
   shape: Extract<SourceShape, { kind: 'lazy' }>,

@@ -105,8 +105,9 @@ export function hasManySplits(part: Tree, rounds: number): boolean {
 }
 
 /**
- * Returns the minimum and maximum number of characters that a tree consumes. For a loop without a maximum,
- * one round more than its minimum is counted, because the automaton finds the hazards of such loops.
+ * Returns the minimum and maximum number of characters that a tree consumes. A loop without a maximum counts
+ * as one round more than its minimum: the automaton finds the hazards of such loops, so their extent does not
+ * matter here.
  */
 function extent(tree: Tree): readonly [least: number, most: number] {
   if (tree.kind === 'chars') return [1, 1];

@@ -141,7 +141,7 @@ export class Schema {
     const schema = new.target as unknown as SchemaClass;
     const entered = enter(this, schema, data);
     if (entered === 'taken') return;
-    if (entered !== undefined) return entered as this; // a Proxy of `this`
+    if (entered !== undefined) return entered as this; // the cast is safe: `entered` is a Proxy of `this`
     const plan = classPlan(schema);
     const result = apart(() => plan.members(data));
     if (!result.ok) throw new ValidationError(result.issues);
@@ -213,7 +213,7 @@ export class Schema {
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
-    // fields are own members, so they can be read by name
+    // the cast is safe: fields are own members, so they can be read by name
     const members = this as unknown as Readonly<Record<string, unknown>>;
     const out: Record<string, unknown> = Object.fromEntries(plan.extras(members));
     for (const [field, check] of plan.written) {
@@ -264,7 +264,7 @@ function derived<T>(
   suffix: string,
   change: (fields: ReadonlyMap<string, Declaration>, owner: string) => ReadonlyMap<string, Declaration>,
 ): DerivedClass<T> {
-  const schema = from as SchemaClass; // static methods are called on a schema class
+  const schema = from as SchemaClass; // the cast is safe: static methods are called on a schema class
   const { name, extra } = classPlan(schema);
   const fields = change(declarationsOf(schema), name);
   // the cast is safe: the caller's return type describes the result

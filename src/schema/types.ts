@@ -333,8 +333,8 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
 /**
- * Whether no member is read-only, as getters are. Tested for the whole type, because testing each member is
- * the slowest part of {@link Wire} for the compiler.
+ * Whether no member is read-only, as getters are. The whole type is tested at once: tests of each member
+ * would make {@link Wire} slow to compile.
  */
 export type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
 type Loose<T, W = IsWritable<T>> = {

@@ -63,9 +63,9 @@ export interface TestClientOptions {
    * Whether a call rejects with an unhandled error of the application, instead of returning a 500. Default
    * true.
    *
-   * The error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the {@link
-   * TestWebSocket}, else `close()` of the client. The error of a background task or a clean-up rejects the
-   * call, or `close()` of the client if the response came before.
+   * The error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the
+   * {@link TestWebSocket}, else `close()` of the client. The error of a background task or a clean-up rejects
+   * the call, or `close()` of the client if the call has already returned the response.
    */
   readonly raiseErrors?: boolean | undefined;
   /**
@@ -192,7 +192,7 @@ export class TestClient implements AsyncDisposable {
   delete(path: string, request?: TestRequest): Promise<Response> {
     return this.request('DELETE', path, request);
   }
-  /** Sends a OPTIONS request. */
+  /** Sends an OPTIONS request. */
   options(path: string, request?: TestRequest): Promise<Response> {
     return this.request('OPTIONS', path, request);
   }
