@@ -43,7 +43,10 @@ export class ByteQueue {
   #head = 0;
   #offset = 0;
   #length = 0;
-  /** Buffer with free space. The last chunk is its written part. Empty if the last chunk is a pushed one. */
+  /**
+   * Buffer of the queue with free space; the last chunk is its written part. Empty if the last chunk was
+   * pushed without a copy.
+   */
   #room: Uint8Array = NONE;
   /** Buffer in which peek() has joined chunks. The first chunk is its written part. */
   #straight: Uint8Array = NONE;

@@ -246,7 +246,10 @@ export class ClientDisconnected extends Error {
   }
 }
 
-/** Phrases of Node.js by status. RFC 9110 has renamed two of them, and IANA has not registered two others. */
+/**
+ * Phrases by status. The listed statuses differ from Node.js: RFC 9110 has renamed two phrases, and two
+ * others are not registered.
+ */
 const TITLES: Readonly<Record<number, string | undefined>> = {
   ...http.STATUS_CODES,
   413: 'Content Too Large',

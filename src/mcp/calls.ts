@@ -121,7 +121,7 @@ export class Toolset {
     this.tools = planNames(details, tools).map(
       ({ name, detail }) => new PlannedTool(name, detail, tools.includes(detail)),
     );
-    // app.prompt() has set the name
+    // `name` is defined, because app.prompt() has set it
     this.prompts = tools
       .filter(isPrompt)
       .map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));

@@ -128,7 +128,7 @@ export class McpEndpoint {
         invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1)
+      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1): it is refused like an empty one
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -160,7 +160,8 @@ export class McpEndpoint {
       // throws if a value is missing that every modern request must have
       readModern(message.params);
     } catch (error) {
-      return refused(400, error as RpcError, message.id); // readModern() throws no other errors
+      // the cast is safe: readModern() throws no other errors
+      return refused(400, error as RpcError, message.id);
     }
     return this.#respond(context, message, undefined);
   }
@@ -262,7 +263,7 @@ export class McpEndpoint {
       );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
-    // a legacy client that disconnects does not cancel its request (2025-11-25, transports)
+    // not in a session: a legacy client that disconnects does not cancel its request (2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
     // aborts at shutdown, which ends subscriptions; calls have time to finish
     const closing = new AbortController();

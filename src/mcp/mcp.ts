@@ -300,7 +300,7 @@ const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** Functions of tools by the handlers of their routes. */
+/** Functions of tools, each by the handler of the route that calls it. */
 const functions = new WeakMap<object, (context: never) => unknown>();
 
 /** Returns the function of a tool that a handler calls, or the handler of a route. @internal */

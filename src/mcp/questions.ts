@@ -511,7 +511,7 @@ export class RepeatedCall implements Asker {
   #opened(state: unknown): readonly (readonly [string, unknown])[] {
     const { nowSeconds, seal } = this.#deps;
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
-    // outcome() has written the payload
+    // the cast is safe: outcome() has written the payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
     throw new RpcError(
       INVALID_PARAMS,

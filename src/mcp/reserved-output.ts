@@ -75,7 +75,7 @@ function leadDescriptor(from: number, to: number): Disposable {
     name: string,
     change: (args: readonly unknown[]) => readonly unknown[],
   ): void => {
-    // every supported version of Node.js has these properties
+    // defined, because every supported version of Node.js has these properties
     const before = Object.getOwnPropertyDescriptor(owner, name)!;
     const own = before.value as (...args: readonly unknown[]) => unknown;
     const value = function led(this: unknown, ...args: readonly unknown[]): unknown {

@@ -53,7 +53,7 @@ export class PlannedResource extends PlannedPrompt {
   readonly #pattern: RegExp;
 
   constructor(detail: RouteDetail) {
-    // app.resource() has set this member of `meta`
+    // the cast is safe: app.resource() has set this member of `meta`
     const { uri, name, mimeType } = detail.route.meta[RESOURCE] as DeclaredResource;
     super(name, detail);
     this.uri = uri;

@@ -99,8 +99,8 @@ export function serverOptions(): {
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
   /**
-   * Services of the application, whose secret encrypts the state of calls that ask. Without them, only this
-   * process can continue such a call.
+   * Services of the application, whose secret encrypts the state of calls that ask questions. Without them,
+   * only this process can continue such a call.
    */
   readonly services?: Services | undefined;
 }
@@ -340,7 +340,8 @@ export class McpDispatcher {
     // credentials
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
-      capabilities: meta[`${META}clientCapabilities`] as JsonObject, // readModern() has checked the type
+      // the cast is safe: readModern() has checked the type
+      capabilities: meta[`${META}clientCapabilities`] as JsonObject,
       params,
       subject: [...subject, principal, shown],
       nowSeconds: Math.floor(this.#app.clock.nowMs() / 1_000),

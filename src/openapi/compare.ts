@@ -358,7 +358,10 @@ const FORM: ReadonlySet<string> = new Set(
  */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
-/** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
+/**
+ * Returns a response schema reduced to its structure, because clients that read a response do not check
+ * bounds.
+ */
 function loose(schema: JsonSchema): JsonSchema {
   const isKept = ([keyword, value]: [string, unknown]): boolean =>
     FORM.has(keyword) || (keyword === 'additionalProperties' && typeof value === 'object');

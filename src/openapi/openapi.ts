@@ -148,7 +148,7 @@ class DocumentWriter {
     for (const detail of details) {
       const { template } = detail.declared;
       const shape = documentedPath(template);
-      // isDocumented() guarantees the method
+      // the cast is safe: isDocumented() accepts only these methods
       const method = detail.route.method.toLowerCase() as DocumentedMethod;
       const names = template.parameters.map((parameter) => parameter.name);
       const path = paths.get(shape) ?? {

@@ -328,8 +328,8 @@ function isSameSecret(given: string, expected: string): boolean {
 }
 
 /**
- * Fields that proxies add. A proxy on a private address that adds none of them is taken for a private client;
- * `ops.metrics.auth` or `port` protects the metrics then.
+ * Fields that proxies add. A proxy on a private address that adds none of them counts as a private client; in
+ * that case `ops.metrics.auth` or `port` protects the metrics.
  */
 const PROXY_FIELDS = [
   'forwarded',

@@ -164,7 +164,7 @@ class Reloader {
       return address;
     } catch (error) {
       if (this.#url === undefined)
-        this.#started.reject(error as Error); // listenOn() rejects only with an Error
+        this.#started.reject(error as Error); // the cast is safe: listenOn() rejects only with an Error
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;

@@ -124,7 +124,7 @@ export class SocketHandoff {
     return address;
   }
 
-  /** Includes the child in those that get connections. */
+  /** From now on, sends connections to this child, too. */
   admit(child: Child): void {
     this.#children.set(child, new Map());
     this.#isUnavailable = false;

@@ -189,7 +189,7 @@ export function attend(onParentGone: () => void): void {
 /** Role of this process; undefined if it has no supervisor. */
 export function ownRole(): Role | undefined {
   if (own.role === undefined && takeRole() === 'reload')
-    // a bundle runs without --import, so that no earlier module has reported imported files: see preload()
+    // a bundle runs without --import, so no earlier module has reported its file: see preload()
     void sendToParent({ svc: 'file', path: process.argv[1]! });
   return own.role;
 }

@@ -214,7 +214,7 @@ export class Workers {
       worker.child.send({ svc: 'address', address });
     } catch (error) {
       if (!this.#hasServed)
-        this.#started.reject(error as Error); // listenOn() rejects only with an Error
+        this.#started.reject(error as Error); // the cast is safe: listenOn() rejects only with an Error
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }

@@ -39,7 +39,7 @@ import type { JsonTaker } from '../http/request/body.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
-/** Returns the function that calls the route: the innermost one, inside of all middleware. */
+/** Returns the function that calls the route. All middleware surrounds this function. */
 function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
   if (plan.body !== undefined && plan.size === 0) return (req) => new RouteCall(plan, req).answerBody(edge);
   return guarded((req) => new RouteCall(plan, req).start(), edge);
@@ -323,11 +323,11 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
   }
 }
 
-/** Resolution shared by all routes without dependencies: nothing is stored in it. */
+/** The Resolution of all routes without dependencies. They can share it, because nothing is stored in it. */
 let nothingResolved: Resolution | undefined;
 
 /**
- * Discards the body of a response that will not be sent, which ends the source of the body. @throws `error`
+ * Discards the body of a response that will not be sent, so that the source of the body ends. @throws `error`
  */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
   // the caller gets `error`, so an error of the source is ignored
@@ -369,7 +369,7 @@ export interface RoutedEndpoint {
 }
 
 /**
- * Compiles one method of a route. Mistakes in its dependencies become findings of the dependency graph.
+ * Compiles one method of a route. The dependency graph reports mistakes in its dependencies as findings.
  * @throws SvcError for mistakes in its schemas
  */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
@@ -439,7 +439,8 @@ function withOwn(
 }
 
 function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
-  return handler as RoutePlan['handler']; // the compiled context has the members of the handler's type
+  // the cast is safe: the compiled context has the members of the handler's type
+  return handler as RoutePlan['handler'];
 }
 
 function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {

@@ -393,7 +393,8 @@ function compiled(
     };
   } catch (error) {
     deps.report({
-      // the error may also come from a getter of the spec that refers to a later declaration
+      // an error without a rule may come from a getter of the spec, for example from one that refers to a
+      // later declaration
       rule: (error instanceof SvcError ? faultOf(error.code).rule : undefined) ?? 'SVC107',
       severity: 'error',
       subject: `${method} ${route.template.template}`,

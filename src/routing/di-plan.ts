@@ -214,7 +214,9 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 ]);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-/** Returns the function that calls a source, so that nothing is decided for each request. */
+/**
+ * Returns the function that calls a source. It is chosen here, so that nothing is decided for each request.
+ */
 function callerOf(
   source: DependencySource,
   read: ReadSource,
@@ -249,7 +251,10 @@ function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
 
-/** Context of a provided function: that of the request, with the function's own dependencies. */
+/**
+ * Returns the context of a provided function: the context of the request, with the function's own
+ * dependencies as members.
+ */
 function contextOf(context: Context, names: readonly string[], values: readonly unknown[]): object {
   const own = new ProvidedContext(context) as unknown as Record<string, unknown>;
   names.forEach((name, index) => {

@@ -141,7 +141,7 @@ export interface ProviderSpec extends TextInputs {
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
-/** `S`, or an error text as the type of each key that is neither an input nor a dependency. */
+/** `S`, in which each key that is neither an input nor a dependency has an error text as its type. */
 type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec
     ? ProviderSpec[K]

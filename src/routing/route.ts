@@ -29,7 +29,7 @@ import type {
   WebSocketRouter,
 } from './websocket.ts';
 
-/** `S`, or an error text as the type of each key that is neither an option nor a dependency. */
+/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends keyof RouteSpec
     ? K extends 'body' | 'response'
@@ -42,7 +42,7 @@ export type CheckedSpec<S> = {
         : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
-/** `A`, or an error text as the type of a class that is not a schema. */
+/** `A`. If `T` is a class that is not a schema, an error text instead. */
 type CheckedClass<T, A> = T extends new (data: never) => object
   ? T extends TypeSource
     ? A
@@ -88,7 +88,7 @@ export interface RouterOptions<D = Dependencies, B extends string = string> {
 interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
-  /** The parsed path of the route; undefined if it is empty, so that the route's path is the prefix. */
+  /** The parsed path of the route; undefined if it is empty: the path of the route is then the prefix. */
   readonly own: ParsedTemplate | undefined;
   readonly spec: RouteSpec;
   readonly deps: Dependencies;
@@ -535,7 +535,7 @@ function notCalled(): undefined {
   return undefined;
 }
 
-/** Parses prefix and path as one template, which refuses a parameter that is in both. */
+/** Parses prefix and path as one template, so that a parameter that is in both is refused. */
 function readWhole(
   path: string,
   route: DeclaredRoute,

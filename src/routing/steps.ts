@@ -71,7 +71,7 @@ export interface Steps {
 }
 
 /**
- * Plans the steps of a route. Mistakes in its dependencies become findings of the dependency graph.
+ * Plans the steps of a route. The dependency graph reports mistakes in its dependencies as findings.
  * @throws SvcError for mistakes in its schemas
  */
 export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps {
@@ -189,7 +189,7 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // a plan without class belongs to an object of fields
+    // the cast is safe: a plan without a class belongs to an object of fields
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

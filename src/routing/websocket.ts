@@ -108,7 +108,7 @@ export interface WebSocketSpec extends SharedSpec {
 type ReservedSocketKey =
   keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
-/** `S`, or an error text as the type of each key that is neither an option nor a dependency. */
+/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedSocketSpec<S> = {
   readonly [K in keyof S]: K extends keyof WebSocketSpec
     ? WebSocketSpec[K]
@@ -204,7 +204,7 @@ interface Callbacks<C, M> {
 
 /** Collects the handlers of a WebSocket route. `C`: type of their context, `M`: type of a message. */
 export class WebSocketRouter<C = Context, M = string | Uint8Array> {
-  // typed without C, so that a router with another context type is assignable
+  // the type of this member does not contain C, so that a router with another context type is assignable
   readonly #callbacks: Callbacks<never, M> = {};
   readonly #subject: string;
   #isFrozen = false;
@@ -241,7 +241,7 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
     return this.#set('error', fn);
   }
 
-  /** Returns the handlers. After that, none can be added. @internal */
+  /** Returns the handlers. After that, no more can be added. @internal */
   take(): Callbacks<never, M> {
     this.#isFrozen = true;
     return this.#callbacks;
@@ -339,7 +339,7 @@ export class DeclaredSocket {
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const [options, given] = apart(spec, SPEC);
-    // the kinds of SPEC have the types of the options
+    // the cast is safe: the definitions in SPEC have the types of the options
     this.options = readOptions(this.subject, options, SPEC) as SocketOptions;
     this.deps = readDependencies(this.subject, given, RESERVED, 'an option of a WebSocket', SPEC);
     this.router = new WebSocketRouter(this.subject);
@@ -347,7 +347,7 @@ export class DeclaredSocket {
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** Handlers that were added. After a read, none can be added. */
+  /** The handlers that were added. Once they have been read, no more can be added. */
   get handlers(): readonly ((...args: never[]) => unknown)[] {
     return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
@@ -396,8 +396,8 @@ export class DeclaredSocket {
 }
 
 /**
- * Opens the sockets of one route. `load()` imports the code for open sockets, because most applications have
- * none. @internal
+ * Opens the sockets of one route. `load()` imports the code for open sockets, which applications without
+ * WebSockets do not need. @internal
  */
 export class SocketOpener {
   readonly #guard: HandshakeGuard;

@@ -41,7 +41,7 @@ export function runCheck<T>(
 ): Result<T> {
   const run = new Run(isForm, isPlainJson);
   const value = check(input, run);
-  // the caller passes the check of a type whose values are T
+  // the cast is safe: the caller passes the check of a type whose values are T
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
@@ -209,7 +209,7 @@ export function checksByTag(
   };
 }
 
-/** Returns the value of a member that the input does not have. */
+/** Returns the function that makes the value of a member which the input does not have. */
 export function absence(field: FieldPlan): (run: Run) => unknown {
   const fallback = field.default;
   if (typeof fallback === 'function') return (run) => (run.isDry ? undefined : (fallback as () => unknown)());

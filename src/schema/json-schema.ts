@@ -222,7 +222,10 @@ export class JsonSchemas {
     }
   }
 
-  /** Defines a type that contains itself, which needs a name. A schema class has one. */
+  /**
+   * Returns the schema of a `lazy` type. A type that contains itself needs a definition with a name; a schema
+   * class has one.
+   */
   #lazy(node: Extract<TypeNode, { kind: 'lazy' }>, direction: Direction): JsonSchema {
     const target = node.resolve();
     if (!contains(target, target)) return this.type(target, direction);
@@ -303,7 +306,10 @@ function isAlwaysSent(field: FieldPlan): boolean {
   return !field.isSecret && (field.hasDefault || !field.isOptionalInOutput);
 }
 
-/** Whether a type leads to `wanted` without passing through a schema class, which has a name of its own. */
+/**
+ * Whether a type leads to `wanted`. The search does not enter schema classes, because they have names of
+ * their own.
+ */
 function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
   return innerOf(node).some((inner) => {
     if (seen.has(inner)) return false;
@@ -322,7 +328,7 @@ function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()
   return innerOf(node).some((inner) => takesAnything(inner, seen));
 }
 
-/** Returns a schema for any of several schemas, without duplicates. */
+/** Returns a schema that accepts what any of the given schemas accepts. Duplicates are removed. */
 function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   const distinct = new Map(
     schemas.map((schema) => {

@@ -58,12 +58,12 @@ export interface CompiledType<T = unknown> {
 }
 
 /**
- * Returns the compiled plan of a schema class, made once.
+ * Returns the compiled plan of a schema class. The plan is made once.
  *
  * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
  */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
-  // the instances of the class have the type T
+  // the cast is safe: the instances of the class have the type T
   return classPlan(schema) as unknown as SchemaPlan<T>;
 }
 

@@ -41,7 +41,7 @@ export function rowReading(plan: ObjectPlan, columns: readonly string[], naming:
     missing: reader.missing,
     unknown: plan.extra === 'forbid' ? rest : [],
     check: (value, run) => {
-      const row = value as Row; // the caller passes only rows of a result
+      const row = value as Row; // the cast is safe: the caller passes only rows of a result
       const values = readMembers(members, row, run);
       if (values === FAIL) return FAIL;
       const extras =
@@ -67,7 +67,7 @@ type RowMember =
       readonly plan: ObjectPlan;
       readonly members: readonly RowMember[];
       readonly columns: readonly string[];
-      /** Value if every column is NULL; undefined if there is none. */
+      /** Value of the member if every column is NULL; undefined if the member must have an object. */
       readonly absent: { readonly value: null | undefined } | undefined;
     }
   | { readonly kind: 'absent'; readonly make: (run: Run) => unknown };

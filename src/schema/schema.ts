@@ -112,7 +112,7 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  // the value is validated, or a marker that stands for a validated value
+  // the cast is safe: the value is validated, or it is a marker that stands for a validated value
   return called(source as FieldSource, options) as Infer<S>;
 }
 
@@ -137,7 +137,7 @@ export class Schema {
 
   /** @throws ValidationError if the data are not valid */
   constructor(data: unknown) {
-    // classes that extend Schema accept data in their constructor
+    // the cast is safe: classes that extend Schema accept data in their constructor
     const schema = new.target as unknown as SchemaClass;
     const entered = enter(this, schema, data);
     if (entered === 'taken') return;
@@ -306,7 +306,7 @@ type Declarations = ReadonlyMap<string, Declaration>;
 
 /** Returns a subclass of `base` with these fields in addition to inherited ones. */
 function classOfFields(base: SchemaClass, name: string, fields: Declarations, extra?: unknown): SchemaClass {
-  // the constructors of schema classes accept members
+  // the cast is safe: the constructors of schema classes accept members
   const Base = base as unknown as new (data: never) => object;
   const Derived = class extends Base {
     constructor(data: never) {

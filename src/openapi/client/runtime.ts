@@ -318,7 +318,7 @@ async function resultOf({ responses }: Operation, response: Response): Promise<u
   const ok = status < 400;
   const types = responses[status] ?? responses[`${Math.floor(status / 100)}XX`] ?? responses['default'];
   if (types === undefined) {
-    // browsers hide the target of a redirect
+    // browsers hide the status and the target of a redirect
     const what = response.type === 'opaqueredirect' ? 'a redirect' : `status ${status}`;
     throw new UnexpectedResponse(response, `${what}, which is not documented`);
   }
