@@ -129,7 +129,7 @@ const NONE_UNFINISHED = 'No migration is unfinished\n';
  */
 const printed = new Set<MigrationDone>();
 
-/** Prints a migration as soon as it is done: a later one may take long or fail. */
+/** Prints a migration as soon as it is done, because a later one may take long or fail. */
 function printDone(done: MigrationDone): void {
   printed.add(done);
   process.stdout.write(

@@ -282,8 +282,8 @@ export const TOOL_LOG_LEVELS = [
 /** A log level of a tool message. */
 export type ToolLogLevel = (typeof TOOL_LOG_LEVELS)[number];
 /**
- * Sends a log message to the client: any JSON value, and an optional logger name. Models read it, so it must
- * not contain secrets.
+ * Sends a log message to the client: any JSON value, and an optional logger name. Models read the message, so
+ * it must not contain secrets.
  */
 export type ToolLog = (level: ToolLogLevel, data: unknown, logger?: string) => void;
 

@@ -1,6 +1,6 @@
 /**
- * Questions of a handler to the client that called it: input of its user (elicitation), a message of its
- * model (sampling), its folders (roots).
+ * Questions of a handler to the client that called it: for input of the client's user (elicitation), for a
+ * message of its model (sampling), for its folders (roots).
  *
  * How a question is sent:
  *   legacy   A request precedes the response to the call. The handler waits for the client's answer: SentRequests.

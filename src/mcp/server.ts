@@ -47,7 +47,7 @@ export interface McpSession {
   readonly abilities: ReadonlySet<ClientAbility>;
 }
 
-/** The session of a request, its caller, and the way to its client. */
+/** The session of a request, its caller, and the functions that send messages to its client. */
 export interface Exchange {
   /** Undefined before `initialize`, and for modern requests. */
   readonly session: McpSession | undefined;

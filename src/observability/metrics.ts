@@ -152,7 +152,7 @@ export class MetricsRegistry implements Metrics {
 class SeriesTable {
   readonly labels: readonly string[];
   /**
-   * The numbers of all series. A larger array replaces this one when it is full, so callers must not keep it.
+   * The numbers of all series. When the array is full, a larger one replaces it, so callers must not keep it.
    */
   numbers: Float64Array;
   readonly #name: string;

@@ -230,7 +230,7 @@ function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
   return Array.isArray(schema['enum']) ? (schema['enum'] as unknown[]) : undefined;
 }
 
-/** Whether the pattern of a schema repeats its format, so that it adds no constraint. */
+/** Whether the pattern of a schema only repeats its format, and so adds no constraint. */
 function isOfFormat({ format, pattern }: JsonSchema): boolean {
   return typeof pattern === 'string' && typeof format === 'string' && FORMAT_PATTERNS.has(pattern);
 }

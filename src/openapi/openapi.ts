@@ -140,8 +140,8 @@ class DocumentWriter {
   }
 
   /**
-   * Returns routes by path. OpenAPI treats templates of one shape as equal, so only the more specific route
-   * is documented, which is matched first.
+   * Returns routes by path. OpenAPI treats templates of one shape as equal, so of such routes only the most
+   * specific one is documented, which is matched first.
    */
   #group(details: readonly RouteDetail[]): ReadonlyMap<string, Path> {
     const paths = new Map<string, Path>();

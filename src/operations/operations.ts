@@ -28,7 +28,7 @@ interface MetricsAccess {
    * rule that only private peers have access.
    */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
-  /** Port on which only `/metrics` is served; then it is not on the application's port. */
+  /** Port on which only `/metrics` is served; the application's port then does not serve it. */
   readonly port?: number | undefined;
   /** Address of that port. Default `127.0.0.1`. */
   readonly host?: string | undefined;
@@ -67,7 +67,7 @@ export class Operations {
   isStopping = false;
   readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
-  /** Private, because it may be a token, and a printed object must not show it. */
+  /** Private, because the value may be a token, which a printed object must not show. */
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
@@ -344,8 +344,8 @@ const PROXY_FIELDS = [
 ];
 
 /**
- * Whether a request comes directly from a private address. A request with fields of a proxy does not, because
- * its client may have any address.
+ * Whether a request comes directly from a private address. False for a request with fields of a proxy,
+ * because its client may have any address.
  */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);

@@ -29,10 +29,7 @@ import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
 /** Options of a reloading parent. */
 interface ReloadOptions {
-  /**
-   * Address for the case that the first child fails before it reports one: the parent then serves the error
-   * page there.
-   */
+  /** Address where the parent serves the error page if the first child fails before it reports an address. */
   readonly place: ListenOptions;
   /** File of environment variables (`--env-file`). Each child reads it again. */
   readonly envFile?: string | undefined;

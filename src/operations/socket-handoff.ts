@@ -62,7 +62,7 @@ export class SocketHandoff {
   #lastId = 0;
   #isUnavailable = false;
   #isShut = false;
-  /** Whether clients use TLS. The parent has no certificate, so it cannot respond to them. */
+  /** Whether clients use TLS. The parent has no certificate, so it cannot respond to such clients. */
   #isSecure = false;
 
   /** `unavailablePage`: creates the 503 for connections that have waited too long. */

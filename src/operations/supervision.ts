@@ -217,8 +217,8 @@ function isOurs(message: unknown): boolean {
 }
 
 /**
- * Arguments for Node that give a child its role before it loads other modules. A child of a bundle has no
- * such module, and takes its role when it calls run().
+ * Arguments for Node that give a child its role before it loads other modules. A bundle has no separate
+ * module for this, so a child of it takes its role when it calls run().
  */
 export function preload(): string[] {
   const program = programBeside(import.meta.url, 'supervised-preload');

@@ -221,8 +221,8 @@ class RouteCall {
   }
 
   /**
-   * Converts the reply before the clean-up of scope `handler`, so that an invalid reply is thrown into its
-   * generators: a transaction is then rolled back.
+   * Converts the reply before the clean-up of scope `handler`, so that the error for an invalid reply is
+   * thrown into the generators of that scope, and a transaction is rolled back.
    */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);

@@ -61,9 +61,9 @@ function options(allow: string): HttpResponse {
  * the method OPTIONS, so it never reaches that route. Returns undefined if no route has CORS middleware of
  * its own. CORS middleware of the application responds before this function is called.
  *
- * Browsers cache a preflight for the address and any method (Fetch Standard §4.9), so it would also apply to
- * other routes of the address. Therefore it may be cached only if those other routes have the same
- * middleware.
+ * Browsers cache the response to a preflight for the address and any method (Fetch Standard §4.9), so the
+ * cached response would also apply to other routes of the address. Therefore it may be cached only if those
+ * other routes have the same middleware.
  */
 export function preflightsOf(
   details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],

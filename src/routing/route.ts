@@ -144,7 +144,9 @@ interface Surroundings {
 const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
-/** Empty spec. All routes without options share it, because an application may have thousands of them. */
+/**
+ * Empty spec. All routes without options share it, because an application may have thousands of such routes.
+ */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
   deps: Object.freeze({}),

@@ -85,8 +85,8 @@ export interface SharedSpec extends TextInputs {
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
    * Maximum time for the response (for a WebSocket: for the handshake), 1 ... 86_400_000 ms; false:
-   * unlimited. Replaces the limit of the timeout middleware, and works without it. After it, the response is
-   * 503.
+   * unlimited. Replaces the limit of the timeout middleware, and works without it. After this time, the
+   * response is 503.
    */
   readonly timeoutMs?: number | false | undefined;
   /** Middleware around this route only, inside of the application's middleware. */
@@ -158,7 +158,7 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   readonly strictContentType?: boolean | undefined;
   /**
    * Maximum time for receiving the whole request, 10 ... 86_400_000 ms, which replaces the setting
-   * `requestTimeoutMs`. For large uploads. After it, the response is 408.
+   * `requestTimeoutMs`. For large uploads. After this time, the response is 408.
    */
   readonly requestTimeoutMs?: number | undefined;
 }
@@ -400,8 +400,8 @@ type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Res
 type ListReply<T> =
   Wire<T> | T | Reply<Wire<T>> | Reply<unknown, ErrorStatus> | Reply<null, 204> | HttpResponse | Response;
 /**
- * Type of a handler's return value if its spec has a `response`. The body of an error has any type if
- * `response` does not declare its status.
+ * Type of a handler's return value if its spec has a `response`. The body of an error may have any type if
+ * `response` does not declare the status of the error.
  */
 export type ReplyOf<R> =
   R extends FieldType<readonly unknown[], object>

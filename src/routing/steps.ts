@@ -43,8 +43,8 @@ export interface RoutePlan extends Steps {
   readonly handler: (context: object) => unknown;
   readonly bodyOptions: JsonBodyOptions;
   /**
-   * Whether code of the application runs before the body is read: it may have entered an AsyncLocalStorage,
-   * which must be preserved.
+   * Whether code of the application runs before the body is read. Such code may have entered an
+   * AsyncLocalStorage, which must be preserved.
    */
   readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;

@@ -234,8 +234,8 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
 
   /**
    * Sets the handler for exceptions of the other handlers, and for messages that do not match
-   * (`ValidationError`); the socket stays open. Without it the socket closes: with 1007 for such messages,
-   * 1008 for exceptions meant for clients, else 1011.
+   * (`ValidationError`); the socket stays open. Without this handler the socket closes: with 1007 for such
+   * messages, 1008 for exceptions meant for clients, else 1011.
    */
   onError(fn: NonNullable<Callbacks<C, M>['error']>): this {
     return this.#set('error', fn);

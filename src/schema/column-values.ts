@@ -9,7 +9,8 @@
  *   uuid      text in any case, 16 bytes               list, record, class, union      JSON, parsed or as text; arrays
  *
  * A conversion that would lose a digit is refused. JSON inside a column has the names of members that clients
- * use (aliases). Its values may have the forms above, too, because SQL writes 1 for true into JSON.
+ * use (aliases). The values in such JSON may have the forms above, too, because SQL writes 1 for true into
+ * JSON.
  */
 import {
   absence,
@@ -181,9 +182,9 @@ function notMoment(run: Run, code: string): typeof FAIL {
 }
 
 /**
- * Returns the milliseconds of `2024-02-29T12:30:15.250Z`, which may have a space for the T and no Z; NaN for
- * other text. It reads the characters itself, because `Date.parse()` costs 15 % of 1,000 rows
- * (test/bench/rows.ts).
+ * Returns the milliseconds of `2024-02-29T12:30:15.250Z`, in which the T may be a space, and the Z may be
+ * absent; NaN for other text. It reads the characters itself, because `Date.parse()` would take 15 % of the
+ * time for 1,000 rows (test/bench/rows.ts).
  */
 function utcMs(text: string): number {
   const [hour, minute, second] = [twoDigits(text, 11), twoDigits(text, 14), twoDigits(text, 17)];
@@ -257,8 +258,8 @@ function choiceCheck(values: readonly Literal[]): Check {
 }
 
 /**
- * Check of a JSON object, which has the names that clients use. It reads read-only members, too, because the
- * database sets them.
+ * Check of a JSON object whose members have the names that clients use. It reads read-only members, too,
+ * because the database sets them.
  */
 const objectCheck = oncePerPlan(compileObject);
 

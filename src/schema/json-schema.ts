@@ -238,7 +238,7 @@ export class JsonSchemas {
     );
   }
 
-  /** Returns the schema of a union member: its tag is required, because it selects the member. */
+  /** Returns the plan of a union member in which the tag is required, because the tag selects the member. */
   #tagged({ plan, tagWire }: Variant): ObjectPlan {
     const tag = plan.fields.find((field) => field.wireName === tagWire)!;
     if (tag.isRequired) return plan;

@@ -138,8 +138,8 @@ export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
   /**
-   * Trees of the look-behinds. Each ends with NEVER, because the matcher tries it again at every position, as
-   * if it failed.
+   * Trees of the look-behinds. Each ends with NEVER: the matcher tries a look-behind at every position, so it
+   * takes as long as a pattern that fails.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;

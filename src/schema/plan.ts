@@ -2,8 +2,8 @@
  * Compiles a class, a plain object of fields or a type to a plan, which turns input into values and values
  * into JSON.
  *
- * This module is separate from schema.ts, which only declares: it is not loaded until the first schema is
- * used.
+ * This module is separate from schema.ts, which only declares, so that it is not loaded before the first
+ * schema is used.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';

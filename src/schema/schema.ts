@@ -96,9 +96,9 @@ export class ValidationError extends BadRequest {
  * `default` or `optional: true` is set. A default also gives the type: text, an integer (`int`), a fraction
  * (`float`), true or false.
  *
- * Its TypeScript type is that of the values in instances. In a class, it returns such a value; elsewhere it
- * returns a marker, which {@link fieldsOf} reads. Options are read when the schema is compiled, which throws
- * an SvcError for mistakes.
+ * The TypeScript type of a call is that of the values in instances. In a class, the call returns such a
+ * value; elsewhere it returns a marker, which {@link fieldsOf} reads. Options are read when the schema is
+ * compiled, which throws an SvcError for mistakes.
  */
 export function Field<S extends FieldSource, P extends boolean = false, R extends boolean = false>(
   source: CheckedSource<S>,

@@ -90,7 +90,10 @@ interface NativeType {
 export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
 /** First argument of `Field()`: a type (required), or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;
-/** `S`, or an error text as type if the name of a type is given as text, which would be a default. */
+/**
+ * `S`. If `S` is the name of a type as text, such as `'string'`, an error text instead, because the text
+ * would be a default.
+ */
 export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
   : S;
