@@ -269,8 +269,8 @@ function linkPackage(own: string, place: string, modules: string): void {
  * Moves every entry of the staging folder to the target, package.json last. Appends the moved paths to
  * `moved`, which the caller removes after a failure.
  *
- * Fails if an entry exists already, instead of replacing it. If two processes fill one folder, the first to
- * create the first entry wins; the other has changed nothing.
+ * Fails if an entry exists already, instead of replacing it. If two processes fill one folder, the process
+ * that creates the first entry continues; the other one fails, and has changed nothing.
  */
 export function moveEntries(staging: string, target: string, moved: string[]): void {
   // a fixed order, so that of two processes that fill the folder, one fails at its first entry
