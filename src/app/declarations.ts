@@ -117,7 +117,7 @@ export class Declarations {
   }
 
   /**
-   * Adds an exception handler. A second handler of the same class never runs, which is a finding.
+   * Adds an exception handler. A second handler of the same class never runs, and `svc check` reports it.
    * @throws SvcError `E_EXCEPTION_HANDLER`
    */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
@@ -252,7 +252,7 @@ export class Declarations {
       const { findings } = this.#examine(compilation).report;
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
-    // other findings do not matter to a running process, but a secret that can be guessed protects nothing
+    // only this finding is logged at a start, because a secret that can be guessed protects nothing
     for (const { rule, message, remedy } of report.findings)
       if (rule === 'SVC205') this.#deps.log.warn('secret_weak', { message, remedy });
   }
@@ -379,7 +379,7 @@ class Plugins {
           key,
           fallback as never,
           cast === undefined ? (undefined as never) : { cast: cast as never },
-        ) as never, // the overloads of get() do not allow a union of their types
+        ) as never, // the cast is needed, because the overloads of get() do not allow a union of their types
       use: (middleware, where = 'inside') => use(middleware, where),
       get: (key) => state.get(key),
       has: (key) => state.has(key),

@@ -76,7 +76,7 @@ export class Lifecycle {
   readonly #app: LivingApplication;
   readonly #roomBus: RoomBus | undefined;
   readonly #plugins: () => readonly Plugin[];
-  /** Resolves with the clean-up of the dependencies of scope `app`. */
+  /** Resolves with the function that cleans up the dependencies of scope `app`. */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
   #startAbort: AbortController | undefined;
@@ -109,7 +109,8 @@ export class Lifecycle {
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
-      // not in startParts(), because shutdown() waits for `#sharing`, which would wait for itself
+      // called here and not in a catch() of `#sharing`: shutdown() waits for `#sharing`, which would then
+      // wait for itself
       await this.#app.shutdown();
       throw error;
     }
@@ -165,7 +166,7 @@ export class Lifecycle {
   async #stopHooks(): Promise<void> {
     for (const hook of this.#hooks.toReversed()) {
       const { start, stop } = hook;
-      // the start hook returns a new clean-up at the next start
+      // removed, because the start hook returns a new clean-up at the next start
       if (start !== undefined) hook.stop = undefined;
       try {
         await stop?.();
@@ -220,13 +221,13 @@ interface OpenedServer {
 
 /**
  * Time in milliseconds, during a stop, in which a new connection may send its first request. A parent process
- * may just have passed that connection on.
+ * may have passed on that connection just before.
  */
 const LAST_REQUEST_MS = 100;
 
 /**
- * Time in milliseconds for background tasks, hooks and plugins after the last request. After it, a signal
- * ends the process anyway.
+ * Time in milliseconds for background tasks, hooks and plugins after the last request. After this time, the
+ * process ends even if they are still running, provided that a signal has stopped it.
  */
 const SHUTDOWN_MS = 10_000;
 

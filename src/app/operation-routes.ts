@@ -32,14 +32,15 @@ const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
  */
 const PROBE_SPEC = { ...OPERATIONS_SPEC, meta: { ...OPERATIONS_SPEC.meta, trustedHost: false } } as const;
 
-/** Whether the path of a request is that of a probe, which is served even under overload. */
+/** Whether a request has the path of a probe. Probes are served even under overload. */
 export function isProbe({ path }: TransportRequest): boolean {
   return PROBES.has(path);
 }
 
 /**
- * The routes of the probes; of the metrics unless they have a port of their own; and with `openapi`, of the
- * documents that describe `view`. The documentation page is imported when it is first requested.
+ * Returns the routes of the probes, the route of the metrics unless they have a port of their own, and, if
+ * `openapi` is given, the routes of the documents that describe `view`. The documentation page is imported
+ * when it is first requested.
  */
 export function operationRoutes(
   operations: Operations,

@@ -131,8 +131,8 @@ export interface RunOptions {
    */
   readonly workers?: number | 'auto' | undefined;
   /**
-   * Serves in another process that runs this program, and is restarted when a file that it imports is saved.
-   * Default false.
+   * Serves in another process, which runs this program. That process is restarted when a file that it imports
+   * is saved. Default false.
    */
   readonly reload?: boolean | undefined;
 }

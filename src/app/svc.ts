@@ -185,9 +185,9 @@ export class Svc extends Router implements McpApplication {
 
   /**
    * Adds a hook that runs before the first request, in order of registration. A function that the hook
-   * returns, or resolves with, is its clean-up. It runs at shutdown, as if it had been added with {@link
-   * Svc.onShutdown} here. If a hook fails, clean-ups and shutdown hooks run, and `startup()` rejects with its
-   * error.
+   * returns, or resolves with, is its clean-up. The clean-up runs at shutdown, as if {@link Svc.onShutdown}
+   * had added it instead of this hook. If a hook fails, clean-ups and shutdown hooks run, and `startup()`
+   * rejects with its error.
    */
   onStartup(hook: LifecycleHook): this {
     this.assertNotFrozen('a startup hook');
@@ -196,8 +196,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a hook that runs after the last request, or after a start that failed. Hooks run in reverse order;
-   * if one fails, that is logged, and the others run.
+   * Adds a hook that runs after the last request, or after a start that failed. Hooks run in reverse order.
+   * If one fails, its error is logged, and the others still run.
    */
   onShutdown(hook: LifecycleHook): this {
     this.assertNotFrozen('a shutdown hook');

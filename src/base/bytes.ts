@@ -12,7 +12,9 @@ import { types } from 'node:util';
 /** Chunks up to this size are copied into one buffer, because an object for each would take more memory. */
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
-/** Number of taken chunks above which they are removed from the list, if they outnumber the waiting ones. */
+/**
+ * If more chunks than this were taken, and they outnumber the waiting ones, they are removed from the list.
+ */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
 
@@ -41,7 +43,10 @@ export class ByteQueue {
   #head = 0;
   #offset = 0;
   #length = 0;
-  /** Buffer with free space. The last chunk is its written part. Empty if the last chunk is a pushed one. */
+  /**
+   * Buffer of the queue with free space; the last chunk is its written part. Empty if the last chunk was
+   * pushed without a copy.
+   */
   #room: Uint8Array = NONE;
   /** Buffer in which peek() has joined chunks. The first chunk is its written part. */
   #straight: Uint8Array = NONE;
@@ -167,8 +172,8 @@ export class ByteQueue {
   }
 
   /**
-   * Copies a small chunk after the last one, if that is in a buffer of the queue with enough space; else into
-   * a new buffer.
+   * Copies a small chunk into the buffer that contains the last chunk, if it is a buffer of the queue with
+   * enough space; otherwise into a new buffer.
    */
   #gather(chunk: Uint8Array): void {
     const index = this.#chunks.length - 1;
@@ -185,9 +190,9 @@ export class ByteQueue {
   }
 
   /**
-   * Joins bytes of later chunks to the first chunk, until that has `count` bytes. The buffer is twice as
-   * large as requested, so that a reader which asks for one byte more each time copies each byte only a
-   * limited number of times.
+   * Joins bytes of later chunks to the first chunk, until the first chunk has `count` bytes. The buffer is
+   * twice as large as requested, so that a reader which asks for one byte more each time copies each byte
+   * only a limited number of times.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {
@@ -199,7 +204,7 @@ export class ByteQueue {
     }
     while (this.#chunks[this.#head]!.length - this.#offset < count) {
       const written = this.#chunks[this.#head]!.length;
-      const next = this.#chunks[this.#head + 1]!; // exists, because at least `count` bytes wait
+      const next = this.#chunks[this.#head + 1]!; // defined, because at least `count` bytes wait
       const part = next.subarray(0, this.#straight.length - written);
       this.#straight.set(part, written);
       if (part.length < next.length) this.#chunks[this.#head + 1] = next.subarray(part.length);

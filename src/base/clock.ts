@@ -30,8 +30,8 @@ export function pass(clock: Clock, ms: number): Promise<void> {
 }
 
 /**
- * Difference, in milliseconds, between the wall clock and the sum of origin and monotonic time. If it is
- * exceeded, the origin is corrected.
+ * Maximum difference, in milliseconds, between the wall clock and the sum of origin and monotonic time. If it
+ * is exceeded, the origin is corrected.
  */
 const STEP_MS = 5;
 /** Wall-clock time in milliseconds at which monotonic time was 0. */

@@ -161,8 +161,8 @@ export class Config {
   }
 
   /**
-   * Every key read so far, by its camelCase name. A later read with a fallback or cast adds them to the entry
-   * of an earlier read.
+   * Every key read so far, by its camelCase name. If only a later read has a fallback or cast, the entry of
+   * the earlier read gets it.
    */
   reads(): ReadonlyMap<string, ConfigRead> {
     return this.#reads;

@@ -126,7 +126,8 @@ export class HTTPException extends Error {
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {
   const { stackTraceLimit } = Error;
-  Reflect.set(Error, 'stackTraceLimit', 0); // returns false if intrinsics are frozen
+  // unlike an assignment, Reflect.set() does not throw if intrinsics are frozen
+  Reflect.set(Error, 'stackTraceLimit', 0);
   try {
     return make();
   } finally {
@@ -245,7 +246,10 @@ export class ClientDisconnected extends Error {
   }
 }
 
-/** Phrases of Node.js by status. RFC 9110 has renamed two of them, and IANA has not registered two others. */
+/**
+ * Phrases by status. The listed statuses differ from Node.js: RFC 9110 has renamed two phrases, and two
+ * others are not registered.
+ */
 const TITLES: Readonly<Record<number, string | undefined>> = {
   ...http.STATUS_CODES,
   413: 'Content Too Large',

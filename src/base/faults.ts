@@ -1,7 +1,7 @@
 /**
  * The table of faults: every mistake of an operator or programmer, with its message and remedy.
  *
- * Separate from errors.ts, so that it is loaded only when a mistake is reported.
+ * This file is separate from errors.ts, so that it is loaded only when a mistake is reported.
  */
 import { fileOfPlace } from './findings.ts';
 import type { Finding } from './findings.ts';

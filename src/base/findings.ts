@@ -72,7 +72,8 @@ const FRAMES = 2;
 function framesBelow(by: AnyFunction): { readonly stack?: string } {
   const { stackTraceLimit } = Error;
   const frames = {};
-  Reflect.set(Error, 'stackTraceLimit', FRAMES); // returns false if intrinsics are frozen
+  // unlike an assignment, Reflect.set() does not throw if intrinsics are frozen
+  Reflect.set(Error, 'stackTraceLimit', FRAMES);
   Error.captureStackTrace(frames, by);
   Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
   return frames;

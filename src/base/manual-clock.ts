@@ -13,8 +13,8 @@ interface Timer {
 }
 
 /**
- * A clock whose time only passes by {@link ManualClock.advance}. It never sleeps, and its timers do not keep
- * the process alive.
+ * A clock whose time passes only when {@link ManualClock.advance} is called. It never sleeps, and its timers
+ * do not keep the process alive.
  */
 export class ManualClock implements Clock {
   #wallMs: number;
@@ -69,7 +69,10 @@ export class ManualClock implements Clock {
     await turn();
   }
 
-  /** Moves the time by `ms` at once, because no timer fires while a caller waits for the result. */
+  /**
+   * Moves the time by `ms` with {@link ManualClock.advance}: a caller that waits for the result cannot do so
+   * itself.
+   */
   pass(ms: number): Promise<void> {
     return this.advance(ms);
   }
@@ -87,7 +90,8 @@ export class ManualClock implements Clock {
   #nextUntil(endMs: number): Timer | undefined {
     let next: Timer | undefined;
     for (const timer of this.#timers) {
-      // a Set keeps the order in which timers were set
+      // if several timers have the same time, the one that was set first is chosen, because a Set keeps the
+      // order of its members
       if (timer.dueMs <= endMs && (next === undefined || timer.dueMs < next.dueMs)) next = timer;
     }
     return next;

@@ -119,12 +119,13 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
       throw new SvcError('E_OPTION_RANGE', [owner, name, `needs ${kind.needs}`, shown(value)]);
     values[name] = value === undefined ? kind.fallback : value;
   }
-  return values as OptionValues<K>; // each value was validated by the kind that gives its type
+  // the cast is safe: each value was validated by the definition that gives its type
+  return values as OptionValues<K>;
 }
 
 /**
- * Reads only those options of `kinds` that are given; others are absent from the result. For declarations
- * that a program may have by the thousand, each with few options.
+ * Reads only those options of `kinds` that are given; others are absent from the result. Saves memory for
+ * declarations of which a program may have thousands, each with few options.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -145,7 +146,7 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
       throw new SvcError('E_OPTION_RANGE', [owner, name, `needs ${kind.needs}`, shown(value)]);
     values[name] = value;
   }
-  return values as Partial<OptionValues<K>>; // each option was checked above
+  return values as Partial<OptionValues<K>>; // the cast is safe: each option was checked above
 }
 
 /** Returns a copy of an object without the members that are undefined. */
@@ -171,8 +172,8 @@ export function shown(value: unknown): string {
 }
 
 /**
- * Returns the candidate that `word` probably means, or undefined. At most a third of its letters and at most
- * 3 may differ, or it is a prefix.
+ * Returns the candidate that `word` probably means, or undefined. The candidate begins with `word`, or
+ * differs from it by a third of its letters, at least 1 and at most 3.
  */
 export function closest(word: string, given: Iterable<string>): string | undefined {
   const candidates = [...given];

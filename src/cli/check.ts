@@ -178,7 +178,7 @@ async function print(
 
 /**
  * Moves the known findings of a report to its suppressed ones. If the file does not exist, all findings are
- * written to it. Findings that no longer occur are removed from the file, so that it only shrinks.
+ * written to it. Findings that no longer occur are removed from the file, so that the file only shrinks.
  * @throws SvcError `E_CLI_USAGE`
  */
 function withoutKnown(

@@ -99,8 +99,8 @@ export function importApplication({ target, module, given }: Subject): Promise<S
 /**
  * Waits for a promise with a time limit, and reports on standard error if it takes long.
  *
- * If nothing keeps the process alive, Node.js would exit with status 0 and without a message. It emits
- * `beforeExit` before that, so the returned promise is rejected then.
+ * If nothing keeps the process alive meanwhile, Node.js would exit with status 0 and without a message. It
+ * emits `beforeExit` first, and the returned promise rejects on that event.
  */
 export async function settling<T>(
   pending: Promise<T>,

@@ -32,7 +32,7 @@ import type { Trespass } from './quarantine.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
-// CORE_RULES contains every SVC rule
+// defined, because CORE_RULES contains every SVC rule
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
 const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES has every rule
 const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!; // CORE_RULES has every rule
@@ -44,7 +44,7 @@ process.once('message', (job: Job) => {
   const send = process.send!.bind(process);
   const answer = (of: Answer): void => {
     flush();
-    process.channel?.ref(); // so that the process stays alive until the parent has received the response
+    process.channel?.ref(); // keeps the process alive until the parent has received the response
     send(of);
   };
   send({ token: job.token, kind: 'begun' } satisfies Begun);
@@ -59,7 +59,7 @@ process.once('message', (job: Job) => {
 process.once('disconnect', () => process.exit(1)); // the parent has ended
 
 async function work(job: Job): Promise<Answer> {
-  // so that the channel does not keep the process alive while a promise never settles
+  // the channel must not keep the process alive while it waits for a promise that never settles
   process.channel?.unref();
   Error.stackTraceLimit = STACK_FRAMES;
   process.setSourceMapsEnabled(true); // maps places of compiled code to its sources
@@ -160,7 +160,9 @@ function workersOfScripts(): string | undefined {
   return undefined;
 }
 
-/** Returns the sources and the variables of the environment, whose host names the code may compare. */
+/**
+ * Returns the texts in which the code may find host names: the sources, and the variables of the environment.
+ */
 function namesFor({ module }: Job): string {
   const { modules } = readProject([fileURLToPath(module)]);
   return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');

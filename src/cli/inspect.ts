@@ -161,7 +161,7 @@ export function failed(
   message: string,
   { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {},
 ): Extract<Answer, { kind: 'failed' }> {
-  // CORE_RULES has every rule
+  // defined, because CORE_RULES has every rule
   const { id: rule, severity, remedy: usual } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!;
   return {
     token,

@@ -106,8 +106,8 @@ function readArguments(
 }
 
 /**
- * Returns the message for an option whose value is missing or invalid. parseArgs() takes a word that begins
- * with a dash for the next option, not for a value.
+ * Returns the message for an option whose value is missing or invalid. parseArgs() treats a word that begins
+ * with a dash as the next option, not as a value.
  */
 function valueIssue({ options, choices }: Command, option: string, args: readonly string[]): string {
   const name = option.slice(2);

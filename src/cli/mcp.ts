@@ -113,7 +113,7 @@ function listing(tools: readonly Tool[]): string {
       const { properties = {}, required = [] } = inputSchema as {
         readonly properties?: object;
         readonly required?: readonly string[];
-      }; // the arguments of a tool always form an object schema
+      }; // the cast is safe: the schema of a tool's arguments always describes an object
       const args = Object.keys(properties)
         .map((argument) => (required.includes(argument) ? argument : `${argument}?`))
         .join(', ');

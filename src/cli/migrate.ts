@@ -92,7 +92,7 @@ function actionOf([word]: readonly string[]): string {
 }
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
-  denyStart(); // make `app.run()` throw in a module that starts its application on import
+  denyStart(); // makes `app.run()` throw in a module that starts its application on import
   const app = await importApplication(subject!); // `subject` is set, because this command has `takesModule`
   const view = app.inspect();
   // the option has type string, so parseArgs returns a string
@@ -129,7 +129,7 @@ const NONE_UNFINISHED = 'No migration is unfinished\n';
  */
 const printed = new Set<MigrationDone>();
 
-/** Prints a migration as soon as it is done: a later one may take long or fail. */
+/** Prints a migration as soon as it is done, because a later one may take long or fail. */
 function printDone(done: MigrationDone): void {
   printed.add(done);
   process.stdout.write(
@@ -248,8 +248,8 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
 }
 
 /**
- * Returns the name of a migration in lower case, with "_" between its words. Other characters are refused: a path or an
- * ending would be lost without notice.
+ * Returns the name of a migration in lower case, with "_" between its words. Other characters are refused,
+ * because a path or an ending would be dropped without notice.
  * @throws SvcError `E_CLI_USAGE`
  */
 function nameOf(given: string): string {

@@ -148,7 +148,7 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    // the functions above throw only errors of node:fs
+    // the cast is safe: the functions above throw only errors of node:fs
     throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error });
   }
 }
@@ -269,11 +269,11 @@ function linkPackage(own: string, place: string, modules: string): void {
  * Moves every entry of the staging folder to the target, package.json last. Appends the moved paths to
  * `moved`, which the caller removes after a failure.
  *
- * Fails if an entry exists already, instead of replacing it. If two processes fill one folder, the first to
- * create the first entry wins; the other has changed nothing.
+ * Fails if an entry exists already, instead of replacing it. If two processes fill one folder, the process
+ * that creates the first entry continues; the other one fails, and has changed nothing.
  */
 export function moveEntries(staging: string, target: string, moved: string[]): void {
-  // a fixed order, so that one of two processes wins at the first entry
+  // a fixed order, so that of two processes that fill the folder, one fails at its first entry
   const names = readdirSync(staging).sort();
   for (const name of [
     ...names.filter((entry) => entry !== 'package.json'),

@@ -121,7 +121,7 @@ export class Toolset {
     this.tools = planNames(details, tools).map(
       ({ name, detail }) => new PlannedTool(name, detail, tools.includes(detail)),
     );
-    // app.prompt() has set the name
+    // `name` is defined, because app.prompt() has set it
     this.prompts = tools
       .filter(isPrompt)
       .map((detail) => new PlannedPrompt(detail.declared.spec.name!, detail));
@@ -154,7 +154,7 @@ export class Toolset {
           },
         ],
         tool,
-      ); // a path that leads elsewhere has a parameter
+      ); // the last parameter is defined: a path without parameters cannot lead to another route
     const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
@@ -291,8 +291,8 @@ export const TOOL_LOG_LEVELS = [
 /** A log level of a tool message. */
 export type ToolLogLevel = (typeof TOOL_LOG_LEVELS)[number];
 /**
- * Sends a log message to the client: any JSON value, and an optional logger name. Models read it, so it must
- * not contain secrets.
+ * Sends a log message to the client: any JSON value, and an optional logger name. Models read the message, so
+ * it must not contain secrets.
  */
 export type ToolLog = (level: ToolLogLevel, data: unknown, logger?: string) => void;
 

@@ -63,13 +63,13 @@ export interface EndpointDeps {
   /** Returns the options of the dispatcher. They depend on the environment of the application. */
   dispatching(provided: Services): DispatcherOptions;
   readonly headers: readonly string[];
-  /** Whether protected resource metadata tells clients where to get a token. */
+  /** Whether the protected resource metadata names the servers where clients get a token. */
   readonly asksForTokens: boolean;
   readonly hasSessions: boolean;
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
-  /** Returns whose share of the open requests and questions a request counts for. */
+  /** Returns the client to whose share of open requests and questions a request belongs. */
   client(context: Context): string;
 }
 
@@ -137,7 +137,7 @@ export class McpEndpoint {
         invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1)
+      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1): it is refused like an empty one
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -169,7 +169,8 @@ export class McpEndpoint {
       // throws if a value is missing that every modern request must have
       readModern(message.params);
     } catch (error) {
-      return refused(400, error as RpcError, message.id); // readModern() throws no other errors
+      // the cast is safe: readModern() throws no other errors
+      return refused(400, error as RpcError, message.id);
     }
     return this.#respond(context, message, undefined);
   }
@@ -209,7 +210,7 @@ export class McpEndpoint {
     const session = this.#deps.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
     const problem = batchIssue(values, session?.dialect);
-    // without a session, batchIssue() always returns a problem
+    // `problem` is defined: without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
       return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
     // a client that has left cannot fetch the response of its batch later, so the requests are cancelled
@@ -271,11 +272,11 @@ export class McpEndpoint {
       );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
-    // a legacy client that disconnects does not cancel its request (2025-11-25, transports)
+    // not in a session: a legacy client that disconnects does not cancel its request (2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
     // aborts at shutdown, which ends subscriptions; calls have time to finish
     const closing = new AbortController();
-    // aborts when the client has left, which cannot receive a question any more
+    // aborts when the client has left, because it cannot receive questions any more
     const left = new AbortController();
     const stream = new MessageStream(
       session === undefined ? leave : () => left.abort(new ClientDisconnected()),
@@ -442,7 +443,9 @@ function refused(status: number, error: RpcError, id?: RequestId, dialect: Diale
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
-/** Returns a session for one legacy request that has none. Its handler can ask no questions. */
+/**
+ * Returns a session for one legacy request that has none. The handler of that request cannot ask questions.
+ */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
 }

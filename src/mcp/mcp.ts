@@ -41,7 +41,7 @@ export interface StdioOptions extends McpServerOptions {
    * SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
    */
   readonly token?: string | undefined;
-  /** Header fields that every call sends besides: `{ 'x-api-key': ... }`. */
+  /** Further header fields of every call: `{ 'x-api-key': ... }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Maximum length of an input line in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxLineBytes?: number | undefined;
@@ -300,7 +300,7 @@ const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** Functions of tools by the handlers of their routes. */
+/** Functions of tools, each by the handler of the route that calls it. */
 const functions = new WeakMap<object, (context: never) => unknown>();
 
 /** Returns the function of a tool that a handler calls, or the handler of a route. @internal */

@@ -17,8 +17,8 @@ export class MessageStream extends FiniteEvents implements AsyncIterableIterator
   #isOver = false;
 
   /**
-   * `onLeave` is called if the reader leaves before the end. `onStop` is called if the server stops, which
-   * waits for the end of the stream as for any response.
+   * `onLeave` is called if the reader leaves before the end. `onStop` is called if the server stops; the
+   * server then waits for the end of the stream, as for any response.
    */
   constructor(onLeave: () => void, onStop: () => void) {
     super();

@@ -6,7 +6,7 @@
  *   notification   { jsonrpc, method, params? }         has no id, and gets no response
  *   response       { jsonrpc, id, result | error }      comes from the client, to a question of the server
  *
- * Anything else is an error, with the id if it is readable.
+ * Any other message is an error, which has the id of the message if it is readable.
  */
 import { isRecord } from '../base/options.ts';
 

@@ -87,8 +87,8 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * cookies and sessions that guards read. With the owner '', every client that has the id may use the
    * session, so a client can log in later.
    *
-   * A client leaves at most 250 requests of sessions and 250 questions open. It counts by this owner, or by its
-   * address while it has no claims and the option is not set.
+   * One client may have at most 250 open requests of sessions, and 250 open questions. Clients are
+   * distinguished by this owner; without claims and without this option, by their addresses.
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
@@ -98,7 +98,10 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    */
   readonly authorization?:
     { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
-  /** Rate limit of the endpoint, instead of the middleware's limit. A call also counts for its route. */
+  /**
+   * Rate limit of the endpoint, instead of the middleware's limit. A call also counts toward the limit of its
+   * route.
+   */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /** Maximum length of a message in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxBodyBytes?: number | undefined;
@@ -181,7 +184,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     (endpoint ??= import('./http.ts').then(
       ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
       (error: unknown) => {
-        endpoint = undefined; // the next message imports the module again
+        endpoint = undefined; // the import has failed, so the next message tries it again
         throw error;
       },
     ));
@@ -220,7 +223,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
       handler: ({ req }) => ({
         resource: `${req.scheme}://${req.host}${path}`,
         authorization_servers: described!.servers,
-        bearer_methods_supported: ['header'], // set whenever `authorization` is
+        bearer_methods_supported: ['header'], // `described` is set whenever `authorization` is
         ...(described!.scopes === undefined || described!.scopes.length === 0
           ? {}
           : { scopes_supported: described!.scopes }), // empty lists must be omitted (RFC 9728 §3.2)

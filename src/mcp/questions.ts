@@ -1,6 +1,6 @@
 /**
- * Questions of a handler to the client that called it: input of its user (elicitation), a message of its
- * model (sampling), its folders (roots).
+ * Questions of a handler to the client that called it: for input of the client's user (elicitation), for a
+ * message of its model (sampling), for its folders (roots).
  *
  * How a question is sent:
  *   legacy   A request precedes the response to the call. The handler waits for the client's answer: SentRequests.
@@ -283,7 +283,8 @@ export class ToolClient {
       !isObject(answer['content'])
     )
       throw unusable(key);
-    // checked above, except for the content, which may have types of later versions
+    // the members were checked above; the content is not checked further, because it may have types of later
+    // versions
     return answer as unknown as Sampled;
   }
 
@@ -414,7 +415,10 @@ export class WaitingCall implements Asker {
     });
   }
 
-  /** Cancels the open questions. Returns undefined, because no questions replace the result of the call. */
+  /**
+   * Cancels the open questions. Returns undefined: the call has its own result. Only a {@link RepeatedCall}
+   * returns questions as the result.
+   */
   outcome(): undefined {
     this.#ended.abort();
     return undefined;
@@ -434,7 +438,10 @@ export function stateSeal(services: Services | undefined): ProtectedValues {
 interface RepeatedDeps {
   readonly capabilities: JsonObject;
   readonly params: JsonObject;
-  /** Method, name and arguments of the call, and its caller. A state is valid only for equal ones. */
+  /**
+   * Method, name and arguments of the call, and its caller. A state is valid only for a call in which all of
+   * them are equal.
+   */
   readonly subject: readonly unknown[];
   readonly nowSeconds: number;
   seal(): ProtectedValues;
@@ -504,7 +511,7 @@ export class RepeatedCall implements Asker {
   #opened(state: unknown): readonly (readonly [string, unknown])[] {
     const { nowSeconds, seal } = this.#deps;
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
-    // outcome() has written the payload
+    // the cast is safe: outcome() has written the payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
     throw new RpcError(
       INVALID_PARAMS,

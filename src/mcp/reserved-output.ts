@@ -2,9 +2,9 @@
  * Reserves standard output for messages. Other writes to the stream or its file descriptor go to another
  * stream.
  *
- * Some loggers write to the descriptor instead of the stream, and child processes inherit it. Child processes
- * do not inherit standard input, because they would consume messages. Node.js cannot exchange a descriptor,
- * so this module replaces the functions that take one:
+ * Some loggers write to the descriptor instead of the stream, and child processes inherit the descriptor.
+ * Child processes do not inherit standard input, because they would consume messages. Node.js cannot exchange
+ * a descriptor, so this module replaces the functions that take one:
  *   fs.writeSync(1, ...), write, writev, writevSync   write to descriptor 2
  *   fs.writeFileSync(1, ...), appendFileSync          write to descriptor 2
  *   spawn(..., { stdio: 'inherit' }) and the like     the child process gets [ 'ignore', 2, 'inherit' ]
@@ -75,7 +75,7 @@ function leadDescriptor(from: number, to: number): Disposable {
     name: string,
     change: (args: readonly unknown[]) => readonly unknown[],
   ): void => {
-    // every supported version of Node.js has these properties
+    // defined, because every supported version of Node.js has these properties
     const before = Object.getOwnPropertyDescriptor(owner, name)!;
     const own = before.value as (...args: readonly unknown[]) => unknown;
     const value = function led(this: unknown, ...args: readonly unknown[]): unknown {

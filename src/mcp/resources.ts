@@ -1,7 +1,7 @@
 /**
- * Resources: contents that clients read by a URI. Those of the application are functions that run as
- * requests, and their URIs may have parameters. Those of this package are the routes of the tools, and the
- * OpenAPI document.
+ * Resources: contents that clients read by a URI. Resources of the application are functions that run as
+ * requests, and their URIs may have parameters. Resources of this package are the routes of the tools, and
+ * the OpenAPI document.
  */
 import { SvcError } from '../base/errors.ts';
 import { defined } from '../base/options.ts';
@@ -53,7 +53,7 @@ export class PlannedResource extends PlannedPrompt {
   readonly #pattern: RegExp;
 
   constructor(detail: RouteDetail) {
-    // app.resource() has set this member of `meta`
+    // the cast is safe: app.resource() has set this member of `meta`
     const { uri, name, mimeType } = detail.route.meta[RESOURCE] as DeclaredResource;
     super(name, detail);
     this.uri = uri;

@@ -101,10 +101,7 @@ function partOf(type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect
 const TEXTS =
   /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
 
-/**
- * Returns the content of a ToolContent. If the version does not have a content type, the client gets it as
- * text.
- */
+/** Returns the content of a ToolContent. Content of a type that the version does not have is sent as text. */
 function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
   const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] };
   return {

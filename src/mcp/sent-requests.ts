@@ -35,7 +35,10 @@ export class SentRequests {
     this.#shares = new Shares('questions', MAX_SENT, mostOfOne);
   }
 
-  /** Sends a request, and returns the result of its response. Cancels a request that ends before. */
+  /**
+   * Sends a request, and returns the result of its response. If the time is over, or a signal aborts, before
+   * the response arrives, the request is cancelled.
+   */
   async ask({
     owner,
     client,
@@ -56,7 +59,7 @@ export class SentRequests {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    // only signals have this listener
+    // the cast is safe: only signals have this listener
     const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
     const timer = this.#clock.after(timeoutMs, () =>
       giveUp('The time to answer is over', unanswered(`within ${timeoutMs} ms`)),
@@ -70,7 +73,8 @@ export class SentRequests {
       send({ jsonrpc: '2.0', id, method, params });
       return await promise;
     } finally {
-      timer[Symbol.dispose](); // not `using`: Node.js 22 parses this module before the import ends with its message
+      // not `using`: Node.js 22 must be able to parse this module, see base/need-node.ts
+      timer[Symbol.dispose]();
       this.#waiting.delete(id);
       this.#shares.give(client);
       for (const each of signals) each.removeEventListener('abort', onAbort);
@@ -118,7 +122,10 @@ export class Shares {
     this.#mostOfOne = mostOfOne;
   }
 
-  /** Counts one more of a client. Returns a message, and counts nothing, when a limit is reached. */
+  /**
+   * Counts one more request or question of a client. If a limit is reached, counts nothing and returns a
+   * message.
+   */
   take(client: string): string | undefined {
     const open = this.#open.get(client) ?? 0;
     if (open >= this.#mostOfOne)
@@ -130,9 +137,9 @@ export class Shares {
     return undefined;
   }
 
-  /** Counts one less of a client. */
+  /** Removes one request or question of a client from the count. */
   give(client: string): void {
-    const open = this.#open.get(client)! - 1; // take() has counted it
+    const open = this.#open.get(client)! - 1; // defined, because take() has counted it
     if (open === 0) this.#open.delete(client);
     else this.#open.set(client, open);
     this.#total--;

@@ -47,7 +47,7 @@ export interface McpSession {
   readonly abilities: ReadonlySet<ClientAbility>;
 }
 
-/** The session of a request, its caller, and the way to its client. */
+/** The session of a request, its caller, and the functions that send messages to its client. */
 export interface Exchange {
   /** Undefined before `initialize`, and for modern requests. */
   readonly session: McpSession | undefined;
@@ -62,7 +62,7 @@ export interface Exchange {
   begin(session: McpSession): void;
   /** Sends a question to the client of a session. Undefined if the client cannot respond. */
   readonly ask?: ((question: Omit<Question, 'key'>) => Promise<unknown>) | undefined;
-  /** Identity of the caller. A call that the client repeats with answers must have the same one. */
+  /** Identity of the caller. A call that the client repeats with answers must have the same identity. */
   readonly principal?: string | undefined;
   /** Called when a route asks for another access token: see {@link CallDeps}. */
   readonly challenged?: CallDeps['challenged'];
@@ -99,8 +99,8 @@ export function serverOptions(): {
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
   /**
-   * Services of the application, whose secret encrypts the state of calls that ask. Without them, only this
-   * process can continue such a call.
+   * Services of the application, whose secret encrypts the state of calls that ask questions. Without them,
+   * only this process can continue such a call.
    */
   readonly services?: Services | undefined;
 }
@@ -340,7 +340,8 @@ export class McpDispatcher {
     // credentials
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
-      capabilities: meta[`${META}clientCapabilities`] as JsonObject, // readModern() has checked the type
+      // the cast is safe: readModern() has checked the type
+      capabilities: meta[`${META}clientCapabilities`] as JsonObject,
       params,
       subject: [...subject, principal, shown],
       nowSeconds: Math.floor(this.#app.clock.nowMs() / 1_000),
@@ -402,7 +403,7 @@ export class McpDispatcher {
     asked: Asked,
   ): Promise<ResourceContent | JsonObject> {
     const asker = this.#askerOf(asked, resource, 'resources/read', uri);
-    // match() succeeds, because the resource was found by this URI
+    // match() returns a result, because the resource was found by this URI
     const target = resource.target(resource.match(uri)!);
     const response = await this.#run(resource, target, asked, asker);
     const outcome = asker.outcome(!response.ok);
@@ -462,7 +463,7 @@ export class McpDispatcher {
   #setLevel({ params: { level }, exchange }: Asked): JsonObject {
     if (!isLevel(level))
       throw new RpcError(INVALID_PARAMS, `"level" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
-    exchange.session!.logLevel = level; // a legacy request always has a session
+    exchange.session!.logLevel = level; // `session` is defined, because a legacy request always has one
     return {};
   }
 

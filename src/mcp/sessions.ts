@@ -73,13 +73,13 @@ export class McpSessions {
       string,
       string,
       (readonly ClientAbility[])?,
-    ]; // begin() has written the payload
+    ]; // the cast is safe: begin() has written the payload
     const dialect = legacyDialect(version);
     if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined)
       return this.#keep(id, { dialect, logLevel: 'info', abilities: new Set(abilities) });
-    this.#kept.delete(id); // set() moves it to the end, as the most recently used
+    this.#kept.delete(id); // deleted, so that set() adds it at the end, as the most recently used
     this.#kept.set(id, kept);
     return kept.isEnded ? undefined : kept;
   }
@@ -94,7 +94,7 @@ export class McpSessions {
   #keep(id: string, state: McpSession): HttpSession {
     const kept: HttpSession = { ...state, id, inFlight: new Map(), isEnded: false };
     this.#kept.set(id, kept);
-    // the map is not empty, so it has a first entry
+    // the value is defined, because the map is not empty
     if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
     return kept;
   }

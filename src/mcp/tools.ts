@@ -217,7 +217,7 @@ function successes(response: RouteSpec['response']): readonly TypeSource[] {
   if (typeof response === 'function' || response instanceof FieldType) return [response];
   return Object.entries(response)
     .filter(([status]) => Number(status) < 300)
-    .map(([, source]) => source as TypeSource); // a response that is no single type has types by status
+    .map(([, source]) => source as TypeSource); // a response that is not a single type has types by status
 }
 
 /**

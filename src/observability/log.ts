@@ -288,7 +288,8 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        this.#onFailure(error as NodeJS.ErrnoException); // writeNow() throws only errors of system calls
+        // the cast is safe: writeNow() throws only errors of system calls
+        this.#onFailure(error as NodeJS.ErrnoException);
         if (this.#state !== 'idle') return;
       }
     }
@@ -319,7 +320,8 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException; // writeNow() throws only errors of system calls
+        // the cast is safe: writeNow() throws only errors of system calls
+        const { code } = error as NodeJS.ErrnoException;
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
           if (this.#state === 'exiting') this.#state = 'closed';

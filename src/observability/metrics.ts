@@ -11,13 +11,16 @@ import type { Logger } from './log.ts';
 
 /** A metric that only grows. */
 export interface Counter {
-  /** Adds `amount` >= 0 to the series with these label values, in declared order. */
+  /**
+   * Adds `amount`, which is 0 or more, to the series with these label values. They have the order of the
+   * declared labels.
+   */
   add(amount: number, ...labels: string[]): void;
 }
 
 /** Histogram: counts of values below each limit, with count and sum. */
 export interface Histogram {
-  /** Counts `value` in the series with these label values, in declared order. */
+  /** Counts `value` in the series with these label values. They have the order of the declared labels. */
   observe(value: number, ...labels: string[]): void;
 }
 
@@ -25,7 +28,10 @@ export interface Histogram {
 export interface Metrics {
   /** Declares a counter, which only grows. */
   counter(name: `svc_${string}`, help: string, labels?: readonly string[]): Counter;
-  /** Calls `read` for every scrape. Over several processes values are added, or the maximum is taken. */
+  /**
+   * Declares a gauge. `read` is called for every scrape. The values of several processes are added, or the
+   * greatest one is used.
+   */
   gauge(name: `svc_${string}`, help: string, read: () => number, merge?: 'sum' | 'max'): void;
   /** `buckets` are inclusive upper limits in ascending order; `+Inf` is added. */
   histogram(
@@ -146,7 +152,7 @@ export class MetricsRegistry implements Metrics {
 class SeriesTable {
   readonly labels: readonly string[];
   /**
-   * The numbers of all series. A larger array replaces this one when it is full, so callers must not keep it.
+   * The numbers of all series. When the array is full, a larger one replaces it, so callers must not keep it.
    */
   numbers: Float64Array;
   readonly #name: string;
@@ -195,7 +201,8 @@ class SeriesTable {
     if (known !== undefined) return known;
     if (this.#sets.length >= MAX_LABEL_SETS) return this.#offsetOfOther();
     const offset = this.#append(labels);
-    let branch = this.#root as Branch; // a table without labels has found its only series above
+    // the cast is safe: a table without labels has found its only series above
+    let branch = this.#root as Branch;
     for (const label of labels.slice(0, -1)) {
       const next = (branch.get(label) as Branch | undefined) ?? (new Map() as Branch);
       branch.set(label, next);

@@ -94,7 +94,7 @@ function objectJson(value: object, depth: number, budget: Budget): string {
 type AnyFunction = (...args: never[]) => unknown;
 
 function anyJson(value: unknown, depth: number, budget: Budget): string {
-  // a value that scalarJson() does not write is an object or a function
+  // the cast is safe: a value that scalarJson() does not write is an object or a function
   return scalarJson(value, budget) ?? objectJson(value as object, depth, budget);
 }
 

@@ -90,7 +90,7 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
 
 interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
   readonly subject: string;
-  /** The body, without members if there is none. */
+  /** The body; an object without members if there is none. */
   readonly body: JsonObject;
   /** Parameters of the operation and its path item, by place and name; path parameters by position. */
   readonly parameters: ReadonlyMap<string, JsonObject>;
@@ -352,10 +352,16 @@ const ANSWERED: Readonly<Record<string, string>> = {
 const FORM: ReadonlySet<string> = new Set(
   '$ref type properties required items prefixItems oneOf anyOf'.split(' '),
 );
-/** Results of loose(). A schema always has the same result, so that recursive schemas are recognized. */
+/**
+ * Cached results of loose(). The same schema gives the same object, so that the comparison recognizes
+ * recursive schemas.
+ */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
-/** Returns a response schema reduced to its structure: clients that read a response do not check bounds. */
+/**
+ * Returns a response schema reduced to its structure, because clients that read a response do not check
+ * bounds.
+ */
 function loose(schema: JsonSchema): JsonSchema {
   const isKept = ([keyword, value]: [string, unknown]): boolean =>
     FORM.has(keyword) || (keyword === 'additionalProperties' && typeof value === 'object');

@@ -251,9 +251,9 @@ function textNode(given: TypeNode, place: TextPlace, isRequired: boolean): TypeN
         : node;
     case 'list': {
       const { minLength = 0, maxLength = 1 } = node.constraints;
-      // an empty list cannot be sent, because it has no parameter
+      // an empty list cannot be sent, because without items the request has no such parameter
       const least = isRequired && minLength === 0 ? { minLength: 1 } : {};
-      // browsers send one value for a cookie
+      // browsers send one value for a cookie, so a list in a cookie has at most one item
       const most = place === 'cookie' && !isSeparated(node) ? { maxLength: Math.min(1, maxLength) } : {};
       return {
         ...node,

@@ -42,7 +42,7 @@ const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefin
   ['maxItems', undefined, -1],
   ['maxProperties', undefined, -1],
 ];
-/** Keywords that constrain a value, so that a new or changed value of the keyword is narrower. */
+/** Keywords that constrain a value. A new keyword, or a changed one, counts as narrower. */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {
@@ -187,8 +187,8 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // a copy, because a pair that is compared here must be compared again elsewhere, where differences
-        // are reported
+        // a copy: this comparison does not report differences, so a later one that does must compare the same
+        // pairs again
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;
@@ -230,7 +230,7 @@ function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
   return Array.isArray(schema['enum']) ? (schema['enum'] as unknown[]) : undefined;
 }
 
-/** Whether the pattern of a schema repeats its format, so that it adds no constraint. */
+/** Whether the pattern of a schema only repeats its format, and so adds no constraint. */
 function isOfFormat({ format, pattern }: JsonSchema): boolean {
   return typeof pattern === 'string' && typeof format === 'string' && FORMAT_PATTERNS.has(pattern);
 }

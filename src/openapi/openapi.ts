@@ -140,15 +140,15 @@ class DocumentWriter {
   }
 
   /**
-   * Returns routes by path. OpenAPI treats templates of one shape as equal, so only the more specific route
-   * is documented, which is matched first.
+   * Returns routes by path. OpenAPI treats templates of one shape as equal, so of such routes only the most
+   * specific one is documented, which is matched first.
    */
   #group(details: readonly RouteDetail[]): ReadonlyMap<string, Path> {
     const paths = new Map<string, Path>();
     for (const detail of details) {
       const { template } = detail.declared;
       const shape = documentedPath(template);
-      // isDocumented() guarantees the method
+      // the cast is safe: isDocumented() accepts only these methods
       const method = detail.route.method.toLowerCase() as DocumentedMethod;
       const names = template.parameters.map((parameter) => parameter.name);
       const path = paths.get(shape) ?? {
@@ -300,7 +300,7 @@ function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
   );
 }
 
-/** Rank of a route by its parameters, the first counting most. The router tries lower ranks first. */
+/** Rank of a route by its parameters; the first parameter counts most. The router tries lower ranks first. */
 function rankOf({ declared: { template } }: RouteDetail): string {
   return template.parameters.map(({ converter }) => converter.rank).join('');
 }
@@ -367,7 +367,9 @@ function uniqueName(wanted: string, taken: Set<string>): string {
   return name;
 }
 
-/** Removes characters with a meaning in URLs: links to operations contain their ids. */
+/**
+ * Removes characters with a meaning in URLs, because links to operations contain the ids of the operations.
+ */
 function identifier(name: string): string {
   return name.replace(/[^A-Za-z0-9._~-]+/g, '_');
 }

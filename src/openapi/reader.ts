@@ -11,7 +11,10 @@ export interface ReadOperation {
   readonly method: string;
   readonly item: JsonObject;
   readonly operation: JsonObject;
-  /** Parameters of the path item and the operation. Of those with one name and place, the last is used. */
+  /**
+   * Parameters of the path item and the operation. If several have the same name and place, the last one is
+   * used.
+   */
   readonly parameters: readonly JsonObject[];
   readonly body: JsonObject | undefined;
   readonly responses: Readonly<Record<string, JsonObject>>;
@@ -68,7 +71,7 @@ export function unescaped(segment: string): string {
   try {
     decoded = decodeURIComponent(segment);
   } catch {
-    /* the text is used unchanged */
+    /* the percent-encoding is invalid, so the text is used unchanged */
   }
   return decoded.replaceAll('~1', '/').replaceAll('~0', '~');
 }

@@ -171,7 +171,7 @@ export class ResponseWriter {
           ? { $ref: referenceTo(refusal) }
           : this.#joined(own[status] ?? { description }, contents);
     }
-    // errors whose content is unknown
+    // 4XX stands for errors whose content is unknown
     responses['4XX'] ??= { description: REFUSALS['4XX']!.description };
     return responses;
   }
@@ -192,7 +192,7 @@ export class ResponseWriter {
     for (const status of statuses) {
       for (const { prototype } of REFUSALS[status]?.thrown ?? [HTTPException]) {
         const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
-        // exceptionHandler() has stored the spec in `declared`
+        // the cast is safe: exceptionHandler() has stored the spec in `declared`
         const spec = handled?.declared as ExceptionSpec | undefined;
         if (handled === undefined) add(status, 'problem');
         else if (spec === undefined) unknown.add(status);

@@ -95,8 +95,8 @@ export class SecurityWriter {
 }
 
 /**
- * Returns the CSRF middleware of the first route that has its own, and the session middleware around it.
- * Empty if the application has CSRF middleware for all routes.
+ * Returns the CSRF middleware of the first route that has such middleware of its own, and the session
+ * middleware around it. Empty if the application has CSRF middleware for all routes.
  */
 export function ownProtection({ middleware, details }: CompilationView): readonly Middleware[] {
   const isCsrf = (layer: Middleware): boolean => layer.kind === 'csrf';

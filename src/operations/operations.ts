@@ -28,7 +28,7 @@ interface MetricsAccess {
    * rule that only private peers have access.
    */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
-  /** Port on which only `/metrics` is served; then it is not on the application's port. */
+  /** Port on which only `/metrics` is served; the application's port then does not serve it. */
   readonly port?: number | undefined;
   /** Address of that port. Default `127.0.0.1`. */
   readonly host?: string | undefined;
@@ -67,7 +67,7 @@ export class Operations {
   isStopping = false;
   readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
-  /** Private, because it may be a token, and a printed object must not show it. */
+  /** Private, because the value may be a token, which a printed object must not show. */
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
@@ -274,7 +274,10 @@ const AUTH = given<NonNullable<MetricsAccess['auth']>>(
   (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16),
 );
 
-/** Checks a token or function that grants access. @throws Unauthorized, Forbidden */
+/**
+ * Checks whether a request has the token, or whether the function grants it access.
+ * @throws Unauthorized, Forbidden
+ */
 async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
   if (typeof auth !== 'string') {
     if (!(await auth(req))) throw new Forbidden();
@@ -302,7 +305,7 @@ class RouteSeries implements Tally {
   }
 
   count(status: number, durationMs: number): void {
-    // `#slot` was set together with `#status`
+    // `#slot` is defined: it was set together with `#status`
     (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1);
     this.#duration.observe(durationMs / 1_000);
   }
@@ -325,8 +328,8 @@ function isSameSecret(given: string, expected: string): boolean {
 }
 
 /**
- * Fields that proxies add. A proxy on a private address that adds none of them is taken for a private client;
- * `ops.metrics.auth` or `port` protects the metrics then.
+ * Fields that proxies add. A proxy on a private address that adds none of them counts as a private client; in
+ * that case `ops.metrics.auth` or `port` protects the metrics.
  */
 const PROXY_FIELDS = [
   'forwarded',
@@ -341,8 +344,8 @@ const PROXY_FIELDS = [
 ];
 
 /**
- * Whether a request comes directly from a private address. A request with fields of a proxy does not, because
- * its client may have any address.
+ * Whether a request comes directly from a private address. False for a request with fields of a proxy,
+ * because its client may have any address.
  */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);

@@ -29,10 +29,7 @@ import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
 /** Options of a reloading parent. */
 interface ReloadOptions {
-  /**
-   * Address for the case that the first child fails before it reports one: the parent then serves the error
-   * page there.
-   */
+  /** Address where the parent serves the error page if the first child fails before it reports an address. */
   readonly place: ListenOptions;
   /** File of environment variables (`--env-file`). Each child reads it again. */
   readonly envFile?: string | undefined;
@@ -164,7 +161,7 @@ class Reloader {
       return address;
     } catch (error) {
       if (this.#url === undefined)
-        this.#started.reject(error as Error); // listenOn() rejects only with an Error
+        this.#started.reject(error as Error); // the cast is safe: listenOn() rejects only with an Error
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;

@@ -62,7 +62,7 @@ export class SocketHandoff {
   #lastId = 0;
   #isUnavailable = false;
   #isShut = false;
-  /** Whether clients use TLS. The parent has no certificate, so it cannot respond to them. */
+  /** Whether clients use TLS. The parent has no certificate, so it cannot respond to such clients. */
   #isSecure = false;
 
   /** `unavailablePage`: creates the 503 for connections that have waited too long. */
@@ -124,7 +124,7 @@ export class SocketHandoff {
     return address;
   }
 
-  /** Includes the child in those that get connections. */
+  /** From now on, sends connections to this child, too. */
   admit(child: Child): void {
     this.#children.set(child, new Map());
     this.#isUnavailable = false;
@@ -215,7 +215,7 @@ export class SocketHandoff {
       if (child === undefined) return;
       this.#remove(waiting);
       const id = ++this.#lastId;
-      const sent = this.#children.get(child)!; // #freest() returns only keys of #children
+      const sent = this.#children.get(child)!; // defined, because #freest() returns only keys of #children
       sent.set(id, waiting.socket);
       this.#children.delete(child); // moves the child to the end of the order
       this.#children.set(child, sent);

@@ -57,6 +57,7 @@ function reportFiles(): void {
 
 function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { remedy } = error as { readonly remedy?: unknown }; // an SvcError of any copy of the package has it
+  // an SvcError of any copy of the package has a remedy
+  const { remedy } = error as { readonly remedy?: unknown };
   return typeof remedy === 'string' ? `${error.message}\n${remedy}` : (error.stack ?? error.message);
 }

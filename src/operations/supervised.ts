@@ -207,10 +207,10 @@ class SupervisedChild {
       void (this.#running === undefined ? this.#end('stop') : this.#leave());
     });
     process.on('SIGINT', () => {
-      /* the terminal sends SIGINT to the parent as well */
+      /* ignored, because the terminal sends SIGINT to the parent as well */
     });
     process.on('SIGHUP', () => {
-      /* the terminal sends SIGHUP to the parent as well */
+      /* ignored, because the terminal sends SIGHUP to the parent as well */
     });
   }
 

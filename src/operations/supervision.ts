@@ -101,7 +101,7 @@ export class ChildLink implements Child {
     this.ended = new Promise((resolve) => {
       child.once('error', () => {
         if (child.pid === undefined) resolve({ status: null, signal: null });
-      }); // without a listener, a process that cannot be started would end this one
+      }); // without this listener, a child that cannot be started would end this process
       child.once('exit', (status, signal) => {
         if (!child.connected) resolve({ status, signal });
         else void isSilent.then(() => resolve({ status, signal }));
@@ -189,7 +189,7 @@ export function attend(onParentGone: () => void): void {
 /** Role of this process; undefined if it has no supervisor. */
 export function ownRole(): Role | undefined {
   if (own.role === undefined && takeRole() === 'reload')
-    // a bundle runs without --import, so that no earlier module has reported imported files: see preload()
+    // a bundle runs without --import, so no earlier module has reported its file: see preload()
     void sendToParent({ svc: 'file', path: process.argv[1]! });
   return own.role;
 }
@@ -217,8 +217,8 @@ function isOurs(message: unknown): boolean {
 }
 
 /**
- * Arguments for Node that give a child its role before it loads other modules. A child of a bundle has no
- * such module, and takes its role when it calls run().
+ * Arguments for Node that give a child its role before it loads other modules. A bundle has no separate
+ * module for this, so a child of it takes its role when it calls run().
  */
 export function preload(): string[] {
   const program = programBeside(import.meta.url, 'supervised-preload');

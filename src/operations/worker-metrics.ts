@@ -2,8 +2,8 @@
  * Sums the metrics of several workers: of running ones, and of those that have exited. Adds the number of
  * workers.
  *
- * Prometheus takes a counter that falls for a restart. So the last reported counters and histograms of an
- * exited worker are kept; its gauges are dropped.
+ * If a counter falls, Prometheus assumes that the process has restarted. So the last reported counters and
+ * histograms of an exited worker are kept; its gauges are dropped.
  */
 import { createMetrics, mergeMetrics } from '../observability/metrics.ts';
 import type { Clock } from '../base/clock.ts';

@@ -3,7 +3,8 @@
  * together.
  *
  * States of a worker:
- *   starting -> ready -> draining -> gone          the first worker starts alone: an error in all of them is reported once
+ *   starting -> ready -> draining -> gone
+ *   The first worker starts alone, so an error that every worker would have is reported once.
  *
  * Events:
  *   dies        replaced after 0.1 s, twice that after each further death, at most 30 s; reset after 10 s without a death
@@ -213,7 +214,7 @@ export class Workers {
       worker.child.send({ svc: 'address', address });
     } catch (error) {
       if (!this.#hasServed)
-        this.#started.reject(error as Error); // listenOn() rejects only with an Error
+        this.#started.reject(error as Error); // the cast is safe: listenOn() rejects only with an Error
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }
@@ -224,7 +225,7 @@ export class Workers {
     const { clock, log, count } = this.#options;
     worker.state = 'ready';
     worker.readyAtMs = clock.monotonicMs();
-    // set before, because a worker becomes ready only after it has received its address
+    // `#place` is set, because a worker becomes ready only after it has received its address
     const { address, env } = this.#place!;
     if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
     log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });
@@ -396,7 +397,7 @@ export async function superviseWorkers(
   let isServing = false;
   const end = (): void =>
     void workers.stop().then((status) => {
-      // a caller that awaits `over` exits the process, unless the program closes the server itself
+      // if the workers have served, the listener of `over` below ends the process
       if (isServing) return;
       flush();
       process.exit(status);

@@ -1,6 +1,7 @@
 /**
- * Background tasks: work after the response. Tasks of a request run one after another, once its dependencies
- * were cleaned up. A failure is logged and counted, and the next task runs.
+ * Background tasks: work after the response. The tasks of a request run one after another, after the
+ * request's dependencies were cleaned up. If a task fails, the failure is logged and counted, and the next
+ * task runs.
  */
 import { SvcError } from '../base/errors.ts';
 import { currentContext } from '../base/promises.ts';
@@ -15,7 +16,7 @@ const MAX_WAITING = 10_000;
 export class BackgroundTasks {
   readonly #tasks: (() => unknown)[] = [];
   readonly #runner: BackgroundRunner;
-  /** Whether the tasks have run or were dropped. A task that is added after that would never run. */
+  /** Whether the tasks have run or were dropped. A task added later would never run, so add() refuses it. */
   #isOver = false;
 
   /** @internal */
@@ -25,8 +26,8 @@ export class BackgroundTasks {
 
   /**
    * Runs `fn(...args)` after the response was sent and the dependencies are cleaned up, in the async context
-   * of this call (AsyncLocalStorage). The task does not run if the handler fails. Shutdown waits for it. A
-   * task may add further tasks.
+   * of this call (AsyncLocalStorage). The task does not run if the handler fails. The shutdown of the
+   * application waits for the task. A task may add further tasks.
    *
    * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 waiting ones;
    * `E_BACKGROUND_OVER` after the last task has run

@@ -39,7 +39,7 @@ import type { JsonTaker } from '../http/request/body.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
-/** Returns the function that calls the route: the innermost one, inside of all middleware. */
+/** Returns the function that calls the route. All middleware surrounds this function. */
 function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
   if (plan.body !== undefined && plan.size === 0) return (req) => new RouteCall(plan, req).answerBody(edge);
   return guarded((req) => new RouteCall(plan, req).start(), edge);
@@ -65,7 +65,7 @@ class RouteCall {
 
   /** Runs the steps. Returns the response, or a promise of it if a step must wait. */
   start(): unknown {
-    // a route without dependencies has nothing to clean up after a failure
+    // without dependencies, a failure needs no clean-up, and so no call of #fail()
     if (this.#plan.size === 0) return this.#read(undefined);
     try {
       const answer = this.#resolveEarly();
@@ -76,8 +76,8 @@ class RouteCall {
   }
 
   /**
-   * Resolves the early dependencies, except those with invalid inputs: a 401 of one dependency must come
-   * before the 400 of another.
+   * Resolves the dependencies that come before the inputs of the route. Those with invalid inputs are
+   * skipped, so that the 401 of one dependency is sent rather than the 400 for the inputs of another.
    */
   #resolveEarly(): unknown {
     const { early } = this.#plan;
@@ -171,7 +171,7 @@ class RouteCall {
       return edge.answer(
         this.#validated('body', this.#plan.body!.parseJson(value, 'body', isPlainJson), issues),
         this.#req,
-      ); // this method is called only for routes with a body
+      ); // `body` is defined, because this method is called only for routes with a body
     } catch (error) {
       return edge.fail(error, this.#req);
     }
@@ -206,7 +206,7 @@ class RouteCall {
   }
 
   #handle(): unknown {
-    // set when the time limit of the request has passed while a step waited
+    // `expiry` is set if the time limit of the request has passed while a step waited
     if (this.#req.expiry !== undefined) throw this.#req.expiry;
     const context = this.#context as unknown as Record<string, unknown>;
     const { around, names } = this.#plan;
@@ -221,8 +221,8 @@ class RouteCall {
   }
 
   /**
-   * Converts the reply before the clean-up of scope `handler`, so that an invalid reply is thrown into its
-   * generators: a transaction is then rolled back.
+   * Converts the reply before the clean-up of scope `handler`, so that the error for an invalid reply is
+   * thrown into the generators of that scope, and a transaction is rolled back.
    */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);
@@ -244,8 +244,8 @@ class RouteCall {
   }
 
   /**
-   * Throws the error of a request into its generators. A generator of scope `handler` may replace that error
-   * by another one.
+   * Throws the error of a request into the generators of its dependencies. A generator of scope `handler` may
+   * replace the error.
    */
   #fail(error: unknown): unknown {
     this.#failure = { error };
@@ -256,7 +256,7 @@ class RouteCall {
     return this.#resolution.cleanUp('handler', this.#failure, ignore).then((failure) => {
       this.#failure = failure;
       this.#leaveLater();
-      throw failure!.error; // cleanUp() was called with a failure, so it returns one
+      throw failure!.error; // `failure` is defined: cleanUp() was called with a failure, so it returns one
     });
   }
 
@@ -285,8 +285,8 @@ class RouteCall {
   }
 
   /**
-   * Refuses a request with 400 and all issues. Throws an exception only if an exception handler may handle
-   * it.
+   * Refuses a request with 400 and all issues. Throws the error instead if an exception handler, a generator
+   * or a background task may need it.
    */
   #refuse(issues: readonly Issue[]): HttpResponse {
     const { hasCleanups, tasks } = this.#resolution;
@@ -323,11 +323,11 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
   }
 }
 
-/** Resolution shared by all routes without dependencies: nothing is stored in it. */
+/** The Resolution of all routes without dependencies. They can share it, because nothing is stored in it. */
 let nothingResolved: Resolution | undefined;
 
 /**
- * Discards the body of a response that will not be sent, which ends the source of the body. @throws `error`
+ * Discards the body of a response that will not be sent, so that the source of the body ends. @throws `error`
  */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
   // the caller gets `error`, so an error of the source is ignored
@@ -369,7 +369,7 @@ export interface RoutedEndpoint {
 }
 
 /**
- * Compiles one method of a route. Mistakes in its dependencies become findings of the dependency graph.
+ * Compiles one method of a route. The dependency graph reports mistakes in its dependencies as findings.
  * @throws SvcError for mistakes in its schemas
  */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
@@ -439,7 +439,8 @@ function withOwn(
 }
 
 function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
-  return handler as RoutePlan['handler']; // the compiled context has the members of the handler's type
+  // the cast is safe: the compiled context has the members of the handler's type
+  return handler as RoutePlan['handler'];
 }
 
 function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
@@ -456,13 +457,14 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
 }
 
 /**
- * Returns the core of a route without inputs and dependencies. It is one function that includes the work of
- * {@link guarded}, because an application may have thousands of such routes.
+ * Returns the function that calls a route without inputs and dependencies. It does the work of
+ * {@link guarded} itself: an application may have thousands of such routes, and so each needs only one
+ * function.
  */
 function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   return (req) => {
     try {
-      // set when the time limit of the request has passed while middleware waited
+      // `expiry` is set if the time limit of the request has passed while middleware waited
       if (req.expiry !== undefined) throw req.expiry;
       const context = new RequestContext(req);
       return edge.answer(

@@ -30,8 +30,8 @@ interface UnmatchedDeps {
 }
 
 /**
- * Returns the function for requests without a route: responds with 404, 405, to OPTIONS, and to invalid
- * paths.
+ * Responds to a request without a matching route: with 404, with 405, with the allowed methods for OPTIONS,
+ * or with 400 for an invalid path.
  */
 export function unmatched(
   req: TransportRequest,
@@ -61,8 +61,9 @@ function options(allow: string): HttpResponse {
  * the method OPTIONS, so it never reaches that route. Returns undefined if no route has CORS middleware of
  * its own. CORS middleware of the application responds before this function is called.
  *
- * Browsers cache a preflight for the address and any method (Fetch Standard §4.9), so it would also apply to
- * other routes of the address. Therefore it may be cached only if those have the same middleware.
+ * Browsers cache the response to a preflight for the address and any method (Fetch Standard §4.9), so the
+ * cached response would also apply to other routes of the address. Therefore it may be cached only if those
+ * other routes have the same middleware.
  */
 export function preflightsOf(
   details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],
@@ -159,8 +160,8 @@ function withAllow(response: HttpResponse, allow: string): HttpResponse {
 }
 
 /**
- * Returns the function that suggests a similar path for the detail of a 404. Not for production, where the
- * detail would disclose paths of the application.
+ * Returns the function that suggests a similar path for the detail of a 404. It is not used in production,
+ * where the detail would disclose paths of the application.
  */
 export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
   const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);

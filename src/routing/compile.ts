@@ -41,8 +41,8 @@ import type { DeclaredSocket, SocketHub, SocketOpener } from './websocket.ts';
 interface Declarations {
   readonly routes: Routes;
   /**
-   * The framework's own routes. A route of the application with one of their paths is never reached, which is
-   * a finding.
+   * The framework's own routes. A route of the application with one of their paths is never reached, and the
+   * compilation reports it.
    */
   readonly operations?: Routes | undefined;
   /** State that all WebSockets of the application share. */
@@ -54,7 +54,7 @@ interface Declarations {
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Plugins in dependency order. */
   readonly plugins: readonly Plugin[];
-  /** Findings before the compilation. */
+  /** Findings that were reported before the compilation. */
   readonly findings: readonly Finding[];
   readonly services: Services;
   readonly errors: ErrorRenderer;
@@ -115,7 +115,7 @@ export interface CompiledApplication {
   hasSocketAt(path: string): boolean;
   /** Matches and handles a call of an internal route. */
   readonly handleTool: Core;
-  /** Resolves dependencies of scope `app`. Returns their clean-up, which never rejects. */
+  /** Resolves dependencies of scope `app`. Returns the function that cleans them up, which never rejects. */
   start(): Promise<() => Promise<void>>;
 }
 
@@ -393,7 +393,8 @@ function compiled(
     };
   } catch (error) {
     deps.report({
-      // the error may also come from a getter of the spec that refers to a later declaration
+      // an error without a rule may come from a getter of the spec, for example from one that refers to a
+      // later declaration
       rule: (error instanceof SvcError ? faultOf(error.code).rule : undefined) ?? 'SVC107',
       severity: 'error',
       subject: `${method} ${route.template.template}`,
@@ -478,7 +479,7 @@ function core(
   };
 }
 
-/** Other remedies, by path, if a route has a path of the framework. */
+/** Further remedies for a route that has the path of an endpoint of the framework, by this path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or switch the page off with enableDocs: false',

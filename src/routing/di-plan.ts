@@ -65,7 +65,8 @@ export class DependencyGraph {
     try {
       await resolution.resolve(this.#app.planned);
     } catch (error) {
-      await resolution.cleanUp('app', { error }, ignore); // the first failure is thrown
+      // errors of the clean-up are ignored, because the first failure is thrown
+      await resolution.cleanUp('app', { error }, ignore);
       throw error;
     }
     this.#values = resolution.values;
@@ -141,7 +142,7 @@ export class DependencyGraph {
   }
 
   #planShared(ordering: Ordering, dependency: Dependency<unknown>, label: string, above: Path): number {
-    // so that findings name the first route that uses the dependency
+    // subject and place of this route, so that findings name the first route that uses the dependency
     const shared = { ...this.#app, subject: ordering.subject, declared: ordering.declared };
     const slot = this.plan(
       shared,
@@ -213,7 +214,9 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 ]);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-/** Returns the function that calls a source, so that nothing is decided for each request. */
+/**
+ * Returns the function that calls a source. It is chosen here, so that nothing is decided for each request.
+ */
 function callerOf(
   source: DependencySource,
   read: ReadSource,
@@ -248,7 +251,10 @@ function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
 
-/** Context of a provided function: that of the request, with the function's own dependencies. */
+/**
+ * Returns the context of a provided function: the context of the request, with the function's own
+ * dependencies as members.
+ */
 function contextOf(context: Context, names: readonly string[], values: readonly unknown[]): object {
   const own = new ProvidedContext(context) as unknown as Record<string, unknown>;
   names.forEach((name, index) => {
@@ -275,10 +281,7 @@ class ProvidedContext implements Context {
   }
 }
 
-/*
- * Resolves the dependencies of one request: in order, in parallel if possible. Cleans them up in reverse
- * order.
- */
+/* Resolves the dependencies of one request, independent ones in parallel. Cleans them up in reverse order. */
 
 /** A dependency in the plan of one route. */
 export interface PlannedDependency {
@@ -294,7 +297,7 @@ export interface PlannedDependency {
   readonly call: (request: Resolution) => unknown;
   /** Whether the source may return a generator, which is advanced to its first `yield`. */
   readonly mayYield: boolean;
-  /** Runs the functions that need this dependency: see {@link surrounded}. */
+  /** Set if the dependency runs the functions that need it, as a transaction does: see {@link surrounded}. */
   readonly surround: Surround | undefined;
   /** Whether other dependencies need this one, so that they must wait until it is resolved. */
   isNeeded: boolean;
@@ -303,8 +306,8 @@ export interface PlannedDependency {
 /**
  * Moves the dependencies that surround others (such as a transaction), and those that need them, behind all
  * others. So a transaction begins only after everything that does not need it is resolved. A surrounding
- * dependency runs the functions that need it, the handler among them. `inside` has the slots of all moved
- * dependencies.
+ * dependency runs the functions that need it, the handler among them. `inside` contains the slots of all
+ * moved dependencies.
  */
 export function surrounded(planned: readonly PlannedDependency[]): {
   readonly order: readonly PlannedDependency[];
@@ -312,7 +315,7 @@ export function surrounded(planned: readonly PlannedDependency[]): {
 } {
   const around: PlannedDependency[][] = [];
   for (const { needs } of planned) {
-    // a plan lists the needs of a dependency before the dependency itself
+    // both are defined: a plan lists the needs of a dependency before the dependency itself
     const outer = needs.flatMap((slot) => [...around[slot]!, planned[slot]!]);
     around.push([...new Set(outer)].filter(({ surround }) => surround !== undefined));
   }
@@ -358,7 +361,7 @@ export function calledInside<T>(
   return around.reduce(
     (inner, { slot, surround }) =>
       (context) =>
-        // `around` lists only dependencies that surround others
+        // `surround` is defined, because `around` lists only dependencies that surround others
         surround!(values[slot], () => inner(context)),
     call,
   );
@@ -381,7 +384,7 @@ export class Resolution {
   /** Promises, by slot, of running dependencies that others need. They never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
-  /** The failure of the lowest slot so far. */
+  /** The failure of the dependency with the lowest slot, so far. */
   #failed: (Failure & { readonly slot: number }) | undefined;
   #settle: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
@@ -398,9 +401,10 @@ export class Resolution {
   }
 
   /**
-   * Resolves dependencies in order, each as soon as those it needs are resolved; independent ones run in
-   * parallel. Returns a promise only if one of them does. After a failure no further one starts, and running
-   * ones are awaited, so that all can be cleaned up. Then the first failure in order is thrown.
+   * Resolves dependencies in order. Each one starts as soon as those that it needs are resolved, so
+   * independent dependencies run in parallel. Returns a promise only if a dependency returns one. After a
+   * failure, no further dependency starts. Running ones are awaited, so that all can be cleaned up; then the
+   * first failure in order is thrown.
    */
   resolve(planned: readonly PlannedDependency[]): Promise<void> | undefined {
     for (const dependency of planned) {

@@ -141,7 +141,7 @@ export interface ProviderSpec extends TextInputs {
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
-/** `S`, or an error text as the type of each key that is neither an input nor a dependency. */
+/** `S`, in which each key that is neither an input nor a dependency has an error text as its type. */
 type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec
     ? ProviderSpec[K]
@@ -219,7 +219,8 @@ export function functionOf({ source }: Dependency<unknown>): (...args: never[]) 
 
 /**
  * Reads a source. If `source` is a replacement (as in a test client), `declared` is the replaced source. A
- * replacement keeps the security of that source, so that it is resolved equally early.
+ * replacement keeps the security requirements of that source, so that it is resolved at the same step, before
+ * the body is read.
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);

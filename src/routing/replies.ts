@@ -1,5 +1,5 @@
 /**
- * How replies that are declared by a schema become text, for routes and exception handlers: each status has a
+ * Converts the replies of routes and exception handlers to text if a schema declares them: each status has a
  * serializer.
  */
 import { SvcError } from '../base/errors.ts';
@@ -88,7 +88,7 @@ function isListType(source: TypeSource): boolean {
 export interface ExceptionSpec {
   /** Type of all replies, or types by status. A reply that does not match is a 500, and is not sent. */
   readonly response: TypeSource | Readonly<Record<number, TypeSource>>;
-  /** Status of a reply that names none: 200 ... 599. Default 200. */
+  /** Status of a reply without a status of its own: 200 ... 599. Default 200. */
   readonly status?: number | undefined;
 }
 /** The arguments after the class: a handler, or a spec and a handler. */

@@ -29,7 +29,7 @@ import type {
   WebSocketRouter,
 } from './websocket.ts';
 
-/** `S`, or an error text as the type of each key that is neither an option nor a dependency. */
+/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends keyof RouteSpec
     ? K extends 'body' | 'response'
@@ -42,7 +42,7 @@ export type CheckedSpec<S> = {
         : `"${K & string}" is neither a route option nor Depends(…): put your own data into meta`;
 };
 
-/** `A`, or an error text as the type of a class that is not a schema. */
+/** `A`. If `T` is a class that is not a schema, an error text instead. */
 type CheckedClass<T, A> = T extends new (data: never) => object
   ? T extends TypeSource
     ? A
@@ -74,7 +74,10 @@ export type Handler<P extends string, S = object, D = object, R = unknown> = (
 
 /** Options of a router. */
 export interface RouterOptions<D = Dependencies, B extends string = string> {
-  /** Path in front of every path of this router: `''`, or `/...` without a slash at the end. `params` has its parameters. */
+  /**
+   * Path in front of every path of this router: `''`, or `/...` without a slash at the end. Its parameters
+   * are members of `params`.
+   */
   readonly prefix?: PathTemplate<B> | undefined;
   /** Tags that are added to every route. */
   readonly tags?: readonly string[] | undefined;
@@ -85,7 +88,7 @@ export interface RouterOptions<D = Dependencies, B extends string = string> {
 interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
-  /** The parsed path of the route; undefined if it is empty, so that the route's path is the prefix. */
+  /** The parsed path of the route; undefined if it is empty: the path of the route is then the prefix. */
   readonly own: ParsedTemplate | undefined;
   readonly spec: RouteSpec;
   readonly deps: Dependencies;
@@ -101,7 +104,10 @@ interface DeclaredRoute {
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
-  /** Dependencies of routers by name, the outermost first. If several have one name, the handler gets the last. */
+  /**
+   * Dependencies of routers by name, the outermost first. If several have the same name, the handler gets the
+   * last one.
+   */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
   /** Middleware around the route: that of the outermost router first, that of the spec last. */
   readonly use: readonly Middleware[];
@@ -138,7 +144,9 @@ interface Surroundings {
 const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
-/** Empty spec. All routes without options share it, because an application may have thousands of them. */
+/**
+ * Empty spec. All routes without options share it, because an application may have thousands of such routes.
+ */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
   deps: Object.freeze({}),
@@ -529,7 +537,7 @@ function notCalled(): undefined {
   return undefined;
 }
 
-/** Parses prefix and path as one template, which refuses a parameter that is in both. */
+/** Parses prefix and path as one template, so that a parameter that is in both is refused. */
 function readWhole(
   path: string,
   route: DeclaredRoute,

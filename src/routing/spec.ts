@@ -85,8 +85,8 @@ export interface SharedSpec extends TextInputs {
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
    * Maximum time for the response (for a WebSocket: for the handshake), 1 ... 86_400_000 ms; false:
-   * unlimited. Replaces the limit of the timeout middleware, and works without it. After it, the response is
-   * 503.
+   * unlimited. Replaces the limit of the timeout middleware, and works without it. After this time, the
+   * response is 503.
    */
   readonly timeoutMs?: number | false | undefined;
   /** Middleware around this route only, inside of the application's middleware. */
@@ -130,7 +130,7 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
   /** Examples of replies by status and name, for documents: `{ 200: { small: { ... } } }`. */
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
-  /** Status of a reply that names none: 200 ... 599. Default 200, or 204 for an empty reply. */
+  /** Status of a reply without a status of its own: 200 ... 599. Default 200, or 204 for an empty reply. */
   readonly status?: number | undefined;
   /** Requests that the application sends because of a call, by name, for documents. */
   readonly callbacks?: Readonly<Record<string, Callback>> | undefined;
@@ -148,7 +148,7 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
    */
   readonly tuple?: boolean | undefined;
   /**
-   * Maximum size of a request body in bytes, which replaces the setting `maxBodyBytes`, also by a larger one.
+   * Maximum size of a request body in bytes, which replaces the setting `maxBodyBytes`, even if it is larger.
    * Default: that setting, and 10,000,000 for JSON, text and forms.
    */
   readonly maxBodyBytes?: number | undefined;
@@ -158,7 +158,7 @@ export interface RouteSpec extends Omit<SharedSpec, 'deprecated'> {
   readonly strictContentType?: boolean | undefined;
   /**
    * Maximum time for receiving the whole request, 10 ... 86_400_000 ms, which replaces the setting
-   * `requestTimeoutMs`. For large uploads. After it, the response is 408.
+   * `requestTimeoutMs`. For large uploads. After this time, the response is 408.
    */
   readonly requestTimeoutMs?: number | undefined;
 }
@@ -400,8 +400,8 @@ type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Res
 type ListReply<T> =
   Wire<T> | T | Reply<Wire<T>> | Reply<unknown, ErrorStatus> | Reply<null, 204> | HttpResponse | Response;
 /**
- * Type of a handler's return value if its spec has a `response`. The body of an error has any type if
- * `response` does not declare its status.
+ * Type of a handler's return value if its spec has a `response`. The body of an error may have any type if
+ * `response` does not declare the status of the error.
  */
 export type ReplyOf<R> =
   R extends FieldType<readonly unknown[], object>

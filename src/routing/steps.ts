@@ -21,7 +21,7 @@ import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 
-/** Objects that the compilation of all routes shares. */
+/** Objects that all routes of an application share when they are compiled. */
 export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;
@@ -43,8 +43,8 @@ export interface RoutePlan extends Steps {
   readonly handler: (context: object) => unknown;
   readonly bodyOptions: JsonBodyOptions;
   /**
-   * Whether code of the application runs before the body is read: it may have entered an AsyncLocalStorage,
-   * which must be preserved.
+   * Whether code of the application runs before the body is read. Such code may have entered an
+   * AsyncLocalStorage, which must be preserved.
    */
   readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
@@ -71,7 +71,7 @@ export interface Steps {
 }
 
 /**
- * Plans the steps of a route. Mistakes in its dependencies become findings of the dependency graph.
+ * Plans the steps of a route. The dependency graph reports mistakes in its dependencies as findings.
  * @throws SvcError for mistakes in its schemas
  */
 export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps {
@@ -189,7 +189,7 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // a plan without class belongs to an object of fields
+    // the cast is safe: a plan without a class belongs to an object of fields
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

@@ -93,8 +93,8 @@ export interface WebSocketSpec extends SharedSpec {
    */
   readonly idleTimeoutMs?: number | false | undefined;
   /**
-   * Time for a client to respond to a close frame, and for handlers to reply to messages that came before
-   * one, 10 ... 60_000 ms. Default 5_000.
+   * Time for a client to respond to a close frame, and for handlers to reply to messages that the client sent
+   * before it closed, 10 ... 60_000 ms. Default 5_000.
    */
   readonly closeTimeoutMs?: number | undefined;
   /** Maximum number of rooms that one socket may join, 1 ... 100_000. Default 1_000. */
@@ -108,7 +108,7 @@ export interface WebSocketSpec extends SharedSpec {
 type ReservedSocketKey =
   keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
-/** `S`, or an error text as the type of each key that is neither an option nor a dependency. */
+/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
 export type CheckedSocketSpec<S> = {
   readonly [K in keyof S]: K extends keyof WebSocketSpec
     ? WebSocketSpec[K]
@@ -141,7 +141,8 @@ export type MessageOf<S> = S extends { readonly message: infer T extends TypeSou
 
 /**
  * A WebSocket, for its handlers. `for await (const message of socket)` reads its messages, and ends with the
- * socket. If code leaves the loop, the socket stays open: it may send, close, or iterate again.
+ * socket. If code leaves the loop, the socket stays open: the code may send, close the socket, or iterate
+ * again.
  */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** The negotiated subprotocol; empty if there is none. */
@@ -156,7 +157,7 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   readonly bufferedAmount: number;
   /**
    * Sends a string as a text message, bytes as a binary one; bytes must not change afterwards. Returns false
-   * if the socket is closed, or closes because of this message; then it is dropped. @throws SvcError
+   * if the message is dropped: the socket is closed, or closes because of this message. @throws SvcError
    * `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
    */
   send(data: string | Uint8Array): boolean;
@@ -186,7 +187,7 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
 
 /**
  * Handles a socket from its opening to its end. When it returns, the socket closes with 1000; when it throws,
- * with the code for an error of a listener.
+ * with 1008 for an exception meant for clients, else 1011.
  */
 export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<unknown>;
 
@@ -203,7 +204,7 @@ interface Callbacks<C, M> {
 
 /** Collects the handlers of a WebSocket route. `C`: type of their context, `M`: type of a message. */
 export class WebSocketRouter<C = Context, M = string | Uint8Array> {
-  // typed without C, so that a router with another context type is assignable
+  // the type of this member does not contain C, so that a router with another context type is assignable
   readonly #callbacks: Callbacks<never, M> = {};
   readonly #subject: string;
   #isFrozen = false;
@@ -233,14 +234,14 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
 
   /**
    * Sets the handler for exceptions of the other handlers, and for messages that do not match
-   * (`ValidationError`); the socket stays open. Without it the socket closes: with 1007 for such messages,
-   * 1008 for exceptions meant for clients, else 1011.
+   * (`ValidationError`); the socket stays open. Without this handler the socket closes: with 1007 for such
+   * messages, 1008 for exceptions meant for clients, else 1011.
    */
   onError(fn: NonNullable<Callbacks<C, M>['error']>): this {
     return this.#set('error', fn);
   }
 
-  /** Returns the handlers. After that, none can be added. @internal */
+  /** Returns the handlers. After that, no more can be added. @internal */
   take(): Callbacks<never, M> {
     this.#isFrozen = true;
     return this.#callbacks;
@@ -338,7 +339,7 @@ export class DeclaredSocket {
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const [options, given] = apart(spec, SPEC);
-    // the kinds of SPEC have the types of the options
+    // the cast is safe: the definitions in SPEC have the types of the options
     this.options = readOptions(this.subject, options, SPEC) as SocketOptions;
     this.deps = readDependencies(this.subject, given, RESERVED, 'an option of a WebSocket', SPEC);
     this.router = new WebSocketRouter(this.subject);
@@ -346,7 +347,7 @@ export class DeclaredSocket {
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** Handlers that were added. After a read, none can be added. */
+  /** The handlers that were added. Once they have been read, no more can be added. */
   get handlers(): readonly ((...args: never[]) => unknown)[] {
     return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
@@ -370,7 +371,7 @@ export class DeclaredSocket {
   #listener(): SocketListener<WebSocketConnection> {
     const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
-      // the overloads of websocket() allow only this type
+      // the cast is safe: the overloads of websocket() allow only this type
       ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined;
     if (handler !== undefined) {
       return {
@@ -382,7 +383,7 @@ export class DeclaredSocket {
         },
       };
     }
-    // onOpen() and the other methods allow only these types
+    // the cast is safe: onOpen() and the other methods allow only these types
     const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>;
     return {
       decode,
@@ -395,8 +396,8 @@ export class DeclaredSocket {
 }
 
 /**
- * Opens the sockets of one route. `load()` imports the code for open sockets, because most applications have
- * none. @internal
+ * Opens the sockets of one route. `load()` imports the code for open sockets, which applications without
+ * WebSockets do not need. @internal
  */
 export class SocketOpener {
   readonly #guard: HandshakeGuard;
@@ -465,7 +466,8 @@ class HandshakeGuard implements Middleware {
 
   /** Returns the agreement that handle() has negotiated, and forgets it. */
   takeAgreement(req: HttpRequest): Agreement {
-    const agreement = this.#agreements.get(req)!; // handle() has stored it for every request that it passes on
+    // defined: handle() has stored an agreement for every request that it passes on
+    const agreement = this.#agreements.get(req)!;
     this.#agreements.delete(req); // deleted, because an open socket keeps its request, and so the entry, in memory
     return agreement;
   }

@@ -9,7 +9,8 @@
  *   uuid      text in any case, 16 bytes               list, record, class, union      JSON, parsed or as text; arrays
  *
  * A conversion that would lose a digit is refused. JSON inside a column has the names of members that clients
- * use (aliases). Its values may have the forms above, too, because SQL writes 1 for true into JSON.
+ * use (aliases). The values in such JSON may have the forms above, too, because SQL writes 1 for true into
+ * JSON.
  */
 import {
   absence,
@@ -181,9 +182,9 @@ function notMoment(run: Run, code: string): typeof FAIL {
 }
 
 /**
- * Returns the milliseconds of `2024-02-29T12:30:15.250Z`, which may have a space for the T and no Z; NaN for
- * other text. It reads the characters itself, because `Date.parse()` costs 15 % of 1,000 rows
- * (test/bench/rows.ts).
+ * Returns the milliseconds of `2024-02-29T12:30:15.250Z`, in which the T may be a space, and the Z may be
+ * absent; NaN for other text. It reads the characters itself, because `Date.parse()` would take 15 % of the
+ * time for 1,000 rows (test/bench/rows.ts).
  */
 function utcMs(text: string): number {
   const [hour, minute, second] = [twoDigits(text, 11), twoDigits(text, 14), twoDigits(text, 17)];
@@ -202,7 +203,7 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDate = '-'; // no date begins with "-"
+let lastDate = '-'; // equals no date, because no date begins with "-"
 let lastDateMs = NaN;
 
 /**
@@ -257,8 +258,8 @@ function choiceCheck(values: readonly Literal[]): Check {
 }
 
 /**
- * Check of a JSON object, which has the names that clients use. It reads read-only members, too, because the
- * database sets them.
+ * Check of a JSON object whose members have the names that clients use. It reads read-only members, too,
+ * because the database sets them.
  */
 const objectCheck = oncePerPlan(compileObject);
 
@@ -286,7 +287,7 @@ function compileObject(plan: ObjectPlan): Check {
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   const variants = node.variants();
   const { byTag, message } = checksByTag(variants, objectCheck);
-  const { tagWire } = variants[0]!; // a union has at least one variant
+  const { tagWire } = variants[0]!; // defined, because a union has at least one variant
   return (value, run) => {
     if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
     const check = Object.hasOwn(value, tagWire) ? byTag.get(value[tagWire]) : undefined;

@@ -9,8 +9,8 @@
  *
  * Frames nest, because initializers may construct other schemas. parse() opens a frame, and closes it in
  * `finally`. `new User(data)` opens a frame that cannot be closed in this way, because no code of `Schema`
- * runs after the last initializer. It closes with the last call of `Field()`. If an initializer throws before
- * that, the next call notices that the member before it is missing, or a microtask closes the frame.
+ * runs after the last initializer. The last call of `Field()` closes it. If an initializer throws before that
+ * call, the frame is closed by the next call, which notices that a member is missing, or by a microtask.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker, fieldFault } from './nodes.ts';

@@ -32,7 +32,10 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 
-/** Returns what a field says about itself. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for its deprecation */
+/**
+ * Returns the description of a field for documents.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for its deprecation
+ */
 export function aboutOf(read: Readonly<Record<string, unknown>>, owner: string): object {
   const { title, description, example, examples, deprecated: given } = read;
   const deprecated = isRecord(given) ? readDeprecation(owner, given as unknown as Deprecation) : given;

@@ -219,8 +219,8 @@ function isIpv6(text: string): boolean {
 }
 
 /**
- * Pattern of base64 text for documents. {@link fromBase64} does not use it, because it would need too much
- * stack for long texts.
+ * Pattern of base64 text for documents. {@link fromBase64} does not use it, because the pattern would need
+ * too much stack for long texts.
  */
 export const BASE64_PATTERN = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$';
 const OUTSIDE_BASE64 = /[^A-Za-z0-9+/]/;
@@ -246,8 +246,8 @@ export function toBase64(bytes: Uint8Array): string {
 const HIGH_SURROGATE = /[\ud800-\udbff]/;
 
 /**
- * Returns the number of Unicode code points. The search for a surrogate ends at once for the usual text
- * without two-byte characters.
+ * Returns the number of Unicode code points. Text without surrogates, which is the usual case, is not read
+ * character by character.
  */
 function codePoints(text: string): number {
   if (!HIGH_SURROGATE.test(text)) return text.length;

@@ -137,7 +137,7 @@ export class JsonSchemas {
       byDirection.get(direction) ?? (other === undefined || [...within()].some(differs) ? undefined : other);
     if (component === undefined) {
       component = { base: name.replace(/[^A-Za-z0-9._-]/g, '_'), direction, refs: [], schema: {} };
-      // added before its schema is made, because that may refer to the definition
+      // added before its schema is made, because the schema may refer to its own definition
       byDirection.set(direction, component);
       component.schema = make();
     }
@@ -222,7 +222,10 @@ export class JsonSchemas {
     }
   }
 
-  /** Defines a type that contains itself, which needs a name. A schema class has one. */
+  /**
+   * Returns the schema of a `lazy` type. A type that contains itself needs a definition with a name; a schema
+   * class has one.
+   */
   #lazy(node: Extract<TypeNode, { kind: 'lazy' }>, direction: Direction): JsonSchema {
     const target = node.resolve();
     if (!contains(target, target)) return this.type(target, direction);
@@ -235,7 +238,7 @@ export class JsonSchemas {
     );
   }
 
-  /** Returns the schema of a union member: its tag is required, because it selects the member. */
+  /** Returns the plan of a union member in which the tag is required, because the tag selects the member. */
   #tagged({ plan, tagWire }: Variant): ObjectPlan {
     const tag = plan.fields.find((field) => field.wireName === tagWire)!;
     if (tag.isRequired) return plan;
@@ -303,7 +306,10 @@ function isAlwaysSent(field: FieldPlan): boolean {
   return !field.isSecret && (field.hasDefault || !field.isOptionalInOutput);
 }
 
-/** Whether a type leads to `wanted` without passing through a schema class, which has a name of its own. */
+/**
+ * Whether a type leads to `wanted`. The search does not enter schema classes, because they have names of
+ * their own.
+ */
 function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
   return innerOf(node).some((inner) => {
     if (seen.has(inner)) return false;
@@ -322,7 +328,7 @@ function takesAnything(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()
   return innerOf(node).some((inner) => takesAnything(inner, seen));
 }
 
-/** Returns a schema for any of several schemas, without duplicates. */
+/** Returns a schema that accepts what any of the given schemas accepts. Duplicates are removed. */
 function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   const distinct = new Map(
     schemas.map((schema) => {
@@ -357,8 +363,8 @@ function withoutExamples({ example: _, examples: __, ...about }: About): About {
  *
  * Two special cases:
  *   formats    `format` and a pattern, because validators interpret formats differently, or not at all
- *   bytes      the lengths of the base64 text; three bytes have four characters, so a pattern for the padding
- *              tells numbers of bytes with equal lengths of text apart
+ *   bytes      the lengths of the base64 text, and a pattern for the padding: one to three bytes have four
+ *              characters, so the length alone does not determine the number of bytes
  */
 
 /** A JSON Schema document or a part of one. */

@@ -25,8 +25,8 @@ import { analysePattern } from './pattern.ts';
 import type { PatternFinding } from './pattern.ts';
 
 /**
- * Constraints of a value in addition to its kind. Lengths count code points of strings, items, members or
- * bytes.
+ * Constraints of a value in addition to its kind. Lengths count the code points of a string, the items of a
+ * list, the members of a record, or bytes.
  */
 export interface Constraints {
   readonly minLength?: number;
@@ -301,7 +301,7 @@ export function fieldFault(name: string, owner: string, problem: string): SvcErr
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return withoutDefault(value) as TypeSource; // a default always has a type
+  return withoutDefault(value) as TypeSource; // the cast is safe: a default always has a type
 }
 
 /** Returns the type of a default; a type is returned unchanged. */
@@ -356,7 +356,7 @@ function constrainedKind(shape: SourceShape, owner: string): string {
 type Read = Readonly<Record<string, unknown>>;
 
 function constraintsOf(read: Read, owner: string): Constraints {
-  // TEXTS allows only the names of formats
+  // the cast is safe: TEXTS allows only the names of formats
   const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined;
   if (read['email'] === true && (read['format'] ?? 'email') !== 'email')
     throw wrong(owner, `it has email: true and another format, "${format}"`);
@@ -367,7 +367,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
     found[name] = read[name];
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
-  ); // FILES allows only lists of texts
+  ); // the cast is safe: FILES allows only lists of texts
   const constraints: Constraints = Object.freeze(defined(found));
   const {
     minLength = 0,
@@ -452,8 +452,8 @@ function membersOf(
 const LAZY_NODES = new WeakMap<object, TypeNode>();
 
 /**
- * Returns the same node for the same token. So a type that contains itself becomes a cycle of nodes, and does
- * not recurse without end.
+ * Returns the same node for the same token. So a type that contains itself becomes a cycle of nodes, and
+ * reading it ends.
  */
 function lazyNode(
   shape: Extract<SourceShape, { kind: 'lazy' }>,

@@ -108,8 +108,8 @@ export function outputCheck(node: TypeNode): Check {
 }
 
 /**
- * Uses the first type that accepts the value. An instance always uses its own class, even if its members
- * match another.
+ * Uses the first type that accepts the value. An instance of a class always uses that class, even if its
+ * members match another type.
  */
 function choiceOutput(members: readonly TypeNode[]): Check {
   const checks = members.map(outputCheck);
@@ -227,7 +227,7 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    const out: Record<string, unknown> = {}; // has no member for an absent value
+    const out: Record<string, unknown> = {}; // contains no member for an absent value
     if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);
@@ -256,7 +256,7 @@ function outputAbsence(field: FieldPlan): (run: Run) => unknown {
 }
 
 /**
- * Adds the unknown members that `extra: 'allow'` keeps to `out`. Returns false if one of them is not valid.
+ * Adds to `out` the unknown members that `extra: 'allow'` keeps. Returns false if one of them is not valid.
  */
 function extraOutput(
   plan: ObjectPlan,

@@ -105,8 +105,9 @@ export function hasManySplits(part: Tree, rounds: number): boolean {
 }
 
 /**
- * Returns the minimum and maximum number of characters that a tree consumes. For a loop without a maximum,
- * one round more than its minimum is counted, because the automaton finds the hazards of such loops.
+ * Returns the minimum and maximum number of characters that a tree consumes. A loop without a maximum counts
+ * as one round more than its minimum: the automaton finds the hazards of such loops, so their extent does not
+ * matter here.
  */
 function extent(tree: Tree): readonly [least: number, most: number] {
   if (tree.kind === 'chars') return [1, 1];
@@ -137,8 +138,8 @@ export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
   /**
-   * Trees of the look-behinds. Each ends with NEVER, because the matcher tries it again at every position, as
-   * if it failed.
+   * Trees of the look-behinds. Each ends with NEVER: the matcher tries a look-behind at every position, so it
+   * takes as long as a pattern that fails.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;

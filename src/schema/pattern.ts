@@ -290,14 +290,14 @@ const MOST_TESTED = 500;
 /** Maximum number of ways in which one text may be matched; a matcher takes about 10 ns for each. */
 const MOST_WAYS = 1_000_000;
 
-/** Returns a sentence about the hazard of a pattern; undefined if it is safe. */
+/** Returns a sentence about the hazard of a pattern; undefined if the pattern is safe. */
 export function patternFinding(regex: RegExp): string | undefined {
   return analysePattern(regex)?.message;
 }
 
 /**
- * Returns the hazard of a pattern, and the length up to which texts are tested with it; undefined if it is
- * safe.
+ * Returns the hazard of a pattern, and the length up to which texts are tested with it; undefined if the
+ * pattern is safe.
  */
 export function analysePattern(regex: RegExp): PatternFinding | undefined {
   let parsed: ParsedPattern;

@@ -2,8 +2,8 @@
  * Compiles a class, a plain object of fields or a type to a plan, which turns input into values and values
  * into JSON.
  *
- * This module is separate from schema.ts, which only declares: it is not loaded until the first schema is
- * used.
+ * This module is separate from schema.ts, which only declares, so that it is not loaded before the first
+ * schema is used.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
@@ -58,12 +58,12 @@ export interface CompiledType<T = unknown> {
 }
 
 /**
- * Returns the compiled plan of a schema class, made once.
+ * Returns the compiled plan of a schema class. The plan is made once.
  *
  * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
  */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
-  // the instances of the class have the type T
+  // the cast is safe: the instances of the class have the type T
   return classPlan(schema) as unknown as SchemaPlan<T>;
 }
 

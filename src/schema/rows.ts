@@ -41,7 +41,7 @@ export function rowReading(plan: ObjectPlan, columns: readonly string[], naming:
     missing: reader.missing,
     unknown: plan.extra === 'forbid' ? rest : [],
     check: (value, run) => {
-      const row = value as Row; // the caller passes only rows of a result
+      const row = value as Row; // the cast is safe: the caller passes only rows of a result
       const values = readMembers(members, row, run);
       if (values === FAIL) return FAIL;
       const extras =
@@ -67,7 +67,10 @@ type RowMember =
       readonly plan: ObjectPlan;
       readonly members: readonly RowMember[];
       readonly columns: readonly string[];
-      /** Value if every column is NULL; undefined if there is none. */
+      /**
+       * Value of the member if every column is NULL; undefined if the member is neither nullable nor
+       * optional.
+       */
       readonly absent: { readonly value: null | undefined } | undefined;
     }
   | { readonly kind: 'absent'; readonly make: (run: Run) => unknown };
@@ -128,8 +131,8 @@ class ColumnReader {
 }
 
 /**
- * Reads a row by `for ... in` if its columns have the order of the members, which saves 5 % of 1,000 rows
- * (test/bench/rows.ts).
+ * Reads a row by `for ... in` if its columns have the order of the members, which saves 5 % of the time for
+ * 1,000 rows (test/bench/rows.ts).
  */
 function readMembers(members: readonly RowMember[], row: Row, run: Run): unknown[] | typeof FAIL {
   const values = new Array<unknown>(members.length);

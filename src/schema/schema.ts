@@ -96,9 +96,9 @@ export class ValidationError extends BadRequest {
  * `default` or `optional: true` is set. A default also gives the type: text, an integer (`int`), a fraction
  * (`float`), true or false.
  *
- * Its TypeScript type is that of the values in instances. In a class, it returns such a value; elsewhere it
- * returns a marker, which {@link fieldsOf} reads. Options are read when the schema is compiled, which throws
- * an SvcError for mistakes.
+ * The TypeScript type of a call is that of the values in instances. In a class, the call returns such a
+ * value; elsewhere it returns a marker, which {@link fieldsOf} reads. Options are read when the schema is
+ * compiled, which throws an SvcError for mistakes.
  */
 export function Field<S extends FieldSource, P extends boolean = false, R extends boolean = false>(
   source: CheckedSource<S>,
@@ -112,7 +112,7 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  // the value is validated, or a marker that stands for a validated value
+  // the cast is safe: the value is validated, or it is a marker that stands for a validated value
   return called(source as FieldSource, options) as Infer<S>;
 }
 
@@ -137,11 +137,11 @@ export class Schema {
 
   /** @throws ValidationError if the data are not valid */
   constructor(data: unknown) {
-    // classes that extend Schema accept data in their constructor
+    // the cast is safe: classes that extend Schema accept data in their constructor
     const schema = new.target as unknown as SchemaClass;
     const entered = enter(this, schema, data);
     if (entered === 'taken') return;
-    if (entered !== undefined) return entered as this; // a Proxy of `this`
+    if (entered !== undefined) return entered as this; // the cast is safe: `entered` is a Proxy of `this`
     const plan = classPlan(schema);
     const result = apart(() => plan.members(data));
     if (!result.ok) throw new ValidationError(result.issues);
@@ -213,7 +213,7 @@ export class Schema {
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
-    // fields are own members, so they can be read by name
+    // the cast is safe: fields are own members, so they can be read by name
     const members = this as unknown as Readonly<Record<string, unknown>>;
     const out: Record<string, unknown> = Object.fromEntries(plan.extras(members));
     for (const [field, check] of plan.written) {
@@ -264,7 +264,7 @@ function derived<T>(
   suffix: string,
   change: (fields: ReadonlyMap<string, Declaration>, owner: string) => ReadonlyMap<string, Declaration>,
 ): DerivedClass<T> {
-  const schema = from as SchemaClass; // static methods are called on a schema class
+  const schema = from as SchemaClass; // the cast is safe: static methods are called on a schema class
   const { name, extra } = classPlan(schema);
   const fields = change(declarationsOf(schema), name);
   // the cast is safe: the caller's return type describes the result
@@ -306,7 +306,7 @@ type Declarations = ReadonlyMap<string, Declaration>;
 
 /** Returns a subclass of `base` with these fields in addition to inherited ones. */
 function classOfFields(base: SchemaClass, name: string, fields: Declarations, extra?: unknown): SchemaClass {
-  // the constructors of schema classes accept members
+  // the cast is safe: the constructors of schema classes accept members
   const Base = base as unknown as new (data: never) => object;
   const Derived = class extends Base {
     constructor(data: never) {

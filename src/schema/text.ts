@@ -46,7 +46,7 @@ function compileText(plan: ObjectPlan): Check {
   const absent = fields.map(absence);
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
   return (input, run) => {
-    const source = input as TextInput; // the caller of runCheck() passes only text sources
+    const source = input as TextInput; // the cast is safe: the caller of runCheck() passes only text sources
     const isMap = isTextMap(source);
     let mark = run.count,
       isGood = true;
@@ -98,7 +98,7 @@ function recordOf(source: TextMap): Input {
   return Object.fromEntries(found); // fromEntries() makes an own member even of the name __proto__
 }
 
-/** Whether empty text counts as absent for a member: true unless it is a string. */
+/** Whether empty text counts as absent: true unless the type accepts empty text. */
 function isBlank(raw: unknown, node: TypeNode): boolean {
   return raw === '' && !takesEmpty(node);
 }
@@ -213,7 +213,7 @@ function fileCheck(node: TypeNode): Check {
   return (raw, run) => {
     if (!run.isForm || typeof raw !== 'object' || raw === null)
       return run.fail('type', 'must be a file, sent as multipart/form-data');
-    const { size, contentType } = raw as FileLike; // objects in a form source are files
+    const { size, contentType } = raw as FileLike; // the cast is safe: objects in a form source are files
     if (contentTypes !== undefined && !isOfType(contentType, contentTypes))
       return run.fail('content_type', `must be of the type ${contentTypes.join(' or ')}`);
     return count(size, run) ?? raw;

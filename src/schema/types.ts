@@ -90,7 +90,10 @@ interface NativeType {
 export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
 /** First argument of `Field()`: a type (required), or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;
-/** `S`, or an error text as type if the name of a type is given as text, which would be a default. */
+/**
+ * `S`. If `S` is the name of a type as text, such as `'string'`, an error text instead, because the text
+ * would be a default.
+ */
 export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
   : S;
@@ -333,8 +336,8 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
 /**
- * Whether no member is read-only, as getters are. Tested for the whole type, because testing each member is
- * the slowest part of {@link Wire} for the compiler.
+ * Whether no member is read-only, as getters are. The whole type is tested at once: tests of each member
+ * would make {@link Wire} slow to compile.
  */
 export type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
 type Loose<T, W = IsWritable<T>> = {

@@ -103,7 +103,10 @@ export class Run {
     return noted;
   }
 
-  /** Whether there is one issue from number `mark` on, about the value itself and with that code. */
+  /**
+   * Whether exactly one issue has been reported since number `mark`, about the value itself and with that
+   * code.
+   */
   isOnly(mark: number, code: string): boolean {
     const first = this.#issues?.[mark];
     return this.count === mark + 1 && first?.path === undefined && first?.code === code;
@@ -365,7 +368,7 @@ export const anyCheck: Check = (value, run) => {
     case 'boolean':
       return value;
     case 'object':
-      // a value whose typeof is "object" is null or an object
+      // the cast is safe: a value whose typeof is "object" is null or an object
       return value === null ? null : anyParts(value as object, run);
     default:
       return run.fail('type', 'must be a JSON value');

@@ -63,9 +63,9 @@ export interface TestClientOptions {
    * Whether a call rejects with an unhandled error of the application, instead of returning a 500. Default
    * true.
    *
-   * The error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the {@link
-   * TestWebSocket}, else `close()` of the client. The error of a background task or a clean-up rejects the
-   * call, or `close()` of the client if the response came before.
+   * The error of a WebSocket handler rejects `receive()`, `close()` and `closed` of the
+   * {@link TestWebSocket}, else `close()` of the client. The error of a background task or a clean-up rejects
+   * the call, or `close()` of the client if the call has already returned the response.
    */
   readonly raiseErrors?: boolean | undefined;
   /**
@@ -192,7 +192,7 @@ export class TestClient implements AsyncDisposable {
   delete(path: string, request?: TestRequest): Promise<Response> {
     return this.request('DELETE', path, request);
   }
-  /** Sends a OPTIONS request. */
+  /** Sends an OPTIONS request. */
   options(path: string, request?: TestRequest): Promise<Response> {
     return this.request('OPTIONS', path, request);
   }
@@ -304,7 +304,8 @@ export class TestClient implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    await this.#ready?.catch(ignore); // the caller of the request gets the error
+    // an error of the start is ignored here, because the caller of the request gets it
+    await this.#ready?.catch(ignore);
     for (const socket of this.#sockets.keys()) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#lastWords();
     await this.#server?.close(CLOSE_DEADLINE_MS);
@@ -317,7 +318,7 @@ export class TestClient implements AsyncDisposable {
     if (late.length > 0) throw late.length === 1 ? late[0] : new AggregateError(late);
   }
 
-  /** Resolves when no WebSocket handler runs, or one has run for too long. */
+  /** Resolves when no WebSocket handler runs any more, or when the time for handlers to finish is over. */
   async #lastWords(): Promise<void> {
     if (this.#sockets.size === 0) return;
     const limit = new AbortController();

@@ -177,7 +177,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   pause(): void {
     this.#stream.pause();
   }
-  /** Reads on after `pause()`. */
+  /** Resumes reading after `pause()`. */
   resume(): void {
     this.#stream.resume();
   }

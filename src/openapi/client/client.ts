@@ -17,7 +17,7 @@ import { TypeWriter, comment, declared, key, union } from './types.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
-/** Places of parameters in the document (`in`), and the members of the client's input that have them. */
+/** Places of parameters in the document (`in`), and the members of the client's input that contain them. */
 const PLACES = [
   ['path', 'params'],
   ['query', 'query'],

@@ -132,7 +132,7 @@ const MOST_CHARACTERS = 16 * 1024 * 1024;
 async function* linesOf(response: Response): AsyncGenerator<string, void, undefined> {
   if (response.body === null) return;
   const reader = response.body.getReader();
-  const decoder = new TextDecoder(); // it also removes a byte order mark
+  const decoder = new TextDecoder(); // TextDecoder also removes a byte order mark
   let rest = '';
   try {
     for (;;) {
@@ -140,7 +140,7 @@ async function* linesOf(response: Response): AsyncGenerator<string, void, undefi
       rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
       const isOpen = !done && rest.endsWith('\r'); // the line feed of a CRLF may be in the next chunk
       const lines = (isOpen ? rest.slice(0, -1) : rest).split(/\r\n|\r|\n/);
-      rest = lines.pop()! + (isOpen ? '\r' : ''); // split() returns at least one element
+      rest = lines.pop()! + (isOpen ? '\r' : ''); // defined, because split() returns at least one element
       yield* lines;
       if (done) return;
       if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line of more than 16 MiB');
@@ -299,7 +299,7 @@ function addBody(
   headers.set('Content-Type', type);
   if (type === 'application/x-www-form-urlencoded') init.body = queryOf(form, joined).join('&');
   else if (isJson(type)) init.body = JSON.stringify(body);
-  else init.body = body as RawBody; // the generated types guarantee the type
+  else init.body = body as RawBody; // the cast is safe: the generated types allow no other body here
   if (body instanceof ReadableStream) init.duplex = 'half';
 }
 
@@ -318,7 +318,7 @@ async function resultOf({ responses }: Operation, response: Response): Promise<u
   const ok = status < 400;
   const types = responses[status] ?? responses[`${Math.floor(status / 100)}XX`] ?? responses['default'];
   if (types === undefined) {
-    // browsers hide the target of a redirect
+    // browsers hide the status and the target of a redirect
     const what = response.type === 'opaqueredirect' ? 'a redirect' : `status ${status}`;
     throw new UnexpectedResponse(response, `${what}, which is not documented`);
   }

@@ -206,7 +206,7 @@ function operationOf(root: JsonObject, path: string, read: ReadOperation, ids: I
   };
 }
 
-/** Returns a parameter as a list; an empty list if its name or place is missing. */
+/** Returns a list with the parameter, or an empty list if its name or place is missing. */
 function parameterOf(parameter: JsonObject): Parameter[] {
   const [name, place] = [text(parameter['name']), text(parameter['in'])];
   if (name === undefined || place === undefined) return [];

@@ -32,7 +32,8 @@ const MOST_CHARACTERS = 20_000;
 const MOST_EXAMPLES = 10;
 
 /**
- * Writes an operation as a closed `<details>`. The id is on its content, so that browsers open it for a link.
+ * Writes an operation as a closed `<details>`. The id is on the content of that element, so that browsers
+ * open the element when a link leads to the id.
  */
 export function operationMarkup(operation: Operation, schemas: SchemaWriter): Markup {
   const { id, method, path, summary, description, isDeprecated, parameters, body, responses } = operation;

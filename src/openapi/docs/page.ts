@@ -114,7 +114,8 @@ export class DocsPage {
 function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-  response.body = []; // a stream of unknown length, so that HEAD needs no rendered page for its Content-Length
+  // a stream of unknown length: HEAD then has no Content-Length, for which the page would have to be rendered
+  response.body = [];
   return COMPRESSION.handle(req, () => response);
 }
 

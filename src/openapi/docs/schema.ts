@@ -245,7 +245,7 @@ function isPlainObject(schema: unknown): boolean {
   return type === 'object' && oneOf === undefined && anyOf === undefined;
 }
 
-/** Formats that imply a pattern and a length, which are then left out. */
+/** Formats that imply a pattern and a length. For these formats, pattern and length are not shown. */
 const NAMED_FORMATS: ReadonlySet<unknown> = new Set(
   'date date-time email hostname ipv4 ipv6 time uri uuid'.split(' '),
 );

@@ -5,7 +5,10 @@ import { randomUUID } from 'node:crypto';
 import { str } from 'svc';
 import type { Database } from 'svc/db';
 
-/** Returns the person of an account. A new account gets `person`. Of two inserts at once, one wins. */
+/**
+ * Returns the person of an account. A new account gets `person`. If two requests insert it at the same time,
+ * the first insert is kept.
+ */
 export async function personOf(
   db: Database,
   provider: string,
@@ -23,7 +26,10 @@ export async function providersOf(db: Pick<Database, 'fetchAll'>, person: string
   return (await db.fetchAll(select, [person])).map(({ provider }) => String(provider));
 }
 
-/** Unlinks an account, unless it is the last way to log in. Of two calls at once, one is retried. */
+/**
+ * Unlinks an account, unless it is the last way to log in. If two calls run at the same time, one of them is
+ * retried.
+ */
 export function unlink(db: Database, person: string, provider: string): Promise<boolean> {
   return db.transaction(
     async (tx) => {

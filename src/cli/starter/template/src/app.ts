@@ -54,7 +54,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));
 app.use(new RateLimitMiddleware({ perMinute: 300 }));
 app.use(new SessionMiddleware());
-app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // other sites cannot send an API token
+// no CSRF check: other sites cannot send an API token
+app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] }));
 app.mountStatic('/public', folder('public'));
 
 // Clients of the API get errors as JSON (RFC 9457), browsers get a page.
@@ -191,7 +192,8 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
   const token = createToken(me.id, app.config.get('authSecret', ''), {
     type: 'at+jwt', // the type of login tokens: BearerAuth() accepts no other
     expiresInSeconds: 3_600,
-    claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() }, // a logout revokes earlier tokens
+    // the time of issue: a logout revokes earlier tokens
+    claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() },
     clock: app.clock,
   });
   return notesPage(req, app.title, { token, ...(await shownTo(me, store)) });

@@ -43,7 +43,8 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
       return sub === undefined ? undefined : { sub, claims: { name: name ?? subject } };
     },
     onLink: async (sub, provider, { subject }) =>
-      (await personOf(app.state.db, provider, subject, sub)) === sub, // false if another person has it
+      // false if the account belongs to another person
+      (await personOf(app.state.db, provider, subject, sub)) === sub,
     onUnlink: (sub, provider) => unlink(app.state.db, sub, provider),
   });
   app.register(plugin);
