@@ -226,8 +226,8 @@ function sourceOf(file: string): Readable {
       map:
         map === undefined
           ? undefined
-          // Node.js wrote this JSON, so it is valid
-          : new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never),
+          : // Node.js wrote this JSON, so it is valid
+            new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never),
     };
   } finally {
     process.emitWarning = emitWarning;

@@ -310,8 +310,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
       .slice(0, -1)
       .join('.') ?? '';
   if (!STORES.test(name) || owner === 'Object') return;
-  // `set(key, value)` stores one value and does not merge; a method of the project may select the members
-  // that it needs
+  // `set(key, value)` stores one value and merges nothing
   if (name === 'set' && call.args.length > 1) return;
   // a method of the project may select the members that it needs
   if (isOfProject(call.callee, module)) return;
