@@ -9,7 +9,7 @@ import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
-/** What a report needs besides the findings: the target, the working folder, the rules and counts. */
+/** Target, working folder, rules and counts, which a report shows besides its findings. */
 export interface ReportContext {
   /** Target of the command line, such as `src/app.ts:app`. */
   readonly target: string;

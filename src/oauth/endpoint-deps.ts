@@ -1,4 +1,4 @@
-/** Parts of the plugin that several endpoints use. */
+/** Objects of the plugin that several endpoints use. */
 import type { Env } from '../base/config.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Authorizations } from './authorization.ts';
