@@ -168,8 +168,8 @@ export function findForgeable(view: ApplicationView, report: ReportFinding): voi
 const STRENGTH = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
 /**
- * SVC203: methods whose guard is weaker than the guard of another method that changes less, such as a
- * `DELETE` that requires less than `POST` on the same path.
+ * SVC203: methods whose guard is weaker than the guard of a method that changes less. Example: `DELETE`
+ * requires less than `POST` on the same path.
  */
 export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   for (const details of Map.groupBy(ownRoutes(view), shapeOf).values()) {

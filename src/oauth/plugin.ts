@@ -291,7 +291,10 @@ export class OAuthPlugin implements Plugin {
   }
 }
 
-/** Checks the options "provider" and "providers". Returns the providers. */
+/**
+ * Checks the options "provider" and "providers". Returns the providers.
+ * @throws SvcError `E_OAUTH_PROVIDERS`, `E_OPTION_RANGE`
+ */
 function providersOf({ provider, providers, onUser, onLink }: ReadOptions): readonly OAuthProvider[] {
   const all = provider !== undefined ? [provider] : [...(providers ?? [])];
   const refuse = (problem: string): never => {

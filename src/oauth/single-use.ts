@@ -28,7 +28,10 @@ export class SingleUse {
     return this.#ask((records) => records.add(`${kind} ${hash}`, '', ttlMs));
   }
 
-  /** Returns whether a value has been used. */
+  /**
+   * Returns whether a value has been used.
+   * @throws OAuthError `temporarily_unavailable`
+   */
   isUsed(kind: SingleUseKind, hash: string): Promise<boolean> {
     return this.#ask(async (records) => (await records.get(`${kind} ${hash}`)) !== undefined);
   }
@@ -61,7 +64,10 @@ export class SingleUse {
   }
 }
 
-/** Runs an operation of a store. */
+/**
+ * Runs an operation of a store.
+ * @throws OAuthError `temporarily_unavailable` if it fails
+ */
 export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();

@@ -107,8 +107,8 @@ export function isOtherTransaction({ args: [work] }: Call): boolean {
 }
 
 /**
- * Whether a call certainly runs the method `fn`. Its object is a module, an object literal of the project, a
- * new object of the class of `fn`, or `this` in that class or a subclass.
+ * Whether a call certainly runs the method `fn`. Its object is a module, an object literal of the project, or
+ * a new object of the class of `fn`. It may also be `this` in that class or a subclass.
  */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;

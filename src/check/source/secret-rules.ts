@@ -417,8 +417,8 @@ function isHashedAgain({ source }: SourceModule): boolean {
 }
 
 /**
- * Whether this hash is probably not the stored one. The module also uses a slow hash, a loop repeats the fast
- * hash, or the function compares digests, encrypts, or calls a service that may require this hash.
+ * Whether this hash is probably not the stored one. The module also uses a slow hash, or a loop repeats the
+ * fast one. Or the function compares digests, encrypts, or calls a service that may require this hash.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);

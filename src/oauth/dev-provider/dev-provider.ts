@@ -148,6 +148,7 @@ export class DevProvider {
   /**
    * Does in tests what a browser does: opens an authorization URL of this provider, and chooses the user
    * `sub`. `undefined` cancels the login. Returns the address of the application's callback.
+   * @throws Error when the provider responds with an error page
    */
   async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
     const body = new URLSearchParams(new URL(authorizationUrl).search);

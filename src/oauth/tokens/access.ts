@@ -78,7 +78,10 @@ export class AccessTokens {
     });
   }
 
-  /** Checks a result of `onUser` that accepts the login. Returns the user. */
+  /**
+   * Checks a result of `onUser` that accepts the login. Returns the user.
+   * @throws SvcError `E_OAUTH_USER`
+   */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
       sub,

@@ -312,8 +312,8 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // reuse is checked before the key, because an attacker may have bound the stolen token to his own key,
-    // and then the owner's request, which proves another key, must still reveal the reuse
+    // reuse is checked before the key: an attacker may have bound the stolen token to his own key, and the
+    // owner, who has another key, must still reveal the reuse
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', context);

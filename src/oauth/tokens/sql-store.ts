@@ -151,7 +151,7 @@ export class SqlTokenStore implements TokenStore {
 
   /**
    * Writes the time of the revocation first. A login that starts at the same time writes its row and then
-   * reads that time, so at least one of the two sees the write of the other.
+   * reads that time. So at least one of the two sees the write of the other.
    */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))
