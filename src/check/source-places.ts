@@ -45,8 +45,7 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // lines of calls that receive a secret which was found; a finding of the sources about the same line would
-  // repeat it
+  // lines of calls that receive one of these secrets, in which the sources may report the same secret
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>

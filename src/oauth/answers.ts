@@ -10,7 +10,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
-/** Makes a response one that no cache stores, and after which the browser sends no `Referer`. */
+/** Sets headers so that no cache stores the response, and the browser sends no `Referer` from its page. */
 function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
@@ -45,7 +45,7 @@ export function answering<C extends Context>(
       return unstored(await run(req, context));
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
-      throw error; // OAuthAnswers rewrites the response to this error
+      throw error; // OAuthAnswers turns the response to this error into an OAuth error
     }
   };
 }
@@ -124,7 +124,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // http/response.ts has written this JSON
+      : {}; // http/response.ts wrote this JSON
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);

@@ -1,4 +1,4 @@
-/** Creates the parts of the plugin and connects them, once for each application. */
+/** Creates the plugin's objects and connects them, once for each application. */
 import { SvcError } from '../base/errors.ts';
 import { RecordRateLimitStore, MemoryRecordStore } from '../cache/stores.ts';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
@@ -62,7 +62,7 @@ export interface Registered extends EndpointDeps {
   readonly loginEndpoints: LoginEndpoints;
   readonly tokenEndpoints: TokenEndpoints;
   readonly logouts: LogoutEndpoints;
-  /** Defined with the option `onLink`. */
+  /** Defined if the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
   readonly connect: (provider: OAuthProvider) => ProviderClient;
   readonly gate: ValidAfterGate | undefined;

@@ -134,7 +134,7 @@ export class Audit {
 
   /**
    * Records the reuse of a refresh token. Only the request that ended the login calls this method, so the log
-   * has one event.
+   * has one event for each reuse.
    */
   reuseDetected(req: HttpRequest | undefined, login: LoginFields): void {
     this.#refreshes.add(1, 'reuse');
@@ -193,7 +193,10 @@ const OF_USERS = [
   'account_selection_required',
 ] as const;
 
-/** Returns whether an error code of a provider is in that list. The client gets such a code unchanged. */
+/**
+ * Returns whether an error code of a provider reports a decision of the user. The client gets such a code
+ * unchanged.
+ */
 export function isUsersAnswer(error: string): error is (typeof OF_USERS)[number] {
   return (OF_USERS as readonly string[]).includes(error);
 }

@@ -25,6 +25,6 @@ export interface EndpointDeps extends LoginsDeps {
   readonly ownPages: OwnPages;
   /** Defined in cookie mode. */
   readonly cookies: TokenCookies | undefined;
-  /** Defined with the option `storeProviderTokens`. */
+  /** Defined if the option `storeProviderTokens` is set. */
   readonly providerTokens: StoredProviderTokens | undefined;
 }

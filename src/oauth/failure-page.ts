@@ -61,7 +61,7 @@ export class FailurePages {
 
   /**
    * Returns the path that starts the failed login again. Undefined if no redirect URI fits it. If several
-   * redirect URIs are allowed, the path names the one with the path of this callback.
+   * redirect URIs are allowed, the path contains the one that leads to this callback.
    */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');

@@ -107,7 +107,7 @@ export class LinkEndpoints {
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // other logins by the removed identity may be those of the real owner of the identity
+      // other logins by the removed identity end, because they may be those of its real owner
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);

@@ -222,6 +222,6 @@ export class LoginEndpoints {
 /** Dependencies of {@link LoginEndpoints}. */
 interface LoginEndpointDeps extends EndpointDeps {
   readonly codes: ClientCodes;
-  /** Defined with the option `onLink`. */
+  /** Defined if the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
 }

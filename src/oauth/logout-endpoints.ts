@@ -115,8 +115,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the address of the provider's logout page. Undefined if the provider has none or cannot be
-   * reached, because that must not prevent the logout here.
+   * Returns the address of the provider's logout page. Undefined if the provider has none. Also undefined if
+   * the provider cannot be reached, so that the logout here still succeeds.
    */
   async #urlOf(
     req: HttpRequest,

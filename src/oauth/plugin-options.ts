@@ -308,8 +308,8 @@ export interface OnUserContext {
 export type OnUser = (provider: string, info: UserInfo, context: OnUserContext) => Awaitable<UserAnswer>;
 
 /**
- * Adds an identity to a user. Refuses by returning `false` or throwing a 4xx exception, because the identity
- * belongs to another user.
+ * Adds an identity to a user. If the identity belongs to another user, the function refuses: it returns
+ * `false` or throws a 4xx exception.
  */
 export type OnLink = (
   sub: string,
@@ -319,8 +319,8 @@ export type OnLink = (
 ) => Awaitable<boolean | void>;
 
 /**
- * Removes the identities of a provider from a user. Refuses by returning `false` or throwing a 4xx exception,
- * because the user could not log in afterwards.
+ * Removes the identities of a provider from a user. If the user could not log in afterwards, the function
+ * refuses: it returns `false` or throws a 4xx exception.
  */
 export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
 

@@ -64,8 +64,8 @@ export class TokenEndpoints {
 
   /**
    * Handles `POST /oauth/revoke` with a refresh token (RFC 7009). Responds with 200 even if there was nothing
-   * to revoke. In cookie mode, a page of this origin may send no refresh token; then the other cookies are
-   * deleted.
+   * to revoke. In cookie mode, a request from a page of this origin may lack the refresh token; the other
+   * cookies are then deleted.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {

@@ -197,8 +197,8 @@ function findEndless(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Returns a pattern that matches the HTTP clients which have a time limit for the whole project, as
- * `axios.defaults.timeout` sets.
+ * Returns a pattern of HTTP clients whose time limit is set for the whole project, as
+ * `axios.defaults.timeout` does.
  */
 function limitedClients({ project }: Sources): RegExp {
   const has = (pattern: RegExp): boolean => project.modules.some(({ source }) => pattern.test(source));

@@ -181,10 +181,7 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
     report('SVC201', module, at, 'messages of this WebSocket change data, and every client may send them');
 }
 
-/**
- * Whether a function contains a call that satisfies a condition. Searches also the project functions that it
- * calls.
- */
+/** Whether a function, or a project function that it calls, contains a call that satisfies a condition. */
 function reaches(
   fn: Fn,
   sources: Sources,
@@ -378,7 +375,8 @@ function changeIn(
 }
 
 /**
- * Whether a call may change data. True for names that say so, and for methods of `this` and of a new object.
+ * Whether a call may change data. True for names such as `delete`, and for methods of `this` and of a new
+ * object.
  */
 function mayChange(call: Call): boolean {
   const { callee } = call;

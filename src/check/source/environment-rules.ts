@@ -200,8 +200,8 @@ function isValidated(node: Node, { source }: SourceModule): boolean {
 }
 
 /**
- * Whether code assumes that a variable is set. It asserts this with `!` or `as string`, or would put the text
- * "undefined" into a string.
+ * Whether code assumes that a variable is set. The code asserts this with `!` or `as string`, or puts the
+ * variable into a text, which then contains "undefined".
  */
 function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
   return (

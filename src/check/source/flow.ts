@@ -46,7 +46,7 @@ import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 
-/** A call, with a function that returns the request value which an argument holds. */
+/** A call. `given` returns the request value that an argument holds. */
 export interface Visit {
   readonly call: Call;
   readonly module: SourceModule;

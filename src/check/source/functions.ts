@@ -4,7 +4,7 @@
  *
  *   text -> code without comments and the inside of strings -> parameters, body -> returns
  *
- * A text may be misread, so findings that are based on it are warnings at most.
+ * The text may be misread, so a finding that is based on it is a warning at most.
  */
 import { tokensOf } from './tokens.ts';
 
@@ -67,7 +67,7 @@ interface FunctionSource {
   readonly isExpression: boolean;
 }
 
-/** Marks the place of a removed callback that returns an object. */
+/** Marks the place of a callback that returns an object and that was removed from the text. */
 const GIVES_OBJECT = '\u0002';
 const OPENING = '([{';
 const CLOSING = ')]}';

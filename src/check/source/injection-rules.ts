@@ -133,8 +133,8 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
 }
 
 /**
- * Values that another site cannot choose for a browser: headers, cookies, and the parts of a path that a
- * route pattern matches.
+ * Values that another site cannot put into a request: headers, cookies, and the parts of a path that a route
+ * pattern matches.
  */
 const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 
@@ -206,7 +206,7 @@ function findPaths(
       : [];
   for (const path of paths) {
     const value = given(path);
-    // a test for existence reveals little if the handler sends the file below a fixed root
+    // a test whether a file exists reveals little if the handler sends the file with the option `root`
     if (PROBES.test(meaning) && hasRoot(call, module)) continue;
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;

@@ -289,8 +289,7 @@ function throughPackage(specifier: string, from: string): string | undefined {
     const target = targetOf(isOwn ? imports : (exports ?? { '.': main ?? './index.js' }), key);
     return target === undefined ? undefined : onDisk(resolve(dirname(manifest), target));
   } catch {
-    // a package that is missing or unreadable has no file here; Node.js reports it when it imports the
-    // package
+    // the package is missing or unreadable, which Node.js reports when it imports the package
     return undefined;
   }
 }

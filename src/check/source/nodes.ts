@@ -189,7 +189,7 @@ export interface Case extends Placed {
 interface Import extends Placed {
   readonly type: 'import';
   readonly from: string;
-  /** The imported name is `*` for an import of the whole module. */
+  /** `imported` is `*` for an import of the whole module. */
   readonly names: readonly { readonly imported: string; readonly local: string }[];
 }
 interface Export extends Placed {

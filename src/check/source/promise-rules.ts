@@ -52,7 +52,7 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && isOfPackage(call, callee, module))
     return { name: pathOf(callee) ?? 'the function', isOurs: true };
   const fn = sources.handlers.resolve(callee, module);
-  // in `step('load', async () => …)`, `step` may return something else than a promise
+  // in `step('load', async () => …)`, the function `step` need not return a promise
   const isCertain =
     fn?.parent?.type !== 'call' && (callee.type !== 'member' || isMethodOf(callee, fn, module));
   return fn !== undefined && isCertain && !takesCallback(call) && givesPromise(fn, sources, depth)
@@ -107,8 +107,8 @@ export function isOtherTransaction({ args: [work] }: Call): boolean {
 }
 
 /**
- * Whether a call certainly runs the method `fn`. Its object is a module, an object literal of the project, or
- * a new object of the class of `fn`. It may also be `this` in that class or a subclass.
+ * Whether a call certainly runs the method `fn`. The object of the call is a module, an object literal of the
+ * project, or a new object of the class of `fn`. It may also be `this` in that class or a subclass.
  */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;

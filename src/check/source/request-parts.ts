@@ -16,8 +16,8 @@ const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
 export const HARMLESS_HEADERS: RegExp = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
 const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
 /**
- * Members that say little about a value. A test of one does not check the value: `url.protocol === 'https:'`,
- * `name.length < 100`.
+ * Members that say little about a value. A test of such a member does not check the value: `url.protocol ===
+ * 'https:'`, `name.length < 100`.
  */
 export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;
 /**

@@ -62,8 +62,8 @@ function isRefusal(call: Call, { source }: SourceModule): boolean {
 }
 
 /**
- * Returns the name of a secret in an argument of a log call. Members of an object count only for `console`,
- * because the logger of this package masks them.
+ * Returns the name of a secret in an argument of a log call. The logger of this package masks members of
+ * objects whose names are names of secrets, so such members count only for `console`.
  */
 function loggedName(node: Node, isConsole: boolean, module: SourceModule): string | undefined {
   switch (node.type) {

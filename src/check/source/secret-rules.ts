@@ -60,8 +60,8 @@ function plain(node: Node): Node {
 }
 
 /**
- * Whether one side is certainly a secret of the server, and the other side comes from a client. A parameter
- * whose name is the name of a secret counts as a value from a client.
+ * Whether one side is certainly a secret of the server, and the other side comes from a client. If the first
+ * side clearly is a secret, a parameter with the name of a secret counts as a value from a client.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
   // a state of an OAuth login can be used only once, so timing reveals nothing of use
@@ -266,7 +266,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the enclosing statement, declaration, function, or member of an object or class. */
+/** Returns the statement, declaration, function or member around a node. */
 function statementAround(node: Node): Node {
   let at = node;
   while (at.parent !== undefined && !/^(?:statement|declarator|leave|entry|function|block)$/.test(at.type))
@@ -340,8 +340,8 @@ function secretMaker(call: Call): string | undefined {
 }
 
 /**
- * Whether the function also uses a secure random source. Math.random() then probably does not produce the
- * secret, but for example its length.
+ * Whether the function also uses a secure random source. Then Math.random() probably chooses only a detail of
+ * the secret, such as its length.
  */
 function usesBetterChance(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
@@ -378,7 +378,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     // the protocol prescribes this hash, for example HTTP digest authentication
     if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
-    // this member may be a stored hash
+    // a member such as `user.password` may be a stored hash
     if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue;
     if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
       tellHash(call, module, report);
@@ -447,7 +447,7 @@ function hashersOf(sources: Sources): Map<Fn, number> {
     if (fn === undefined || call.callee.type !== 'member' || call.callee.property !== 'update') continue;
     const made = innermostCall(call);
     if (made === undefined || !/^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module))) continue;
-    // the function only compares hashes
+    // timingSafeEqual() shows that the function compares hashes and does not store them
     if (/timingSafeEqual/.test(module.source.slice(fn.start, fn.end))) continue;
     const [text] = call.args;
     const index = fn.params.findIndex(

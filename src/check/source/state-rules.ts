@@ -92,7 +92,7 @@ export function findKeptRequests(
   const binding = module.lookup(name, assign.target);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
   if (functionAround(binding.node) !== undefined) return;
-  // a request may set shared state on purpose, and other functions then read the variable
+  // a request body may set shared state on purpose, and other functions then read the variable
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
   if (!isFirst(fn, binding.node)) return;
@@ -131,7 +131,7 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
     if (node.parent?.type === 'call' && node.parent.callee !== node && /^req(?:uest)?$/.test(node.name))
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
-      return true; // a request may set shared state on purpose through its body
+      return true; // a request body may set shared state on purpose
     const binding = module.lookup(node.name, node);
     const isLocal =
       binding?.kind === 'parameter' ||

@@ -159,7 +159,7 @@ function readsTokenPart(call: Call, module: SourceModule): boolean {
 }
 
 /**
- * Whether the object of a call is one of the program, which may verify: `const jwt = this.tokens;
+ * Whether the method is called on an object of the program, which may verify: `const jwt = this.tokens;
  * jwt.decode(token)`.
  */
 function isOwnObject({ callee }: Call, module: SourceModule): boolean {

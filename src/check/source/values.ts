@@ -25,13 +25,13 @@ export interface Given {
   readonly lead: string;
   /** All literal text around the value. */
   readonly text: string;
-  /** Whether a schema has not validated the value. */
+  /** True if no schema has validated the value. */
   readonly isRaw?: boolean | undefined;
   /** Members of an object that the program created, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
-/** Stands for a value of the program at the beginning of a text. */
+/** Stands for a value of the program at the beginning of a literal text. */
 export const OWN = '\0';
 
 /** The values of the variables of a function and of its enclosing functions. */

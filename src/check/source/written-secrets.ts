@@ -11,7 +11,7 @@ import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Remedy for a secret in the sources, which has no variable yet. */
+/** Remedy for a secret that is written in the sources and has no environment variable yet. */
 export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
 
 /** SVC205 for every secret that the sources contain. */

@@ -7,7 +7,7 @@ import { escapeHtml } from '../../base/html.ts';
 import { pageOf, policyOf } from '../page.ts';
 import type { DevAlgorithm } from './keys.ts';
 
-/** A user that the person at the browser can choose. */
+/** A user as whom a developer can log in. */
 export interface DevUser {
   readonly sub: string;
   readonly name?: string | undefined;

@@ -99,7 +99,7 @@ function needsDiscovery(options: ResolvedProviderOptions): boolean {
   return metadata === undefined && discoveryUrl !== undefined && missingEndpoint(options, {}) !== undefined;
 }
 
-/** Returns which endpoint for a login is missing. Undefined if the endpoints are enough. */
+/** Returns what a login lacks: an endpoint, or the keys of the provider. Undefined if nothing is missing. */
 export function missingEndpoint(
   options: ResolvedProviderOptions,
   named: Partial<Metadata>,

@@ -1,6 +1,6 @@
 /**
  * Functions that create providers. There is one function for each entry of preset-table.ts, and one for each
- * product with an address of its own for each customer.
+ * product whose address differs between customers.
  */
 import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';

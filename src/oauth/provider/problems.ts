@@ -14,7 +14,7 @@ export function issueOf(given: ResolvedProviderOptions): string | undefined {
   return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given) ?? issueOfEndpoints(given);
 }
 
-/** Checks that the options contain what the client's authentication method requires. */
+/** Returns how the secret or key does not fit the client's authentication method. Undefined if it fits. */
 function issueOfClient({
   clientAuth,
   clientSecret,

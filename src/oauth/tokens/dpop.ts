@@ -93,7 +93,7 @@ interface DPoPDeps {
   readonly audit: Audit;
 }
 
-/** Verifies DPoP proofs (RFC 9449). A proof is accepted only once, by one of all processes. */
+/** Verifies DPoP proofs (RFC 9449). Only one of all processes accepts a proof, and only once. */
 export class DPoP {
   readonly #deps: DPoPDeps;
   /** Results by request. Several dependencies may check one request, but its proof can be used only once. */

@@ -214,7 +214,7 @@ export class RefreshTokens {
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#deps.policy;
     const short = revokedAt + apart - row.createdAt;
-    // only a clock that was set back would make the wait longer
+    // only a clock that was set back can require a longer wait, so the wait is skipped then
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt;
     await this.#pause(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
     const issuedAt = this.#deps.clock.nowMicros();
