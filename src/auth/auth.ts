@@ -59,7 +59,7 @@ export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
 
 /**
  * Creates a dependency whose value is the claims of a request's bearer token: `{ me: Depends(BearerAuth())
- * }`. Without the argument "secret", it uses the setting `authSecret`, and the application does not start
+ * }`. Without the argument `secret`, it uses the setting `authSecret`, and the application does not start
  * without that setting.
  *
  * A request without a token gets the response 401 with `WWW-Authenticate: Bearer`. A refused token gets 401

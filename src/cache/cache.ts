@@ -38,8 +38,8 @@ const ENTRY_BYTES = 96;
 const FIRST_SLOTS = 64;
 const UNKNOWN_BYTES = 1_024;
 /**
- * Time in milliseconds for which a time that was read from the clock is used again, within one turn of the
- * event loop. Reading the clock takes longer than a look-up.
+ * Time in milliseconds after which the clock is read again. Until then, look-ups use the known time, because
+ * reading the clock takes longer than a look-up.
  */
 const CLOCK_STALE_MS = 1;
 
@@ -164,7 +164,7 @@ export class MemoryCache implements CacheBackend {
   }
 
   #slotFor(key: string): number {
-    // replaces the oldest entry, so that its slot can be used again
+    // the new entry uses the slot of the oldest one
     if (this.#index.isFull) return this.#index.replaceOldest(key);
     const slot = this.#index.add(key);
     // the array is extended first, because a write beyond its end would make it slower

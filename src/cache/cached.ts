@@ -309,7 +309,7 @@ class CachedCalls<A extends readonly unknown[], R> {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // callers from now on start a new call
+          this.#shared.release(call); // callers that come later start a new call
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
@@ -444,8 +444,9 @@ function abortFor(args: readonly unknown[]): AbortController | undefined {
 }
 
 /**
- * Returns the stored form of a result, with the time until which it is fresh. Undefined and arrays are
- * wrapped, too, so every array in this form is an entry.
+ * Returns the stored form of a result: a list of the time until which the result is fresh, and the result.
+ * Even a missing result and an array are put into such a list, so a stored array is never taken for the
+ * result itself.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];

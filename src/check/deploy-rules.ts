@@ -75,7 +75,10 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
   );
 }
 
-/** Matches values of script-src that let an injected script run. A scheme counts only without a host name. */
+/**
+ * Matches values of script-src that let an injected script run. A scheme such as `https:` counts only if no
+ * host name follows it.
+ */
 const LOOSE = /'unsafe-inline'|'unsafe-eval'|(?<![\w:/*.-])(?:https?:|data:|\*)(?![\w/.*-])/;
 
 function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {

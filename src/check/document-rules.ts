@@ -74,11 +74,6 @@ function plansOfRoute({
   return plans;
 }
 
-/*
- * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a
- * description.
- */
-
 /** SVC305 for MCP tools: two tools of the same name, and tools that change data but have no description. */
 function reportTools({ details, tools }: ApplicationView, report: ReportFinding): void {
   const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));

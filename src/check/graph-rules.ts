@@ -278,8 +278,8 @@ function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
 }
 
 /*
- * At start-up, only rules that may report an error run. The catalogue in rules.ts is loaded only if one of
- * them does.
+ * At start-up, only rules that may report an error run. The catalogue in rules.ts is loaded only after one of
+ * them has reported something.
  */
 
 /**
