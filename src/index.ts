@@ -1,5 +1,6 @@
 /**
- * `svc`: every public name, one by one. What is not named here is private; test/api-surface.test.ts holds the list.
+ * `svc`: exports every public name, one by one. Names that are missing here are private.
+ * test/api-surface.test.ts checks the list.
  */
 /// <reference types="node" preserve="true" />
 import './base/need-node.ts';

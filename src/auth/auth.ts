@@ -1,11 +1,11 @@
 /**
- * Bearer tokens as a dependency (RFC 6750): the value of `me: Depends(BearerAuth())` is the claims of the
- * request's token.
+ * Bearer tokens as a dependency (RFC 6750). In `me: Depends(BearerAuth())`, the value of `me` is the claims
+ * of the request's token.
  *
- * The token is verified first, then the claims are checked by the schema and by verify(). Tokens are read
- * only from the field `Authorization`: tokens in query strings appear in logs and browser histories, and
- * other sites can submit forms. A request costs one HMAC, however often its claims are read. require.ts
- * checks the claims.
+ * The token is verified first, then the schema and verify() check the claims. Tokens are read only from the
+ * header `Authorization`. A query string would put the token into logs and browser histories, and any site
+ * can submit a form. A request costs one HMAC, however often its claims are read. require.ts checks roles and
+ * scopes.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Depends, provide, viewOfDependency } from '../routing/di.ts';
@@ -41,33 +41,33 @@ export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
   /** Realm in the challenge of a 401. Printable ASCII without `"` and `\`. Default: none. */
   readonly realm?: string | undefined;
   /**
-   * Schema of the claims. A token whose claims do not match is refused. Without a schema the type `C` is not
-   * checked.
+   * Schema of the claims. A token whose claims do not match is refused. Without a schema, nothing checks the
+   * type `C`.
    */
   readonly schema?: SchemaClass<C & object> | undefined;
   /**
-   * Called for each token that has passed all other checks, for example to find out whether its subject may
-   * still log in. Only the result true accepts the token. Exceptions are passed on.
+   * Called for each token that has passed all other checks, for example to test whether its subject may still
+   * log in. The token is accepted only if it returns true. Exceptions are passed on.
    */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
   /**
-   * Accepts a request without a token: the claims are then `undefined`. An invalid token is always refused.
+   * Accepts a request without a token; its claims are then `undefined`. An invalid token is always refused.
    * Default false.
    */
   readonly optional?: boolean | undefined;
 }
 
 /**
- * Creates a dependency with the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The
- * secret is the argument; without it, it is the setting `authSecret`, which the application then needs to
- * start.
+ * Creates a dependency whose value is the claims of a request's bearer token: `{ me: Depends(BearerAuth())
+ * }`. Without the argument `secret`, it uses the setting `authSecret`, and the application does not start
+ * without that setting.
  *
  * A request without a token gets the response 401 with `WWW-Authenticate: Bearer`. A refused token gets 401
- * with `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is logged as event
+ * with `Bearer error="invalid_token"`, whatever the reason (RFC 6750 §3.1). The reason is in the event
  * `token_rejected` of the logger `svc_security`.
  *
- * `C` is the type of further claims. It is unchecked in `BearerAuth<{ tenant: string }>()`. A schema checks
- * it: `BearerAuth(undefined, { schema: Tenant })`.
+ * `C` is the type of further claims. In `BearerAuth<{ tenant: string }>()`, nothing checks them. In
+ * `BearerAuth(undefined, { schema: Tenant })`, the schema checks them.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the
  * argument
@@ -85,7 +85,7 @@ export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthS
   return bearerAuth(secret, options ?? {});
 }
 
-/** Source of all calls without arguments, so that a token is verified once for each request. */
+/** The source that all calls without arguments share, so that a request's token is verified only once. */
 let usual: AuthSource<Claims | undefined> | undefined;
 
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
@@ -107,28 +107,28 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
 }
 
 /**
- * Header `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). Tokens of other types are no
- * access tokens, even if the same secret signed them.
+ * Value of the header field `typ` in the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). A token of
+ * another type is not an access token, even if the same secret signed it.
  */
 export const ACCESS_TOKEN_TYPE = 'at+jwt';
 
 /**
  * Issuer of the application's access tokens, which have the type `at+jwt`. It finds tokens in requests, and
- * may refuse a valid one. A plugin provides it.
+ * may refuse a valid token. A plugin provides it.
  */
 export interface TokenIssuer {
   /** Id of the key that signs the issuer's tokens. */
   readonly keyId: string;
   /**
-   * Returns the token of a request that has no `Authorization: Bearer`. The token may be in a cookie, or
-   * belong to another scheme.
+   * Returns the token of a request without `Authorization: Bearer`. The token may be in a cookie, or belong
+   * to another scheme.
    */
   tokenOf(req: HttpRequest): string | undefined;
-  /** Returns whether a token that has passed all other checks is accepted from this request. */
+  /** Returns whether this request may use a token that has passed all other checks. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
   /**
-   * Returns the challenge of another scheme that this issuer accepts. `error` is set if the request has used
-   * that scheme.
+   * Returns the challenge of another scheme that this issuer accepts. `error` is set if the request used that
+   * scheme.
    */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
   /** Returns additional header fields of a response 401. */
@@ -136,12 +136,12 @@ export interface TokenIssuer {
 }
 
 /**
- * State key of the application's token issuer. BearerAuth() uses the issuer for tokens that the application's
- * secret signs.
+ * State key of the application's token issuer. BearerAuth() uses the issuer for tokens that are signed with
+ * the application's secret.
  */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
-/** Keys and services that a BearerReader needs, created when the application starts. */
+/** The keys and services of a BearerReader. They are created when the application starts. */
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
@@ -151,12 +151,12 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    // an issuer that signs with another key knows nothing about these tokens
+    // an issuer whose tokens have another key is not responsible for these tokens
     this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;
-    // a secret in the argument is not in the settings, where svc check would find it (SVC205)
+    // svc check finds weak secrets only in the settings (SVC205), so a secret in the argument is checked here
     for (const problem of [secret ?? []].flat().map(weaknessOf))
       if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
@@ -167,8 +167,8 @@ class BearerKeys {
 }
 
 /**
- * Syntax of the credentials (RFC 6750 §2.1). The scheme is case-insensitive (RFC 9110 §11.1). Repeated fields
- * are joined by a comma, which no token contains, so they are refused.
+ * Syntax of the credentials (RFC 6750 §2.1). The scheme is case-insensitive (RFC 9110 §11.1). Node.js joins
+ * repeated header fields by a comma. A token contains no comma, so repeated fields are refused.
  */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
@@ -176,7 +176,7 @@ const SCHEME = /^bearer(?: |$)/i;
 /** Reads and verifies the token of a request. */
 class BearerReader {
   readonly #checks: TokenChecks;
-  /** Requirements for tokens of an issuer. */
+  /** Requirements for tokens of the application's token issuer. */
   readonly #issuedChecks: TokenChecks;
   readonly #schema: SchemaPlan | undefined;
   readonly #verify: BearerAuthOptions['verify'];
@@ -212,7 +212,7 @@ class BearerReader {
 
   /**
    * Returns the claims of a request.
-   * @throws Unauthorized without a token, InvalidToken for one that is refused
+   * @throws Unauthorized without a token, InvalidToken for a refused token
    */
   read(context: Context, keys: BearerKeys): Awaitable<Claims | undefined> {
     const { req } = context;
@@ -249,7 +249,7 @@ class BearerReader {
   }
 
   /**
-   * Returns the claims with the values that the schema has converted; undefined if the claims do not match.
+   * Returns the claims with the values that the schema has converted. Undefined if the claims do not match.
    */
   #checked(claims: Claims): Claims | undefined {
     const result = this.#schema!.parseJson(claims); // read() calls this method only if there is a schema
@@ -262,8 +262,8 @@ class BearerReader {
   }
 
   /**
-   * Returns the challenges of a response 401. Only the challenge of the scheme that the request has used
-   * contains the error (RFC 9449 §7.1).
+   * Returns the challenges of a response 401. Only the challenge of the scheme that the request used contains
+   * the error (RFC 9449 §7.1).
    */
   #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
     const own = error === undefined ? this.#absent : this.#refused;
@@ -288,16 +288,18 @@ class RefusedToken extends InvalidToken {
 }
 
 /*
- * Shared by all dependencies that authenticate a client.
+ * Functions that all dependencies for authentication share.
  *
- * Missing or invalid credentials give the response 401, always with a challenge (RFC 9110 §11.6.1). Valid
- * credentials without the permission give 403.
+ * If credentials are missing or invalid, the response is 401, always with a challenge (RFC 9110 §11.6.1). If
+ * valid credentials lack a permission, it is 403.
  *
- * A request is authenticated once by each such dependency. Guards with further requirements, such as a role,
- * use its result.
+ * Each source authenticates a request only once. Guards with further requirements, such as a role, use its
+ * result.
  */
 
-/** Source of a dependency whose value is the client: its claims, or a record of the application. */
+/**
+ * Source of a dependency whose value is the authenticated client: its claims, or a record of the application.
+ */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
 /** Returns a challenge, such as `Bearer error="invalid_token"` (RFC 9110 §11.3). */
@@ -320,8 +322,8 @@ function isRealm(value: unknown): boolean {
 }
 
 /**
- * An authentication source: the dependency that returns the client, its requirement for documents, and the
- * realm of its challenges.
+ * An authentication source: the dependency that returns the client, its security requirement for the OpenAPI
+ * document, and the realm of its challenges.
  */
 interface Way {
   readonly bare: DependencySource;
@@ -331,19 +333,19 @@ interface Way {
 
 const WAYS = new WeakMap<object, Way>();
 
-/** Creates an authentication source, and registers it for wayOf(). */
+/** Creates an authentication source, and registers it, so that wayOf() finds it. */
 function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
     named(name, ({ found }: { found: unknown }) => found as P),
-  ); // `found` is the value of `bare`, whose type is P
+  ); // `found` is the value of `bare`, which has the type P
   WAYS.set(source, way);
   return source;
 }
 
 /**
- * Returns requirement, realm and source of a dependency. A dependency that declares no security counts as a
- * bearer source.
+ * Returns the security requirement, the realm and the source of a dependency. A dependency that declares no
+ * security counts as a bearer source.
  */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
@@ -352,14 +354,14 @@ export function wayOf(source: DependencySource): Way {
   return { bare: source, requirement, realm: undefined };
 }
 
-/** Returns the requirement that a scheme authenticates the client, without roles and scopes. */
+/** Returns the requirement that a scheme authenticates the client, whatever its roles and scopes. */
 function requirementOf(scheme: SecurityRequirement['scheme'], isOptional = false): SecurityRequirement {
   return { scheme, scopes: [], roles: [], ...(isOptional ? { isOptional } : {}) };
 }
 
 /**
- * Names of the schemes in challenges. Only `Bearer` is registered, but RFC 9110 §11.6.1 requires a challenge
- * in each response 401.
+ * Names of the schemes in challenges. Only `Bearer` is a registered scheme, but every response 401 must have
+ * a challenge (RFC 9110 §11.6.1).
  */
 export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
   bearer: 'Bearer',
@@ -367,24 +369,24 @@ export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = 
   apiKey: 'ApiKey',
 };
 
-/** Gives a function the name by which findings and errors call the dependency. */
+/** Sets the name of a function. Findings and errors show it as the name of the dependency. */
 export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
 
 const calls = new WeakMap<object, Declared>();
 
-/** Keeps the place where the program called `by`, which creates a guard, for findings. */
+/** Stores the place where the program called `by` to create a guard. Findings show this place. */
 export function noteGuard(guard: object, by: (...args: never[]) => unknown): void {
   calls.set(guard, declaredHere(by));
 }
 
-/** Returns the place of the call that created a guard, for `svc check`. @internal */
+/** Returns the place of the call that created a guard. `svc check` uses it. @internal */
 export function placeOfGuard(guard: object): Place | undefined {
   return calls.get(guard)?.place;
 }
 
-/** Returns the security log of the application. Callers must not pass credentials to it. */
+/** Returns the security log of the application. Callers must not log credentials. */
 export function audit({ state }: Context): SecurityLog {
   return SecurityLog.of(state.get(services));
 }
@@ -397,7 +399,7 @@ export function mistaken(owner: string, problem: string): never {
 export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A>> : never;
 
 /*
- * Login by session: a dependency whose value a login has stored in the session.
+ * Login by session: a dependency whose value is in the session, where a login has stored it.
  *
  * Example:
  *   const USER = sessionKey<{ id: number }>('user');
@@ -406,14 +408,14 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
  * A login stores the value:
  *   req.session.regenerate(); req.session.set(USER, { id })
  *
- * Pages redirect to the login instead of the response 401:
+ * To redirect pages to the login instead of the response 401:
  *   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */
 
 /**
- * Creates a dependency whose value is the session's value of a key. Without a value it throws LoginRequired:
- * 401 with `WWW-Authenticate: Session`. It requires the session middleware. If the value is an object, the
- * dependency can be the option `auth` of requireRoles() and similar guards.
+ * Creates a dependency whose value is stored in the session under a key. If there is no value, it throws
+ * LoginRequired: 401 with `WWW-Authenticate: Session`. It requires the session middleware. If the value is an
+ * object, the dependency can be the option `auth` of requireRoles() and similar guards.
  *
  * @throws SvcError `E_AUTH` for an invalid key
  */
@@ -432,7 +434,7 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
 }
 
 /*
- * API keys as a dependency: for programs, which send a key instead of logging in.
+ * API keys as a dependency, for programs that send a key instead of logging in.
  *
  * Examples:
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
@@ -447,7 +449,7 @@ export interface APIKeyPlace {
   /** Name of the header field with the key. Default `X-API-Key`, unless `cookie` is set. */
   readonly header?: string | undefined;
   /**
-   * Name of the cookie with the key. Browsers send cookies by themselves, so CSRFMiddleware has to protect
+   * Name of the cookie with the key. Browsers send cookies automatically, so CSRFMiddleware must protect
    * routes that change data.
    */
   readonly cookie?: string | undefined;
@@ -463,27 +465,27 @@ export interface APIKeyPlace {
 /** Options for keys that are known when the application is declared. */
 export interface KnownKeys<N extends string> extends APIKeyPlace {
   /**
-   * Keys by the name of their client. A client can have several keys, for example while it replaces one by
-   * another. Each key has 16 characters or more. There are 1 ... 100 keys in all.
+   * Keys by the name of their client. A client can have several keys, for example while it replaces its key.
+   * Each key has at least 16 characters. There are 1 ... 100 keys in total.
    */
   readonly keys: Readonly<Record<N, string | readonly string[]>>;
   readonly verify?: undefined;
 }
 
-/** Options for keys that a function of the application looks up, for example in a database. */
+/** Options for keys that a function of the application finds, for example in a database. */
 export interface LookedUpKeys<P> extends APIKeyPlace {
   /**
-   * Returns the owner of a key, or undefined for an unknown key. Store only digests, and search for
-   * `sha256(key)`, so that no copy of the table contains a key.
+   * Returns the owner of a key, or undefined for an unknown key. Store only digests and search for
+   * `sha256(key)`, so that the table contains no key.
    */
   readonly verify: (key: string, context: Context) => Awaitable<P | undefined>;
   readonly keys?: undefined;
 }
 
 /**
- * Creates a dependency with the owner of a request's API key. A request without a key, or with a wrong one,
- * gets the response 401 with `WWW-Authenticate: ApiKey`. A wrong key is also logged as event `key_rejected`
- * of the logger `svc_security`.
+ * Creates a dependency whose value is the owner of a request's API key. If the key is missing or wrong, the
+ * response is 401 with `WWW-Authenticate: ApiKey`. For a wrong key, the logger `svc_security` also logs the
+ * event `key_rejected`.
  *
  * @throws SvcError `E_AUTH` unless exactly one of `keys` and `verify` is set; for both `header` and `cookie`;
  * and for keys that are too short, too many or given twice; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
@@ -517,7 +519,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'exactly one of keys and verify must be set');
   noteSecrets('APIKeyAuth', Object.values(keys ?? {}).flat());
-  const find = verify ?? finder(keys!); // either keys or verify is defined, as checked above
+  const find = verify ?? finder(keys!); // exactly one of keys and verify is defined, as checked above
   const place =
     cookie === undefined
       ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
@@ -552,7 +554,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
 
 const OWNER = 'APIKeyAuth()';
 const LEAST_CHARACTERS = 16;
-/** Maximum number of keys, because each request compares all of them. */
+/** Maximum number of keys. It is limited, because each request compares all of them. */
 const MOST_KEYS = 100;
 
 function isName(value: unknown): boolean {
@@ -560,7 +562,7 @@ function isName(value: unknown): boolean {
 }
 
 /**
- * Returns a function that finds the client of a key. The function always compares all keys, so that its time
+ * Returns a function that finds the client of a key. The function always compares all keys, so its duration
  * reveals nothing about them.
  */
 function finder(

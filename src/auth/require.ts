@@ -1,17 +1,17 @@
 /**
- * Authorization by claims: by roles, by scopes, or by a function. Each is a dependency whose value is the
- * claims.
+ * Authorization by claims: by roles, by scopes, or by a function. Each function here creates a dependency
+ * whose value is the claims.
  *
  * Examples:
  *   requireRoles('admin', 'owner')                 any of these roles
  *   requireScopes('notes:read', 'notes:write')     all of these scopes (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
- * The claims come from `BearerAuth()`, or from the source in the option `auth`. Both respond with 401 if
- * there are no claims. A missing role or scope gives 403.
+ * The claims come from `BearerAuth()`, or from the source in the option `auth`. If there are no claims, the
+ * response is 401. If a role or scope is missing, it is 403.
  *
  * Claims are read strictly. The claim `roles` is an array of strings. The claim `scopes` is an array of
- * strings, or the claim `scope` is one string with spaces. All other forms grant nothing.
+ * strings, or the claim `scope` is one string with spaces. A claim of any other form grants nothing.
  */
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, noteGuard, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
@@ -24,14 +24,14 @@ import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** `A`; an error text as a type if the value of `A` cannot be claims. */
+/** `A`, or a type with an error text if the value of `A` cannot be claims. */
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
     : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
-/** `S`; an error text as a type if `S` is not a single scope. */
+/** `S`, or a type with an error text if `S` is not a single scope. */
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
@@ -40,8 +40,8 @@ type CheckedScope<S> = S extends ''
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
 /**
- * Error texts as types, for invalid arguments. The last overload has them, because the compiler reports the
- * errors of the last overload.
+ * Types with error texts for invalid arguments. Only the last overload uses them, because the compiler
+ * reports the errors of the last overload.
  */
 type WrongRoles<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends ''
@@ -58,31 +58,37 @@ type WrongScopes<G extends readonly unknown[]> = {
 
 /** Options of {@link requireRoles} with a source of claims. */
 export interface RoleRequirement<A> {
-  /** Accepted roles: a client needs one of them. At least one must be listed. */
+  /** Accepted roles. A client needs at least one of them. The list must not be empty. */
   readonly roles: readonly [string, ...string[]];
-  /** Source of the claims: a dependency whose value is the claims, or undefined without authentication. */
+  /**
+   * Source of the claims: a dependency whose value is the claims, or undefined if the client is not
+   * authenticated.
+   */
   readonly auth: A & CheckedAuth<A>;
 }
 
 /** Options of {@link requireScopes} with a source of claims. */
 export interface ScopeRequirement<A, S extends readonly string[] = readonly string[]> {
-  /** Required scopes: a client needs all of them. At least one must be listed. */
+  /** Required scopes. A client needs all of them. The list must not be empty. */
   readonly scopes: S & CheckedScopes<S>;
-  /** Source of the claims: a dependency whose value is the claims, or undefined without authentication. */
+  /**
+   * Source of the claims: a dependency whose value is the claims, or undefined if the client is not
+   * authenticated.
+   */
   readonly auth: A & CheckedAuth<A>;
 }
 
 /** Options of {@link requireIf}. */
 export interface ConditionOptions {
-  /** Detail of the response 403, which clients see. */
+  /** Detail of the response 403. Clients see it. */
   readonly detail?: string | undefined;
 }
 
 /**
- * Creates a dependency with the claims of clients that have one of these roles. The response is 401 without a
- * valid token, and 403 without such a role.
+ * Creates a dependency that accepts clients with one of these roles. Its value is the claims. The response is
+ * 401 without a valid token, and 403 without such a role.
  *
- * Roles come from the claim `roles`, an array of strings. They are compared exactly.
+ * The roles are in the claim `roles`, an array of strings. They are compared exactly.
  *
  * @throws SvcError `E_AUTH` without roles, or for a role that is not a string
  */
@@ -103,11 +109,11 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency with the claims of clients that have all of these scopes. The response is 401 without
- * a valid token. Without the scopes it is 403 with `WWW-Authenticate: Bearer error="insufficient_scope",
- * scope="..."`, which names the required scopes (RFC 6750 §3).
+ * Creates a dependency that accepts clients with all of these scopes. Its value is the claims. The response
+ * is 401 without a valid token. If a scope is missing, it is 403 with `WWW-Authenticate: Bearer
+ * error="insufficient_scope", scope="..."`, which names the required scopes (RFC 6750 §3).
  *
- * Scopes come from the claim `scopes`, an array of strings. If that claim is absent, they come from the claim
+ * The scopes are in the claim `scopes`, an array of strings. If that claim is absent, they are in the claim
  * `scope`, one string with spaces.
  *
  * @throws SvcError `E_AUTH` without scopes, or for an invalid scope (RFC 6749 §3.3)
@@ -130,9 +136,9 @@ export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * Creates a dependency with the claims of clients for which `predicate` returns true. Otherwise the response
- * is 403, with `detail` for the client. The predicate gets the claims and the context of the request: path,
- * headers and state, but not the body. It may be asynchronous; its exceptions are passed on.
+ * Creates a dependency that accepts clients for which `predicate` returns true. Its value is the claims. For
+ * other clients, the response is 403 with `detail`. The predicate receives the claims and the context of the
+ * request: path, headers and state, but not the body. It may be asynchronous; its exceptions are passed on.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -173,17 +179,17 @@ export function requireIf(
 
 const predicates = new WeakMap<object, (...args: never[]) => unknown>();
 
-/** Returns the predicate of a dependency that requireIf() has created, for `svc check`. @internal */
+/** Returns the predicate of a dependency that requireIf() created. `svc check` uses it. @internal */
 export function predicateOf(source: object): ((...args: never[]) => unknown) | undefined {
   return predicates.get(source);
 }
 
-/** Roles in claims that are not checked yet. Inherited members are ignored. */
+/** Returns the roles in claims whose types are not checked yet. Ignores inherited members. */
 function rolesOf(claims: object): readonly string[] {
   return textsOf(ownOf(claims, 'roles'));
 }
 
-/** Scopes in claims that are not checked yet. */
+/** Returns the scopes in claims whose types are not checked yet. */
 function scopesOf(claims: object): readonly string[] {
   if (Object.hasOwn(claims, 'scopes')) return textsOf(ownOf(claims, 'scopes'));
   const scope = ownOf(claims, 'scope');
@@ -194,7 +200,7 @@ function ownOf(claims: object, name: string): unknown {
   return Object.hasOwn(claims, name) ? (claims as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
-/** Returns a list of strings. A list with any other item counts as empty. */
+/** Returns a list of strings. Returns an empty list if any item is not a string. */
 function textsOf(value: unknown): readonly string[] {
   return isTextList(value) ? value : [];
 }
@@ -233,8 +239,8 @@ function readNames(
 type Lack = 'role' | 'scope' | 'condition';
 
 /**
- * Creates a dependency with the value of `auth`. It refuses clients for which `judge` returns what is
- * missing.
+ * Creates a dependency with the value of `auth`. It refuses a client if `judge` returns what the client
+ * lacks.
  */
 function demand(
   name: string,
@@ -257,7 +263,7 @@ function demand(
     scope === undefined
       ? {}
       : {
-          // only access tokens have a challenge that names scopes (RFC 6750 §3, RFC 9449 §7.1)
+          // only challenges for access tokens name scopes (RFC 6750 §3, RFC 9449 §7.1)
           code: 'insufficient_scope',
           ...(scheme === SCHEMES.bearer
             ? {

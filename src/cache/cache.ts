@@ -1,11 +1,13 @@
 /**
- * In-process cache: evicts the least recently used entry, expires entries, and limits entries and bytes.
+ * In-process cache. Limits the number of entries and bytes, evicts the least recently used entry, and expires
+ * entries.
  *
  * Data structures:
  *   LruIndex: key -> slot        values, expiries and sizes by slot        every operation is O(1) except clear()
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
- * structured clone, and each reader gets a new clone, so no caller can change the value of another.
+ * structured clone. Each reader gets a new clone, so a caller cannot change the value that another caller
+ * gets.
  */
 import { DefaultDeserializer, serialize } from 'node:v8';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -19,24 +21,25 @@ export interface MemoryCacheOptions {
   /** Maximum number of entries, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
   /**
-   * Maximum number of bytes, keys included, 1024 ... 2^40. A character counts as two bytes. Default 64 MiB.
+   * Maximum number of bytes, including keys, 1024 ... 2^40. A character counts as two bytes. Default 64 MiB.
    */
   readonly maxBytes?: number | undefined;
   /**
-   * Returns the stored object itself: faster, but a change affects all readers. Its size counts as that of
-   * its structured clone, or as 1 KiB if it has none (functions, handles). Default false.
+   * Returns the stored object itself. This is faster, but a change of the object affects all readers. The
+   * object's size counts as the size of its structured clone, or as 1 KiB if it has no clone (functions,
+   * handles). Default false.
    */
   readonly shareReferences?: boolean | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Estimated memory of one entry in addition to key and value: Map entry, slot, deadline and size. */
+/** Estimated memory of an entry without its key and value: Map entry, slot, deadline and size. */
 const ENTRY_BYTES = 96;
 const FIRST_SLOTS = 64;
 const UNKNOWN_BYTES = 1_024;
 /**
- * The clock is read at most once in this time and in each turn of the event loop, because reading it takes
- * longer than the look-up. In milliseconds.
+ * Time in milliseconds after which the clock is read again. Until then, look-ups use the known time, because
+ * reading the clock takes longer than a look-up.
  */
 const CLOCK_STALE_MS = 1;
 
@@ -47,17 +50,17 @@ export class MemoryCache implements CacheBackend {
   readonly #shareReferences: boolean;
   readonly #clock: Clock;
   #index: LruIndex;
-  /** Values by slot. Slot 0 is not used. */
+  /** Values by slot. Slot 0 is unused. */
   #values: unknown[] = [undefined];
   /**
    * Expiry and size in bytes by slot, in arrays that grow by doubling. The expiry of a cloned value is
-   * negative, so that get() recognises an unchanged value by one comparison (test/bench/parts.mjs
+   * negative, so get() recognizes a value that needs no clone by one comparison (test/bench/parts.mjs
    * --only='memory cache').
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
   #bytes = 0;
-  /** Current time if it was read recently, else a value beyond every expiry. */
+  /** Current time if it was read recently. Otherwise a value greater than every expiry. */
   #knownMs = Infinity;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -92,8 +95,8 @@ export class MemoryCache implements CacheBackend {
   }
 
   /**
-   * Stores a value for `ttlMs`. It does not store `undefined`, a value larger than the cache, or a value with
-   * a lifetime of zero or less.
+   * Stores a value for `ttlMs`. Does not store `undefined`, a value larger than the cache, or a value whose
+   * lifetime is zero or less.
    *
    * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless references are shared
    */
@@ -112,7 +115,7 @@ export class MemoryCache implements CacheBackend {
     this.#sizes[slot] = size;
     const deadlineMs = this.#now() + ttlMs;
     this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
-    // never evicts the new entry: it is the most recently used one, and not larger than the cache
+    // never evicts the new entry, because that is the most recently used and not larger than the cache
     while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 
@@ -138,7 +141,9 @@ export class MemoryCache implements CacheBackend {
     }
   }
 
-  /** Slow path of get(): the time is unknown, the entry has expired, or its value is a clone. */
+  /**
+   * Slow path of get(). It is used if the time is unknown, the entry has expired, or its value is a clone.
+   */
   #read(slot: number): unknown {
     if (Math.abs(this.#deadlines[slot]!) <= this.#now()) {
       this.#remove(slot);
@@ -159,9 +164,10 @@ export class MemoryCache implements CacheBackend {
   }
 
   #slotFor(key: string): number {
-    if (this.#index.isFull) return this.#index.replaceOldest(key); // replaces an entry; subtracts its size
+    // the new entry uses the slot of the oldest one
+    if (this.#index.isFull) return this.#index.replaceOldest(key);
     const slot = this.#index.add(key);
-    // extends the array, because writing beyond its end would make it slower
+    // the array is extended first, because a write beyond its end would make it slower
     if (slot === this.#values.length) this.#values.push(undefined);
     if (slot >= this.#sizes.length) {
       this.#deadlines = grown(this.#deadlines);
@@ -196,7 +202,7 @@ function grown(numbers: Float64Array): Float64Array {
   return larger;
 }
 
-/** A value, stored as the bytes of its structured clone. */
+/** A value that is stored as the bytes of its structured clone. */
 class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) {
@@ -211,7 +217,7 @@ class Cloned {
 }
 
 function readKept(value: object | null): unknown {
-  // the cast is safe: only these two classes are stored as objects
+  // the cast is safe, because every object that is stored belongs to one of these two classes
   return value === null ? null : (value as Cloned | Shared).read();
 }
 
@@ -228,14 +234,14 @@ class Shared {
   }
 }
 
-/** Whether a value is immutable, so that it needs no clone. */
+/** Whether a value is immutable and so needs no clone. */
 function isPlain(value: unknown): boolean {
   const type = typeof value;
   return type === 'object' ? value === null : type !== 'function' && type !== 'symbol';
 }
 
 function sizeOf(kept: unknown): number {
-  // the cast is safe: only these two classes are stored as objects
+  // the cast is safe, because every object that is stored belongs to one of these two classes
   if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size;
   return typeof kept === 'string' ? 2 * kept.length : 0;
 }
@@ -244,19 +250,19 @@ function sizeOf(kept: unknown): number {
  * Converts values to the bytes of their structured clones (HTML §2.7) and back, so that each reader gets its
  * own copy.
  *
- * node:v8 returns typed arrays and buffers as views of its input. Then readers would share memory, and
- * `.buffer` would expose other parts of the value. So these views are copied.
+ * node:v8 returns typed arrays and buffers as views of its input. Readers would share that memory, and
+ * `.buffer` would give access to other parts of the value. Therefore these views are copied.
  */
 
 /**
- * A structured clone as bytes.
- * @throws an Error for a value without a structured clone: functions, symbols, handles
+ * Returns the structured clone of a value as bytes.
+ * @throws an Error for a value that has no structured clone: functions, symbols, handles
  */
 export function toBytes(value: unknown): Uint8Array {
   return serialize(value);
 }
 
-/** Returns a new value from bytes of {@link toBytes}. */
+/** Returns a new value from bytes that {@link toBytes} returned. */
 export function fromBytes(bytes: Uint8Array): unknown {
   const reader = new Reader(bytes);
   reader.readHeader();
@@ -268,7 +274,7 @@ class Reader extends DefaultDeserializer {
   _readHostObject(): ArrayBufferView {
     const view = (
       DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }
-    )._readHostObject.call(this); // the types of Node lack this documented method
+    )._readHostObject.call(this); // the types of Node.js do not declare this documented method
     if (Buffer.isBuffer(view)) return Buffer.from(view);
     return view instanceof DataView
       ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))

@@ -1,17 +1,18 @@
 /**
- * Functions whose results are cached. For each key, one call of the function runs at a time, even if many
- * callers wait.
+ * Functions whose results are cached. For each key, only one call of the function runs at a time, even if
+ * many callers wait.
  *
  * Example:
  *   const getUser = cached(async (id: number) => db.fetchOne(sql, [id]), { ttlSeconds: 30 });
  *   await getUser(7)               reads the cache, or calls the function
  *   await getUser.delete(7)        removes the result, after a change of the user
  *
- * A call joins a running call with the same key. Otherwise it returns a fresh result of the cache. If the
- * result is stale, the call returns it, and refreshes it in the background. Otherwise it calls the function.
+ * A call joins a running call with the same key. Otherwise it returns the cached result if that is fresh. If
+ * the result is stale, the call returns it, and refreshes it in the background. In all other cases, it calls
+ * the function.
  *
- * No two callers get the same object, even from one call: each gets a structured clone. A cache that fails
- * counts as empty. Its failure is logged and counted, and the function is called.
+ * Two callers never get the same object, even if they share one call: each gets a structured clone. If the
+ * cache fails, the failure is logged and counted, and the function is called.
  */
 import { hash } from 'node:crypto';
 import { MemoryCache, fromBytes, toBytes } from './cache.ts';
@@ -23,30 +24,30 @@ import { bool, given, int, isFunction, number, readOptions, shown, optionalInt }
 import { within } from '../base/promises.ts';
 import type { Awaitable, CacheBackend } from './stores.ts';
 
-/** Options of cached(). Times are in seconds, with fractions. */
+/** Options of cached(). Times are in seconds and may have fractions. */
 export interface CachedOptions<A extends readonly unknown[]> {
   /** Time in seconds for which a result is fresh, 0.001 ... 10 years. Default 60. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Time in seconds for which a result that is no longer fresh may still be returned, while the function is
-   * called in the background; 0 ... 10 years. Default 0: never.
+   * Time in seconds for which a result may still be returned after it is no longer fresh, 0 ... 10 years.
+   * Meanwhile the function is called in the background. Default 0: never.
    */
   readonly staleSeconds?: number | undefined;
   /**
-   * Time in seconds for which an error of the function is thrown again without a call, in this process; 0 ...
-   * 1 day. Default 0: errors are not cached.
+   * Time in seconds for which an error of the function is thrown again without another call, in this process,
+   * 0 ... 1 day. Default 0: errors are not cached.
    */
   readonly negativeTtlSeconds?: number | undefined;
   /**
-   * Returns the key of a call. Default: made from the arguments, which must be plain data; AbortSignals are
-   * ignored.
+   * Returns the key of a call. Default: computed from the arguments, which must be plain data. AbortSignals
+   * among them are ignored.
    */
   readonly key?: ((...args: A) => string) | undefined;
-  /** Cache that stores the results. Default: a {@link MemoryCache} for this function alone. */
+  /** Cache that stores the results. Default: a {@link MemoryCache} that only this function uses. */
   readonly backend?: CacheBackend | undefined;
   /**
-   * Prefix of every key, required with `backend`, so that functions can share one: letters, digits, `_`, `.`,
-   * `-`. Change it when the form of the results changes.
+   * Prefix of every key: letters, digits, `_`, `.`, `-`. Required with `backend`, so that several functions
+   * can share it. Change the prefix when the form of the results changes.
    */
   readonly name?: string | undefined;
   /** Maximum number of results in the function's own cache, 1 ... 10_000_000. Default 10_000. */
@@ -57,8 +58,8 @@ export interface CachedOptions<A extends readonly unknown[]> {
    */
   readonly shareReferences?: boolean | undefined;
   /**
-   * Maximum number of running calls that other callers can join, 1 ... 1_000_000. Beyond it, each caller
-   * calls the function itself. Default 1_000.
+   * Maximum number of running calls that other callers can join, 1 ... 1_000_000. If there are more, each
+   * further caller calls the function itself. Default 1_000.
    */
   readonly maxFlights?: number | undefined;
   /** Time limit of each operation of the backend in milliseconds, 1 ... 60_000. Default 1_000. */
@@ -89,30 +90,33 @@ export interface CachedStats {
 export interface Cached<A extends readonly unknown[], R> {
   /**
    * Returns the cached result for these arguments, or calls the function. An AbortSignal among the arguments
-   * ends only the wait of its caller. The function gets a signal that aborts when no caller waits. Rejects
-   * with the error of the function.
+   * ends only the wait of its caller. The function itself gets a signal that aborts once no caller waits.
+   * Rejects with the error of the function.
    *
-   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a
-   * structured clone
+   * @throws SvcError `E_CACHED_KEY` for arguments from which no key can be computed, `E_CACHE_VALUE` for a
+   * result without a structured clone
    */
   (...args: A): Promise<R>;
   /**
-   * Deletes the result for these arguments. The result of a running call is not stored. Returns whether a
-   * result was stored. Rejects when the backend fails.
+   * Deletes the result for these arguments. A call that is running does not store its result. Returns whether
+   * a result was stored. Rejects if the backend fails.
    */
   delete(...args: A): Promise<boolean>;
-  /** Deletes all results of the function. Rejects when the backend fails. */
+  /** Deletes all results of the function. Rejects if the backend fails. */
   clear(): Promise<void>;
-  /** Returns the counts of hits and misses since the start. */
+  /** Returns the statistics since the start. */
   stats(): CachedStats;
 }
 
-/** Caches the results of a function or of its promises. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Returns a function that caches the results of `fn`. `fn` may return promises.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ */
 export function cached<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
   options: CachedOptions<A> = {},
 ): Cached<A, Awaited<R>> {
-  // R is either Awaited<R> or a promise of it
+  // `R` is a promise of Awaited<R>, or Awaited<R> itself, so the cast is correct
   const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options);
   return Object.assign((...args: A) => calls.call(args), {
     delete: (...args: A) => calls.delete(args),
@@ -124,9 +128,11 @@ export function cached<A extends readonly unknown[], R>(
 const TEN_YEARS_SECONDS = 315_360_000;
 const DAY_SECONDS = 86_400;
 const MAX_FAILURES_KEPT = 1_000;
-/** Milliseconds after a failed refresh during which the stale result is returned without a new attempt. */
+/**
+ * Time in milliseconds after a failed refresh for which the stale result is returned without another attempt.
+ */
 const REFRESH_PAUSE_MS = 1_000;
-/** Minimum time in milliseconds between two log lines of one function. */
+/** Minimum time in milliseconds between two log lines about one function. */
 const LOG_PAUSE_MS = 60_000;
 
 class CachedCalls<A extends readonly unknown[], R> {
@@ -136,11 +142,11 @@ class CachedCalls<A extends readonly unknown[], R> {
   readonly #clock: Clock;
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
-  /** Running calls that callers wait for. */
+  /** Running calls for which callers wait. */
   readonly #shared = new SingleFlight<R>();
   /** Running background refreshes. */
   readonly #refreshes = new SingleFlight<R>();
-  /** Cached errors. They are kept in this process only, so that they keep their class. */
+  /** Cached errors. They stay in this process, because a backend would not keep their class. */
   readonly #failures: MemoryCache;
   readonly #counts = {
     hits: 0,
@@ -215,14 +221,14 @@ class CachedCalls<A extends readonly unknown[], R> {
         keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
       );
     } catch (error) {
-      // other errors come from getters in the arguments
+      // other errors come from getters of the arguments
       throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error;
     }
   }
 
   // -- stored results --
 
-  /** Returns the value of the backend; undefined if the backend fails. */
+  /** Returns the value of the backend. Undefined if the backend fails. */
   #read(key: string): unknown {
     try {
       const stored = this.#backend.get(key);
@@ -234,7 +240,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Returns a stored result; undefined for a value that cached() has not written. Refreshes a stale result in
+   * Returns a stored result. Undefined for a value that cached() did not write. Refreshes a stale result in
    * the background.
    */
   #judge(key: string, args: A, stored: unknown): { readonly value: R } | undefined {
@@ -251,7 +257,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Stores a result. Returns a promise if the backend is asynchronous. A failure of the backend is logged.
+   * Stores a result. Returns a promise if the backend is asynchronous. Logs a failure of the backend.
    *
    * @throws SvcError `E_CACHE_VALUE` for a result that the backend cannot store
    */
@@ -295,7 +301,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   // -- shared calls --
 
   /**
-   * Starts a call that others can join. If the backend has not answered yet, the call waits for the stored
+   * Starts a call that others can join. If the backend has not responded yet, the call waits for the stored
    * result, and calls the function only if there is none.
    */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
@@ -303,7 +309,7 @@ class CachedCalls<A extends readonly unknown[], R> {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // later callers start a new call
+          this.#shared.release(call); // callers that come later start a new call
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
@@ -336,7 +342,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         ...(abort === undefined
           ? args
           : (args.map((each) => (isSignal(each) ? abort.signal : each)) as unknown as A)),
-      ); // the function gets the signal of the shared call in place of the caller's
+      ); // the function gets the signal of the shared call instead of the caller's signal
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
@@ -351,13 +357,13 @@ class CachedCalls<A extends readonly unknown[], R> {
     const give = this.#giver(value);
     if (call.isObsolete) return give;
     this.#failures.delete(key);
-    // callers still join this call while the result is written
+    // further callers join this call until the result is written
     call.writing = this.#write(key, value)?.finally(() => group.release(call));
     return give;
   }
 
   #throwKept(key: string): void {
-    // the map of errors has no other values
+    // `#failures` contains only values of this form
     const kept = this.#failures.get(key) as { readonly error: unknown } | undefined;
     if (kept === undefined) return;
     this.#counts.negativeHits++;
@@ -365,8 +371,8 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Returns a function that returns a separate copy of a result at each call. @throws SvcError
-   * `E_CACHE_VALUE`
+   * Returns a function that returns a new copy of a result at each call.
+   * @throws SvcError `E_CACHE_VALUE`
    */
   #giver(value: R): Give<R> {
     if (
@@ -377,7 +383,7 @@ class CachedCalls<A extends readonly unknown[], R> {
       return () => value;
     let bytes: Uint8Array;
     try {
-      // the clone is made before the first caller can change the result
+      // the clone is made now, before the first caller can change the result
       bytes = toBytes(value);
     } catch (error) {
       throw new SvcError('E_CACHE_VALUE', [], { cause: error });
@@ -432,14 +438,15 @@ function isSignal(value: unknown): value is AbortSignal {
   return value instanceof AbortSignal;
 }
 
-/** Returns a controller for the signal of the function; undefined if the arguments have no AbortSignal. */
+/** Returns a controller for the signal of the function. Undefined if the arguments contain no AbortSignal. */
 function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }
 
 /**
- * Wraps a result with the time until which it is fresh. A missing result and an array are wrapped, too, so
- * that they are not mistaken for another entry.
+ * Returns the stored form of a result: a list of the time until which the result is fresh, and the result.
+ * Even a missing result and an array are put into such a list, so a stored array is never taken for the
+ * result itself.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
@@ -450,26 +457,27 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // the application itself has stored this array
+    : undefined; // the application itself stored this array under the key
 }
 
 /*
- * Converts arguments to the key of a cached call. Two lists have equal keys only if they have equal values.
+ * Converts arguments to the key of a cached call. Two lists of arguments have equal keys only if their values
+ * are equal.
  *
  * Example:
  *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
  *
- * A key can be made of strings, numbers, booleans, null, undefined, bigints, dates, bytes, and of arrays and
- * plain objects of them. The order of members is ignored. Other values, such as functions and class
- * instances, are refused, because their keys could be equal for different values.
+ * Arguments may be strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain
+ * objects of these. The order of members is ignored. Other values, such as functions and class instances, are
+ * refused, because different values could have equal keys.
  */
 
-/** Error for an argument from which no key can be made. The message names the argument. */
+/** Error for an argument from which no key can be computed. The message names the argument. */
 class NoKey extends Error {}
 
-/** Maximum length of a key in characters. A longer key is replaced by its digest. */
+/** Maximum length of a key in characters. A digest replaces a longer key. */
 const LONGEST_KEY = 256;
-/** Maximum number of nested levels in an argument. The limit also refuses cyclic arguments. */
+/** Maximum number of nested levels in an argument. The limit also refuses cycles. */
 const DEEPEST = 32;
 
 /** Returns the key of a list of arguments. @throws NoKey */
@@ -479,7 +487,7 @@ function keyOfArguments(args: readonly unknown[]): string {
 }
 
 function bounded(key: string): string {
-  // JSON escapes a lone surrogate; UTF-8 would write all of them as the same character
+  // JSON escapes lone surrogates, but UTF-8 would encode all of them as the same character
   return key.length <= LONGEST_KEY ? key : `#${hash('sha256', JSON.stringify(key), 'base64url')}`;
 }
 
@@ -524,7 +532,8 @@ function textOfObject(value: object, where: () => string, depth: number): string
 }
 
 function nameOf(prototype: unknown): string {
-  const { constructor } = prototype as { constructor?: unknown }; // textOfObject() has handled a null prototype
+  // textOfObject() has already handled objects whose prototype is null
+  const { constructor } = prototype as { constructor?: unknown };
   return typeof constructor === 'function' && constructor.name !== ''
     ? constructor.name
     : 'a class without a name';

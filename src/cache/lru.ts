@@ -1,23 +1,23 @@
 /**
- * An index of keys in order of use, which gives each key a slot number. Stores that evict the least recently
- * used entry keep their values by slot.
+ * An index of keys in order of use. Each key has a slot number. A store that evicts the least recently used
+ * entry keeps its values by slot.
  *
- * A Map finds the slot of a key. The slots form a ring in order of use, which begins and ends at slot 0. So
- * every operation is O(1). Links of the ring are numbers in typed arrays that grow by doubling; list nodes
- * would cost twice as much (shared/bench/cookie-cache.mjs).
+ * A Map finds the slot of a key. The slots form a ring in order of use, which begins and ends at slot 0, so
+ * every operation is O(1). The links of the ring are numbers in typed arrays that grow by doubling. Objects
+ * as list nodes would cost twice as much (shared/bench/cookie-cache.mjs).
  */
 
 const HEAD = 0;
 const FIRST_SLOTS = 64;
 
-/** Holds at most `capacity` keys. Slots are 1 ... capacity; 0 means no slot. */
+/** Holds at most `capacity` keys. Slots have the numbers 1 ... capacity; 0 means no slot. */
 export class LruIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();
   readonly #keys: string[] = [''];
-  /** Next and previous slot of each slot, side by side, so that both are in one cache line. */
+  /** Next and previous slot of each slot. The two numbers are adjacent, so they are in one cache line. */
   #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
-  /** First free slot; 0 without free slots. Each free slot has the next one as its next link. */
+  /** First free slot, or 0 if there is none. The next link of a free slot is the next free slot. */
   #free = 0;
 
   constructor(capacity: number) {
@@ -37,12 +37,12 @@ export class LruIndex {
     return this.#links[HEAD + 1]!;
   }
 
-  /** Returns the slot of a key without marking the key as used; 0 for an unknown key. */
+  /** Returns the slot of a key, or 0 for an unknown key. Does not mark the key as used. */
   find(key: string): number {
     return this.#slots.get(key) ?? 0;
   }
 
-  /** Returns the slot of a key, and makes it the most recently used; 0 for an unknown key. */
+  /** Returns the slot of a key, or 0 for an unknown key. Makes the key the most recently used. */
   touch(key: string): number {
     const slot = this.#slots.get(key);
     if (slot === undefined) return 0;
@@ -67,8 +67,8 @@ export class LruIndex {
   }
 
   /**
-   * Adds a key as the most recently used one, and returns its slot. The key must be new, and the index must
-   * not be full.
+   * Adds a key as the most recently used, and returns its slot. The key must be new, and the index must not
+   * be full.
    */
   add(key: string): number {
     let slot = this.#free;
@@ -94,8 +94,7 @@ export class LruIndex {
   }
 
   /**
-   * Reuses the slot of the least recently used key for a new key, and returns it. The index must not be
-   * empty.
+   * Replaces the least recently used key by a new key. Returns the slot of both. The index must not be empty.
    */
   replaceOldest(key: string): number {
     const slot = this.#links[HEAD + 1]!;
@@ -106,7 +105,7 @@ export class LruIndex {
     return slot;
   }
 
-  /** Returns keys and slots in no particular order. Entries may be removed during the iteration. */
+  /** Returns keys and slots in no particular order. The caller may remove entries during the iteration. */
   entries(): IterableIterator<[key: string, slot: number]> {
     return this.#slots.entries();
   }

@@ -1,9 +1,9 @@
 /**
  * A running call whose result several callers share.
  *
- * Each caller waits for a copy of the result, or for the error. When a caller stops waiting, the call
- * continues for the others; when the last one stops, the call is aborted. The call can be joined until it has
- * ended and its result is stored.
+ * Each caller waits for a copy of the result, or for the error. If a caller stops waiting, the call continues
+ * for the others. If the last caller stops, the call is aborted. Callers can join the call until it has ended
+ * and its result is stored.
  */
 
 /** Function that returns a copy of the result for one caller. */
@@ -12,16 +12,15 @@ export type Give<R> = () => R;
 /** A running call and its callers. */
 export class SharedCall<R> {
   readonly key: string;
-  /**
-   * Controller of the signal that the function gets. The signal aborts when the last caller has stopped
-   * waiting.
-   */
+  /** Controller of the signal that the function gets. The signal aborts once no caller waits any more. */
   readonly abort: AbortController | undefined;
-  /** True when the result must not be stored: its key was deleted meanwhile, or no caller waits. */
+  /**
+   * True if the result must not be stored, because its key was deleted in the meantime or no caller waits.
+   */
   isObsolete = false;
-  /** Promise of the write of the result; undefined before the write and without a write. */
+  /** Promise of the write of the result. Undefined if there is no write yet, or none at all. */
   writing: Promise<void> | undefined;
-  /** Result of the call, for all callers. */
+  /** The result of the call, for all callers. */
   promise: Promise<Give<R>> = NEVER;
   #waiting = 0;
   readonly #release: (call: SharedCall<R>) => void;
@@ -38,8 +37,8 @@ export class SharedCall<R> {
   }
 
   /**
-   * Waits for a copy of the result. If `signal` aborts, only this wait ends. When the last wait has ended,
-   * the call is aborted.
+   * Waits for a copy of the result. If `signal` aborts, only this wait ends. The call is aborted when its
+   * last wait has ended.
    */
   wait(signal: AbortSignal | undefined): Promise<R> {
     this.#waiting++;
@@ -62,12 +61,10 @@ export class SharedCall<R> {
 }
 
 const NEVER: Promise<never> = new Promise(() => {
-  /*
-   * replaced when the call starts
-   */
+  /** the executor replaces it when the call starts */
 });
 
-/** Running calls by key, as long as other callers can join them. */
+/** Running calls by key. A call is listed as long as other callers can join it. */
 export class SingleFlight<R> {
   readonly #calls = new Map<string, SharedCall<R>>();
 
@@ -79,7 +76,7 @@ export class SingleFlight<R> {
     return this.#calls.get(key);
   }
 
-  /** Starts a call. Only a `joinable` call can be found by its key. */
+  /** Starts a call. Other callers can find it by its key only if it is `joinable`. */
   begin(
     key: string,
     abort: AbortController | undefined,
@@ -91,17 +88,17 @@ export class SingleFlight<R> {
     call.promise = run(call).finally(() => {
       if (call.writing === undefined) this.release(call);
     });
-    // a rejection that no caller handles would end the process
+    // without this handler, a rejection that no caller handles would end the process
     call.promise.catch(() => undefined);
     return call;
   }
 
-  /** Removes a call, so that no more callers join it. A newer call with the same key is kept. */
+  /** Removes a call, so that further callers do not join it. Keeps a newer call with the same key. */
   readonly release = (call: SharedCall<R>): void => {
     if (this.#calls.get(call.key) === call) this.#calls.delete(call.key);
   };
 
-  /** Discards the result of a running call. Resolves when a write that has begun is complete. */
+  /** Discards the result of a running call. If its write has begun, resolves when the write is complete. */
   async forget(key: string): Promise<void> {
     const call = this.#calls.get(key);
     if (call === undefined) return;

@@ -1,6 +1,6 @@
 /**
  * Four interfaces for data that outlives a request, and their implementations in memory. Their guarantees
- * differ, so none can replace another.
+ * differ, so one cannot replace another.
  *
  *   CacheBackend     may lose values at any time          MemoryCache (cache.ts), Redis (db/redis/stores.ts)
  *   RecordStore      never loses a live record            sessions, idempotency keys, used login states
@@ -15,7 +15,7 @@ import type { Clock } from '../base/clock.ts';
 /** A value, or a promise of a value. */
 export type Awaitable<T> = T | Promise<T>;
 
-/** Store of values that may be lost at any time. A failure counts as a missing value. */
+/** Store of values that may be lost at any time. If an operation fails, the value counts as missing. */
 export interface CacheBackend {
   /** Returns a value, or `undefined` if there is none or it has expired. */
   get(key: string): Awaitable<unknown>;
@@ -34,17 +34,20 @@ export interface CacheBackend {
 export interface RecordStore {
   /** Returns a record, or undefined if there is none or it has expired. */
   get(key: string): Awaitable<string | undefined>;
-  /** Writes a record unconditionally. A `ttlMs` of zero or less leaves no record. */
+  /** Writes a record unconditionally. If `ttlMs` is zero or less, no record remains. */
   set(key: string, value: string, ttlMs: number): Awaitable<void>;
-  /** Writes a record only if there is none. If several processes try, one of them gets `true`. */
+  /** Writes a record only if there is none. If several processes try, only one gets `true`. */
   add(key: string, value: string, ttlMs: number): Awaitable<boolean>;
   /** Writes a record only if its current value equals `expected`. Returns whether it was written. */
   replace(key: string, expected: string, value: string, ttlMs: number): Awaitable<boolean>;
-  /** Deletes a record. Returns whether there was one. If several processes try, one of them gets `true`. */
+  /** Deletes a record. Returns whether there was one. If several processes try, only one gets `true`. */
   delete(key: string): Awaitable<boolean>;
 }
 
-/** Limit of a token bucket: `limit` attempts at once. An empty bucket is full again after `periodMs`. */
+/**
+ * Limit of a token bucket: it allows `limit` attempts at once, and an empty bucket is full again after
+ * `periodMs`.
+ */
 export interface RateLimitRule {
   readonly limit: number;
   readonly periodMs: number;
@@ -55,7 +58,7 @@ export interface RateLimitResult {
   readonly isAllowed: boolean;
   /** Number of attempts of cost 1 that would be allowed now. */
   readonly remaining: number;
-  /** Time until an equal attempt would be allowed; 0 if this one was allowed. */
+  /** Time until an equal attempt would be allowed. It is 0 if this attempt was allowed. */
   readonly retryAfterMs: number;
   /** Time until the bucket is full again. */
   readonly resetMs: number;
@@ -64,8 +67,8 @@ export interface RateLimitResult {
 /** Token buckets by key. A refused attempt takes nothing from its bucket. */
 export interface RateLimitStore {
   /**
-   * Takes `cost` (default 1) from the bucket of `key`. A cost of 0 only reads. A cost above the limit is
-   * never allowed, and its `retryAfterMs` is one period.
+   * Takes `cost` (default 1) from the bucket of `key`. A cost of 0 only reads the bucket. A cost above the
+   * limit is never allowed, and its `retryAfterMs` is one period.
    */
   take(key: string, rule: RateLimitRule, cost?: number): Awaitable<RateLimitResult>;
 }
@@ -73,18 +76,18 @@ export interface RateLimitStore {
 /** Sends frames to the members of a room, in all processes. */
 export interface RoomBus {
   /**
-   * Delivers a frame to every subscriber of every process, including this one. The caller must not write to
-   * the frame afterwards.
+   * Delivers a frame to every subscriber in every process, including this one. The caller must not change the
+   * frame afterwards.
    */
   publish(room: string, frame: Uint8Array, isText: boolean): void;
   /**
-   * Calls `fn` for each frame of every room, in the order of its publisher, until the subscription is
-   * disposed.
+   * Calls `fn` for each frame of every room until the subscription is disposed. The frames of one publisher
+   * arrive in order.
    */
   subscribe(fn: RoomSubscriber): Disposable;
   /**
-   * Resolves when all subscriptions so far are active. If the bus is unreachable, it resolves as well: the
-   * subscriptions become active later. An application awaits this before it serves requests.
+   * Resolves when all existing subscriptions are active. Also resolves if the bus is unreachable, because the
+   * subscriptions then become active later. An application awaits this promise before it serves requests.
    */
   settled?(): Promise<void>;
 }
@@ -95,15 +98,16 @@ export type RoomSubscriber = (room: string, frame: Uint8Array, isText: boolean) 
 /** Options of {@link MemoryRecordStore}. */
 export interface MemoryRecordStoreOptions {
   /**
-   * Maximum number of records, including expired ones not yet removed, 1 ... 100_000_000. Default 100_000.
+   * Maximum number of records, 1 ... 100_000_000. Expired records count until they are removed. Default
+   * 100_000.
    */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Number of expired records that each write removes at most, so that no single write has to remove all of
- * them.
+ * Maximum number of expired records that one write removes. The limit keeps a single write from removing all
+ * of them.
  */
 const SWEPT_PER_WRITE = 2;
 
@@ -112,8 +116,8 @@ interface StoredRecord extends Timed {
 }
 
 /**
- * {@link RecordStore} in the memory of one process. It removes expired records before it counts as full. A
- * heap by expiry finds them in O(log n).
+ * {@link RecordStore} in the memory of one process. It removes expired records before it reports that it is
+ * full. A heap, sorted by expiry, finds them in O(log n).
  */
 export class MemoryRecordStore implements RecordStore {
   readonly #maxRecords: number;
@@ -179,7 +183,7 @@ export class MemoryRecordStore implements RecordStore {
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    // #sweep() has removed up to two expired records, so a full store has only live ones
+    // #sweep() has removed up to two expired records, so a store that is still full has only live records
     if (this.#records.size >= this.#maxRecords) throw new StoreFull();
     this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
@@ -202,27 +206,28 @@ export class MemoryRecordStore implements RecordStore {
 /** Options of {@link MemoryRateLimitStore}. */
 export interface MemoryRateLimitStoreOptions {
   /**
-   * Maximum number of buckets, 1 ... 10_000_000. A full store evicts the bucket that is full again first.
-   * Default 10_000, about 1 MB.
+   * Maximum number of buckets, 1 ... 10_000_000. A store that has this many evicts the bucket that will be
+   * full again first. Default 10_000, about 1 MB.
    */
   readonly maxBuckets?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Tolerance for rounding errors in milliseconds: an attempt that comes a microsecond too early is allowed.
+ * Tolerance for rounding errors in milliseconds. An attempt that comes a microsecond too early is still
+ * allowed.
  */
 const DRIFT_MS = 0.001;
 
 /**
  * {@link RateLimitStore} in the memory of one process, by the generic cell rate algorithm (GCRA, ITU-T
- * I.371). A bucket is one number: the theoretical arrival time, at which the bucket is full again. There is
- * no fixed window, so no client gets twice the limit at the edge of one.
+ * I.371). A bucket is one number, the theoretical arrival time: the time at which the bucket is full again.
+ * There are no fixed windows, so a client cannot use the limits of two windows in a short time.
  *
- * When the store is full, a new bucket replaces the one that is full again first. It inherits how much of the
- * old bucket was used, except for one attempt, like counters in "Space-Saving" (Metwally, Agrawal and El
- * Abbadi, 2005). So no new client is locked out. An attacker must use up all buckets to evict a used-up one,
- * and gains only one attempt by that.
+ * When the store is full, a new bucket replaces the bucket that will be full again first. The new bucket
+ * inherits how much of the old one was used, except for one attempt, like counters in "Space-Saving"
+ * (Metwally, Agrawal and El Abbadi, 2005). So a new client always has one attempt. To evict its own used-up
+ * bucket, an attacker must use up all buckets, and gains only one attempt.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
@@ -266,8 +271,8 @@ export class MemoryRateLimitStore implements RateLimitStore {
 }
 
 /**
- * Returns the arrival time that a new bucket inherits from the evicted one. It is limited so that one attempt
- * is still allowed.
+ * Returns the arrival time that a new bucket inherits from the evicted bucket. The time is limited, so that
+ * one attempt is still allowed.
  */
 function inherited(
   earliestMs: number,
@@ -279,7 +284,7 @@ function inherited(
 }
 
 /**
- * Computes one attempt by GCRA. `usedMs`: by how much the theoretical arrival time is later than now; 0 for a
+ * Computes one attempt by GCRA. `usedMs`: how much later than now the theoretical arrival time is; 0 for a
  * new bucket.
  */
 function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
@@ -298,19 +303,16 @@ function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: numb
 /** {@link RoomBus} of one process. publish() calls every subscriber before it returns. */
 export class MemoryRoomBus implements RoomBus {
   /**
-   * The set is replaced and never changed, so that a subscriber added during a publication gets only the next
-   * frame.
+   * The set is replaced, and never changed. So a subscriber that is added during a publication gets only
+   * later frames.
    */
   #subscribers: ReadonlySet<{ readonly fn: RoomSubscriber }> = new Set();
 
-  /**
-   * An exception of one subscriber does not affect the others. The first exception is thrown after all were
-   * called.
-   */
+  /** If a subscriber throws, the others are still called. The first exception is thrown after that. */
   publish(room: string, frame: Uint8Array, isText: boolean): void {
     const errors: unknown[] = [];
     for (const subscriber of this.#subscribers) {
-      if (!this.#subscribers.has(subscriber)) continue; // the subscriber left during this publication
+      if (!this.#subscribers.has(subscriber)) continue; // the subscriber unsubscribed during this publication
       try {
         subscriber.fn(room, frame, isText);
       } catch (error) {
@@ -321,7 +323,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 
   subscribe(fn: RoomSubscriber): Disposable {
-    const subscriber = { fn }; // an object, because the same function may subscribe twice
+    const subscriber = { fn }; // a new object, because one function may subscribe twice
     this.#subscribers = new Set([...this.#subscribers, subscriber]);
     return {
       [Symbol.dispose]: () => {
@@ -331,7 +333,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 }
 
-/** Parses a record that is stored as JSON. Returns an empty object unless the text is JSON of an object. */
+/** Parses a record that contains JSON. Returns an empty object unless the text is a JSON object. */
 export function recordMembers(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);
@@ -349,7 +351,9 @@ interface Timed {
   place: number;
 }
 
-/** Entries by key, in a binary heap with the earliest time first. A look-up takes O(1), a write O(log n). */
+/**
+ * Entries by key, in a binary heap with the earliest time first. A look-up takes O(1), and a write O(log n).
+ */
 export class ExpiryHeap<T extends Timed> {
   readonly #entries = new Map<string, T>();
   readonly #heap: T[] = [];
@@ -382,7 +386,7 @@ export class ExpiryHeap<T extends Timed> {
 
   remove(entry: T): void {
     this.#entries.delete(entry.key);
-    const last = this.#heap.pop()!; // the heap is not empty: it contains `entry`
+    const last = this.#heap.pop()!; // the heap is not empty, because it contains `entry`
     if (last === entry) return;
     this.#put(last, entry.place);
     this.move(last, last.timeMs);
@@ -397,8 +401,8 @@ export class ExpiryHeap<T extends Timed> {
   }
 
   /**
-   * Moves an entry down, also below entries with the same time, so that entries with equal times stay in the
-   * order of insertion.
+   * Moves an entry down in the heap, also below entries with the same time. So entries with equal times keep
+   * the order of their insertion.
    */
   #sink(entry: T): void {
     for (;;) {
@@ -423,25 +427,25 @@ export class ExpiryHeap<T extends Timed> {
 }
 
 /*
- * Rate limits in a RecordStore, so that all processes share the buckets.
+ * Rate limits in a RecordStore. All processes that share the store share the buckets.
  *
- * An attempt reads the bucket, computes one step of GCRA, and writes the bucket if no other process has
- * changed it meanwhile; otherwise it starts again. A bucket is one number: its theoretical arrival time by
+ * An attempt reads the bucket, computes one step of GCRA, and writes the bucket unless another process has
+ * changed it. In that case the attempt starts again. A bucket is one number: its theoretical arrival time by
  * the given clock. A refused attempt only reads.
  */
 
 /** Options of a {@link RecordRateLimitStore}. */
 export interface RecordRateLimitStoreOptions {
   /**
-   * Clock that the buckets are computed with. The clocks of all hosts must agree. Default: the clock of the
+   * Clock for the computation of buckets. The clocks of all hosts must agree. Default: the clock of the
    * system.
    */
   readonly clock?: Clock | undefined;
 }
 
 /**
- * Maximum number of attempts to write a bucket. An attempt fails only if another process has changed the
- * bucket since it was read.
+ * Maximum number of attempts to write a bucket. A write fails only if another process has changed the bucket
+ * since it was read.
  */
 const ATTEMPTS = 100;
 
@@ -462,7 +466,7 @@ export class RecordRateLimitStore implements RateLimitStore {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const known = await this.#records.get(bucket);
       const nowMs = this.#clock.nowMs();
-      // limited to one period, so that no client waits longer after the clock was set back
+      // limited to one period, so a client never waits longer after the clock was set back
       const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
       const result = takeFrom(fromMs - nowMs, rule, cost);
       if (!result.isAllowed || cost === 0) return result;

@@ -1,6 +1,6 @@
 /**
- * Rules about access: writes without a guard, guards that contradict each other, and routes where clients can
- * try secrets without a rate limit.
+ * Rules about access: writes without a guard, guards that contradict each other, and routes without a rate
+ * limit where clients can guess secrets.
  */
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
@@ -44,13 +44,13 @@ function findUnguarded(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Calls that change data in a handler of a WebSocket. */
+/** Calls with which a WebSocket handler changes data. */
 const WRITES = /[.#](?:execute|executeMany|insert\w*|save\w*|transaction)\s*\(/;
-/** Verbs that name a change, in names of tools and of methods. */
+/** Verbs that say that a tool or a method changes data. */
 const CHANGES =
   'set|put|save|store|insert|update|upsert|delete|remove|cancel|create|write|clear|reset|transfer|pay|refund|approve|reject|grant|revoke|rename|assign|archive|publish|send|book|buy';
 const NAMES_CHANGE = new RegExp(`^(?:${CHANGES})(?![a-z])`);
-/** A method of a variable, such as `stock.put(`. */
+/** A call of a method of a variable that changes data, such as `stock.put(`. */
 const CHANGES_VARIABLE = new RegExp(
   `(?<![\\w$.)])(?!Object|JSON|Math|crypto)[\\w$]+\\.(?:${CHANGES})(?![a-z])\\w*\\(`,
 );
@@ -110,12 +110,12 @@ function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Whether a route requires no credential and is not declared public. */
+/** Whether a client needs no credential for a route, although the route is not declared public. */
 function isOpen(detail: RouteDetail): boolean {
   return !isPublic(detail) && asksNothing(detail);
 }
 
-/** Whether a route has no guard, and no dependency that may throw. */
+/** Whether a route has no guard, and no dependency that could throw instead. */
 function asksNothing(detail: RouteDetail): boolean {
   const { routerDeps, deps } = detail.declared;
   const all = [...routerDeps.map(([, dependency]) => dependency), ...Object.values(deps)];
@@ -123,7 +123,7 @@ function asksNothing(detail: RouteDetail): boolean {
 }
 
 /**
- * SVC206: functions for CORS origins that compare only a part of the origin. compile() reports those that
+ * SVC206: CORS origin functions that compare only a part of the origin. compile() reports functions that
  * allow every origin.
  */
 export function findStrangers(view: ApplicationView, report: ReportFinding): void {
@@ -131,7 +131,8 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
     if (!(layer instanceof CORSMiddleware) || !layer.allowsCredentials) continue;
     const { allowed } = layer;
     const stranger = allowed.strangerAmong(sourceAt(place));
-    if (stranger === undefined || (stranger === UNKNOWN_ORIGIN && !allowed.isAsynchronous)) continue; // compile() reports functions that allow every origin
+    // compile() has already reported a synchronous function that allows every origin
+    if (stranger === undefined || (stranger === UNKNOWN_ORIGIN && !allowed.isAsynchronous)) continue;
     report(
       'middleware cors',
       stranger === UNKNOWN_ORIGIN
@@ -143,8 +144,8 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
 }
 
 /**
- * SVC202: writing routes with a session but without CSRF protection. Browsers send session cookies also with
- * requests of foreign pages.
+ * SVC202: routes that change data, use a session and have no CSRF protection. A browser sends the session
+ * cookie even when a page of another site makes the request.
  */
 export function findForgeable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
@@ -163,12 +164,12 @@ export function findForgeable(view: ApplicationView, report: ReportFinding): voi
   }
 }
 
-/** HTTP methods, from the one that usually changes least to the one that changes most. */
+/** HTTP methods, sorted by how much they usually change. */
 const STRENGTH = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
 /**
- * SVC203: methods with a weaker guard than a method of the same path that changes less, such as `DELETE` and
- * `POST`.
+ * SVC203: methods whose guard is weaker than the guard of a method that changes less. Example: `DELETE`
+ * requires less than `POST` on the same path.
  */
 export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   for (const details of Map.groupBy(ownRoutes(view), shapeOf).values()) {
@@ -194,7 +195,10 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   findUnguardedCorners(view, report);
 }
 
-/** Reports `DELETE /users` with a weaker guard than `DELETE /users/{id}`. Skips paths such as `/sessions`. */
+/**
+ * Reports `DELETE /users` if its guard is weaker than the guard of `DELETE /users/{id}`. Skips paths such as
+ * `/sessions`, where a client deletes only its own data.
+ */
 function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
   const all = ownRoutes(view).filter(({ route }) => route.method === 'DELETE');
   for (const detail of all) {
@@ -220,8 +224,8 @@ function weakDemandOf(detail: RouteDetail): string {
 }
 
 /**
- * Whether route `other` has a stricter guard than `detail`. Ignores unguarded routes that are not declared
- * public: SVC201 reports them.
+ * Whether the guard of `other` is stricter than the guard of `detail`. False if `detail` has no guard and is
+ * not public, because SVC201 reports such a route.
  */
 function asksForMore(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [other.route.security, detail.route.security];
@@ -234,7 +238,7 @@ function isQualified({ roles, scopes }: SecurityRequirement): boolean {
   return roles.length + scopes.length > 0;
 }
 
-/** Names of roles and last words of scopes, from the weakest rank to the strongest. */
+/** Patterns of role names and last words of scopes, sorted from the fewest rights to the most. */
 const RANKS: readonly RegExp[] = [
   /^(?:guest|anonymous|public)$/i,
   /^(?:readers?|viewers?|users?|members?|customers?|read|view|readonly)$/i,
@@ -244,8 +248,8 @@ const RANKS: readonly RegExp[] = [
 ];
 
 /**
- * Whether the weakest role or scope of `other` ranks above the weakest of `detail`. False if a name is not in
- * RANKS.
+ * Whether the lowest role or scope that `other` accepts has more rights than the lowest that `detail`
+ * accepts. False if RANKS does not contain a name.
  */
 function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [ranksOf(other), ranksOf(detail)];
@@ -261,7 +265,7 @@ function ranksOf({ route: { security } }: RouteDetail): number[] {
   return ranks.includes(-1) ? [] : ranks;
 }
 
-/** Reports, as a note, two writing methods of one path that have no role in common. */
+/** Reports a note if two methods of one path change data and accept no role in common. */
 function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], report: ReportFinding): void {
   const rolesOf = ({ route: { security } }: RouteDetail): readonly string[] =>
     security.flatMap(({ roles }) => roles);
@@ -288,7 +292,7 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
 const OF_ONE_CLIENT = /\bme\b|profile|session|log-?out/;
 const CORNER = /^(?:admin|administration|internal|backoffice|manage|management|staff)$/i;
 
-/** Reports routes below `/admin` without a role, beside routes that require one. */
+/** Reports routes below `/admin` that require no role, although other routes below it do. */
 function findUnguardedCorners(view: ApplicationView, report: ReportFinding): void {
   const corners = Map.groupBy(ownRoutes(view), ({ declared }) => {
     const segments = declared.template.template.split('/');
@@ -324,14 +328,15 @@ const SECRET_WORDS =
   /^(?:log-?in|log-?on|sign-?in|tokens?|passwords?|(?:password-reset|(?:reset|change)-password)|forgot(?:-password)?|otp|totp|2fa|mfa|magic-links?)$/i;
 
 /**
- * Words that suggest a secret only beside a word of ACCOUNT_WORDS. `/filters/reset` is about no secret.
+ * Words that concern a secret only together with a word of ACCOUNT_WORDS. `/filters/reset` does not concern
+ * one.
  */
 const CHANGING_WORDS = /^(?:reset|change|verify|verification)$/i;
 const ACCOUNT_WORDS =
   /^(?:auth|accounts?|users?|members?|me|profile|identity|credentials|passwords?|pins?|e?mail|phone|codes?)$/i;
 /** Words in paths where clients send a short code, such as a PIN. */
 const CODE_WORDS = /^(?:unlock|pins?|passcodes?)$/i;
-/** Words in paths of routes that create a secret and show it once. */
+/** Words in paths of routes that create a secret and show it only once. */
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
 
@@ -373,7 +378,7 @@ export function findGuessable(view: ApplicationView, report: ReportFinding): voi
   }
 }
 
-/** Highest limit in requests per minute that still hinders the guessing of passwords. */
+/** Rate limit, in requests per minute, above which passwords can be guessed. */
 const MOST_TRIES = 600;
 
 function findLooseLimit(
@@ -384,7 +389,8 @@ function findLooseLimit(
   const perMinute = Math.min(
     ...limits.map((layer) => (layer instanceof RateLimitMiddleware ? layer.perMinuteOf(route) : 0)),
   );
-  if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return; // take() of a RateLimiter
+  // the handler limits the rate itself: take() is a method of RateLimiter
+  if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return;
   report(
     `${route.method} ${route.template}`,
     `${perMinute} attempts a minute for ${route.method} ${route.template} are too many to stop guessing`,

@@ -1,10 +1,10 @@
 /**
- * Runs the rules and joins their findings with those of compilation in one report.
+ * Runs the rules and puts their findings and those of compilation into one report.
  *
  *   findings of compilation ─────────────────────────┐
  *   rules: graph → security → contract → environment ┴→ allowances of routes → sorting → Report
  *
- * Rules of the phase `live` run separately and asynchronously.
+ * Rules of the phase `live` are asynchronous and run separately.
  *
  * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors
  * of later phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
@@ -27,13 +27,16 @@ import type { Allowance } from '../routing/spec.ts';
 import type { Dependency } from '../routing/di.ts';
 import type { FlatRoute } from '../routing/route.ts';
 
-/** The application as rules of this package see it. Rules of plugins receive a `CompiledView`. */
+/**
+ * The compiled application, as the rules of this package see it. The rules of plugins see only a
+ * `CompiledView`.
+ */
 export interface ApplicationView extends CompilationView {
   /** Place of the call of `new Svc()`. */
   readonly place: Place;
-  /** Returns the place of the `app.use()` call of a middleware. */
+  /** Returns the place where the application adds a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
-  /** Returns the place of the `app.register()` call of a plugin. */
+  /** Returns the place where the application registers a plugin. */
   placeOfPlugin(name: string): Place | undefined;
   /** Whether clients can read the documents without a credential. */
   readonly hasPublicDocs: boolean;
@@ -48,15 +51,15 @@ export interface ApplicationView extends CompilationView {
   readonly nodeVersion: string;
 }
 
-/** A secret setting, and the part of the application that needs it. */
+/** A setting that holds a secret, and the part of the application that needs it. */
 export interface NeededSecret {
   readonly key: string;
-  /** Name of the part for messages, such as `the plugin oauth`. */
+  /** Name of the part in messages, such as `the plugin oauth`. */
   readonly neededBy: string;
   readonly place: Place | undefined;
 }
 
-/** Properties of a finding that replace those of its rule. */
+/** Properties of a finding that differ from those of its rule. */
 interface Particulars {
   readonly severity?: Severity | undefined;
   readonly remedy?: string | undefined;
@@ -64,7 +67,10 @@ interface Particulars {
   readonly why?: string | undefined;
   /** Whether an error prevents the application from starting. Default: true in the phase `graph`. */
   readonly refuses?: boolean | undefined;
-  /** Member of an object that causes the finding, such as `debug: true`. The sources give its line. */
+  /**
+   * Option or setting that causes the finding, such as `debug: true`. Its line in the sources becomes the
+   * place of the finding.
+   */
   readonly cause?: Cause | undefined;
 }
 
@@ -77,7 +83,7 @@ export interface Cause {
 /** The cause of each finding that has one. */
 export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
-/** Reports a finding of a rule. */
+/** Function with which a rule reports a finding. */
 export type ReportFinding = (
   subject: string,
   message: string,
@@ -85,13 +91,16 @@ export type ReportFinding = (
   particulars?: Particulars,
 ) => void;
 
-/** A rule of this package. A rule without `run` is reported while loading, compiling or reading sources. */
+/**
+ * A rule of this package. A rule without `run` is reported elsewhere: while the application is loaded or
+ * compiled, or while its sources are read.
+ */
 export interface CoreRule extends Omit<Rule, 'run' | 'phase'> {
   readonly phase: Rule['phase'] | 'load' | 'source';
   run?(view: ApplicationView, report: ReportFinding): Awaitable<void>;
 }
 
-/** The texts of a rule, for lists and explanations. */
+/** The properties of a rule that lists and explanations show. */
 export type RuleText = Pick<CoreRule, 'id' | 'severity' | 'why' | 'remedy' | 'phase'>;
 
 /** A report, and whether its findings prevent the application from starting. */
@@ -100,12 +109,12 @@ export interface Examination {
   readonly refuses: boolean;
 }
 
-/** A finding, and how the report treats it. */
+/** A finding, and what a report does with it. */
 interface Entry {
   readonly finding: Finding;
   /** Whether an error prevents the application from starting. */
   readonly refuses: boolean;
-  /** Whether an allowance can suppress the finding. False for findings that prevent compilation. */
+  /** Whether an allowance can suppress the finding. False for errors of compilation. */
   readonly isAllowable: boolean;
 }
 
@@ -114,8 +123,8 @@ const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
 
 /**
- * Runs every rule except those of the phase `live`, and adds them to the earlier findings `found`. A rule
- * that throws becomes a finding.
+ * Runs every rule except those of the phase `live`. The report also contains the earlier findings `found`. If
+ * a rule throws, the report has a finding about that rule.
  */
 export function examine(
   view: ApplicationView,
@@ -151,7 +160,7 @@ export async function examineLive(
 }
 
 /**
- * Returns the rule if it is valid. With `mayExtend`, the rule may have the id of a built-in rule and adds
+ * Returns the rule if it is valid. With `mayExtend`, the rule may use the id of a built-in rule and then adds
  * findings under that id.
  * @throws SvcError `E_RULE` for an invalid rule or an id in use.
  */
@@ -180,7 +189,8 @@ function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[])
   try {
     const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
     if (!(pending instanceof Promise)) return;
-    pending.catch(() => undefined); // ignore the result: this rule was expected to be synchronous
+    // the promise is ignored, because a rule of this phase must be synchronous
+    pending.catch(() => undefined);
     entries.push(broken(rule, 'the rule returned a promise, which only rules of the phase live may do'));
   } catch (error) {
     entries.push(broken(rule, `the rule threw ${thrown(error)}`));
@@ -220,12 +230,12 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
 }
 
 /**
- * Places of routes and plugins by subject. Cached for each view, because there may be thousands of routes and
- * findings.
+ * Places of routes and plugins by subject. Each view has one map, because there may be thousands of routes
+ * and findings.
  */
 const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
 
-/** Returns the place of the route or plugin that a subject names. */
+/** Returns the place of the route or plugin in a subject. */
 function placeOfSubject(view: ApplicationView, subject: string): Place | undefined {
   const plugin = /^(?:plugin|database) (.+)$/.exec(subject)?.[1];
   if (plugin !== undefined) return view.placeOfPlugin(plugin);
@@ -236,7 +246,7 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
       (places = new Map(
         view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
       )),
-    ); // in reverse order, so that of two routes with one subject the first is kept
+    ); // the entries are reversed, so the first of two routes with the same subject wins
   return places.get(subject);
 }
 
@@ -279,7 +289,7 @@ function compareFindings(left: Finding, right: Finding): number {
   );
 }
 
-/** Compares by code units, independent of the locale. */
+/** Compares two texts by UTF-16 code units, so the order does not depend on the locale. */
 function compareText(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
@@ -287,8 +297,8 @@ function compareText(left: string, right: string): number {
 // -- allowances of routes --
 
 /**
- * Applies the allowances of routes: returns undefined for an allowed finding, an error if the allowance has
- * ended, else the finding itself.
+ * Applies the allowances of routes to a finding. Returns undefined for an allowed finding, an error for an
+ * ended allowance, else the finding.
  */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
   const { finding } = entry;
@@ -318,8 +328,8 @@ function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'],
 }
 
 /**
- * Returns why an allowance is invalid (no reason, or ended), or undefined. An allowance is valid to the end
- * of its last day in UTC.
+ * Returns why an allowance is invalid: it has no reason, or its last day (UTC) has passed. Undefined if it is
+ * valid.
  */
 export function issueOf({ reason, until }: Allowance, nowMs: number): string | undefined {
   if (typeof reason !== 'string' || reason.trim() === '') return 'the allowance gives no reason';
@@ -356,7 +366,7 @@ export function matches(pattern: string, id: string): boolean {
   return new RegExp(`^${pattern.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*')}$`, 'i').test(id);
 }
 
-/** Returns the rule of an id, or else an id that differs by one letter. */
+/** Returns the rule with an id. If there is none, returns an id that differs by one letter. */
 export function findRule(
   id: string,
   rules: readonly RuleText[],
@@ -367,7 +377,7 @@ export function findRule(
         near: nearest(
           id,
           rules.map((candidate) => candidate.id),
-          1, // ids differ in digits, so that more would be a guess
+          1, // two ids may differ in one digit only, so a longer distance would match unrelated rules
         ),
       }
     : { rule };
@@ -381,7 +391,7 @@ export function subjectOf({ route }: RouteDetail): string {
   return `${route.method} ${route.template}`;
 }
 
-/** Whether requests of the route can change data, by its method. */
+/** Whether the method of a route is one that changes data. */
 export function isWrite({ route, declared }: RouteDetail): boolean {
   return declared.socket === undefined && !SAFE_METHODS.has(route.method);
 }
@@ -396,13 +406,14 @@ export function isGuarded({ route: { security } }: RouteDetail): boolean {
   return security.some(({ isOptional }) => isOptional !== true);
 }
 
-/** Returns the routes that the application declares, without operations endpoints and static mounts. */
+/** Returns the routes that the application declares. Leaves out operations endpoints and static mounts. */
 export function ownRoutes({ details }: ApplicationView): readonly RouteDetail[] {
   return details.filter(({ isOperation, declared }) => !isOperation && declared.mount === undefined);
 }
 
 /**
- * Returns the path template without parameter names. Two templates of the same shape match the same paths.
+ * Returns the path template without the names of its parameters. Templates with equal results match the same
+ * paths.
  */
 export function shapeOf({ declared }: Pick<RouteDetail, 'declared'>): string {
   return segmentsOf(declared.template).join('/');
@@ -413,7 +424,7 @@ export function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): r
   return [...middleware, ...use];
 }
 
-/** Returns every dependency once, with the first route that needs it. */
+/** Returns each dependency once, with the first route that needs it. */
 export function dependenciesOf(
   view: ApplicationView,
 ): readonly { readonly dependency: Dependency<unknown>; readonly detail: RouteDetail }[] {
@@ -430,7 +441,8 @@ export function dependenciesOf(
 }
 
 /**
- * Returns the dependencies that a dependency needs. Empty if its spec cannot be read, which SVC107 reports.
+ * Returns the dependencies that a dependency needs. Returns an empty list if its spec cannot be read, because
+ * SVC107 reports that.
  */
 export function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[] {
   try {
@@ -441,11 +453,11 @@ export function needsOf(dependency: Dependency<unknown>): readonly Dependency<un
 }
 
 /*
- * Calls asynchronous functions of an application with test input: CORS origin functions and metrics guards.
- * `check()` is synchronous, so `svc check` calls these functions first, and the rules read the results.
+ * Calls CORS origin functions and metrics guards with test input. They may be asynchronous, but `check()` is
+ * not. So `svc check` calls them first and stores the results for the rules.
  */
 
-/** Time limit for one function. Rules ignore a function that takes longer. */
+/** Time limit for one function. If a function takes longer, the rules ignore it. */
 const LIMIT_MS = 1_000;
 
 type Guard = (...args: never[]) => unknown;
@@ -453,8 +465,8 @@ type Guard = (...args: never[]) => unknown;
 const openGuards = new WeakSet<Guard>();
 
 /**
- * Calls every CORS origin function and metrics guard of an application, and keeps the results for the rules.
- * `textOf` returns text with the host names that the functions may compare. Never rejects.
+ * Calls every CORS origin function and metrics guard of an application, and stores the results for the rules.
+ * `textOf` returns text that contains the host names with which the functions may compare. Never rejects.
  */
 export async function probe(view: ApplicationView, textOf: () => string = () => ''): Promise<void> {
   const origins = [
@@ -468,7 +480,8 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
   ].filter(({ allowed }) => allowed?.isFunction);
   const text = origins.length === 0 ? '' : textOf();
   const pending = origins.map(
-    ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS), // isFunction is true, so `allowed` exists
+    // the filter keeps only functions, so `allowed` is defined
+    ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS),
   );
   if (view.metricsGuard !== undefined)
     pending.push(probeGuard(view.metricsGuard, (verdict) => verdict === true));
@@ -478,7 +491,7 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
   await Promise.allSettled(pending);
 }
 
-/** Returns every middleware of the application and its routes, with the place of its use. */
+/** Returns every middleware of the application and its routes, each with the place where it is added. */
 export function layersWithPlaces(view: ApplicationView): ReadonlyMap<Middleware, Place | undefined> {
   const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
   for (const { declared, route } of ownRoutes(view))
@@ -492,7 +505,7 @@ export function sourceAt(place: Place | undefined): string {
   try {
     return readFileSync(fileOfPlace(place), 'utf8');
   } catch {
-    return ''; // generated code has no file
+    return ''; // code that was generated at run time has no file
   }
 }
 
@@ -501,7 +514,7 @@ export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }
 
-/** Calls a guard with a test request, which the guard also receives as its context. */
+/** Calls a guard with a test request. The same object serves as the request and as the context. */
 async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean): Promise<void> {
   try {
     const req = strangeRequest();
@@ -509,7 +522,7 @@ async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean):
     const verdict = Promise.try(() => guard(context as never));
     if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
-    // the guard reads a member that the test request lacks, so its answer is unknown
+    // the guard reads a member that the test request does not have, so its verdict is unknown
   }
 }
 

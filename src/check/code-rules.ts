@@ -1,6 +1,6 @@
 /**
- * Rules that read the code of handlers, dependencies and middleware: calls that block the process, clean-up
- * that may not run, and dependencies that no handler uses.
+ * Rules that read the code of handlers, dependencies and middleware. They find calls that block the process,
+ * clean-up that may not run, and dependencies that a handler does not use.
  */
 import { isBlockingName } from './source/async-rules.ts';
 import { codeOf, givesNothing, takenBy, withoutOnce } from './source/functions.ts';
@@ -12,7 +12,7 @@ import type { Dependency } from '../routing/di.ts';
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** Calls whose names end with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */
+/** Matches calls whose name ends with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */
 const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
 
 /** SVC501: calls that block the process. */
@@ -70,10 +70,13 @@ function isDefinedIn(code: string, name: string): boolean {
   ).test(code);
 }
 
-/** A statement that calls a clean-up method without await. `\u0001` replaces the arguments. */
+/**
+ * Matches a statement that calls a clean-up method without await. In the code, `\u0001` stands for the
+ * arguments.
+ */
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 
-/** SVC502: clean-up that errors skip, and clean-up that is not awaited. */
+/** SVC502: clean-up that does not run after an error, and clean-up that is not awaited. */
 export function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const code = codeOf(functionOf(dependency));
@@ -82,7 +85,7 @@ export function findLostCleanUp(view: ApplicationView, report: ReportFinding): v
     const { label } = viewOfDependency(dependency);
     const after = code.slice(code.lastIndexOf('yield'));
     const cleansUp = /[;\n][^}]*[\w$]+\s*[(.]/.test(after);
-    // `finally` also runs after an error, and a `catch` after `yield` handles it
+    // both `finally` and a `catch` after `yield` run after an error
     const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after);
     if (cleansUp && !seesFailures)
       report(
@@ -105,7 +108,8 @@ function forgottenIn(code: string): string | undefined {
   const end = /\bfinally\s*\{/.exec(code);
   if (end === null) return undefined;
   let block = code.slice(end.index + end[0].length);
-  for (let before = ''; before !== block;) [before, block] = [block, block.replace(/\([^()]*\)/g, '\u0001')]; // removes arguments, from the innermost outwards
+  // replaces the arguments, innermost first
+  for (let before = ''; before !== block;) [before, block] = [block, block.replace(/\([^()]*\)/g, '\u0001')];
   for (const statement of block.split(/[;\n}]/)) {
     const found = FORGOTTEN.exec(statement.trim())?.[1];
     if (found !== undefined) return found;
@@ -119,7 +123,8 @@ function forgottenIn(code: string): string | undefined {
  */
 export function findUnused(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(ownRoutes(view).map((detail) => detail.declared))) {
-    if (declared.socket !== undefined) continue; // onMessage() adds the handlers of a WebSocket after this declaration
+    // a WebSocket gets its handlers only later, through onMessage()
+    if (declared.socket !== undefined) continue;
     const taken = takenBy(declared.handler);
     if (taken === undefined || taken.includes('...')) continue;
     for (const [name, dependency] of Object.entries(declared.deps)) {
@@ -153,7 +158,7 @@ export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new
   );
 }
 
-/** Expressions whose code runs after the handler has ended: streamed replies and background tasks. */
+/** Matches code that runs after the handler has ended: streamed replies and background tasks. */
 const OUTLIVES =
   /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
 
@@ -162,7 +167,8 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
   const names = new Set(view.routes.flatMap(({ name }) => name ?? []));
   for (const detail of ownRoutes(view)) {
     const { handler } = detail.declared;
-    // quick test on code whose strings are emptied: `''`, or `""` as compiled by tsx
+    // codeOf() empties strings: `''`, or `""` if tsx compiled the code; this test is faster than the one
+    // below
     if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue;
     for (const [, , name] of Function.prototype.toString
       .call(handler)
@@ -180,7 +186,9 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
   }
 }
 
-/** SVC112: dependencies of scope handler that a stream or a background task uses after their clean-up. */
+/**
+ * SVC112: dependencies of scope `handler` that a stream or a background task still uses after their clean-up.
+ */
 export function findOutlived(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const names = [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)]
@@ -194,7 +202,7 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
         const asked = candidate.replaceAll('$', '\\$');
         const local =
           new RegExp(`^[^=]*[{,]\\s*${asked}\\s*:\\s*([\\w$]+)`).exec(code)?.[1]?.replaceAll('$', '\\$') ??
-          asked; // local name that the handler gives to the dependency
+          asked; // the variable in which the handler holds the dependency
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;
@@ -212,7 +220,7 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
   }
 }
 
-/** Returns the code from `from` to the closing parenthesis of the next pair. */
+/** Returns the code from `from` to the parenthesis that closes the next open one. */
 function insideOf(code: string, from: number): string {
   let depth = 0;
   for (let index = code.indexOf('(', from); index !== -1 && index < code.length; index++) {

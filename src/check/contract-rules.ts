@@ -1,6 +1,6 @@
 /**
- * Rules about schemas: missing schemas of bodies and replies, replies that a route can never send, and
- * unbounded input of unauthenticated clients.
+ * Rules about schemas: bodies and replies without a schema, replies that a route can never send, and
+ * unlimited input from clients without a credential.
  */
 import { callsOfRequest, codeOf, repliesWithObject } from './source/functions.ts';
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
@@ -30,11 +30,11 @@ export function findUndescribedBodies(view: ApplicationView, report: ReportFindi
   }
 }
 
-/** A response object whose content needs no schema, such as a stream or a file. */
+/** Matches response objects that need no schema, such as streams and files. */
 const OTHER_REPLY = /\bnew\s+(?:\w+Response|Response)\b/;
 const REVEALING_NAMES =
   /^(?:.*_)?(?:password|passwd|pwd|passphrase|secret|token|hash|private_key|password_(?:digest|salt))$|^(?:.*P|p)assword(?:Digest|Salt)$|^privateKey$|^.*(?:Password|Passphrase|Secret|Token|Hash|PrivateKey)$/;
-/** Names that look secret and are not: page tokens, form tokens and hashes of public content. */
+/** Names that look like secrets but are harmless: page tokens, CSRF tokens and hashes of public content. */
 const HARMLESS_NAMES =
   /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
 
@@ -70,7 +70,8 @@ export function findUndescribedReplies(view: ApplicationView, report: ReportFind
 }
 
 /**
- * Returns the response types with their status. An undefined status means the default status of the route.
+ * Returns the response types, each with its status. The status is undefined for the default status of the
+ * route.
  */
 function responsesOf({
   declared: {
@@ -149,7 +150,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
   }
 }
 
-/** Returns a finding for each example in the schemas of a route that its own schema refuses. */
+/** Returns a finding for each example that is invalid under the schema that contains it. */
 function exampleFindingsOf(
   detail: RouteDetail,
 ): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
@@ -167,7 +168,7 @@ function exampleFindingsOf(
   );
 }
 
-/** SVC304: strings and lists without a maximum length in the input of routes without a guard. */
+/** SVC304: strings and lists without a maximum length in the input of routes that have no guard. */
 export function findUnbounded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, inputs } = detail;

@@ -1,5 +1,5 @@
 /**
- * Rules about deployment: internals that production shows to every client, security headers, and limits that
+ * Rules about deployment: internals that are public in production, missing security headers, and limits that
  * are too high or switched off.
  */
 import { existsSync, readFileSync } from 'node:fs';
@@ -75,7 +75,10 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
   );
 }
 
-/** Values of script-src that let an injected script run. A host name alone is accepted. */
+/**
+ * Matches values of script-src that let an injected script run. A scheme such as `https:` counts only if no
+ * host name follows it.
+ */
 const LOOSE = /'unsafe-inline'|'unsafe-eval'|(?<![\w:/*.-])(?:https?:|data:|\*)(?![\w/.*-])/;
 
 function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
@@ -157,13 +160,17 @@ export function findUnverifiedTls({ place }: ApplicationView, report: ReportFind
     );
 }
 
-/** SVC210: trusted networks that are large enough to include clients, and limits by a header that clients set. */
+/**
+ * SVC210: trusted networks so large that they include clients, and rate limits by a header that clients can
+ * set.
+ */
 export function findForgedClients(view: ApplicationView, report: ReportFinding): void {
   findTrustedCrowds(view, report);
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof RateLimitMiddleware)) continue;
     const header = layer.keys
-      .filter((key) => !namesForwarded(key)) // compile() reports keys by a forwarded address
+      // compile() has already reported keys that use a forwarded address
+      .filter((key) => !namesForwarded(key))
       .map(headerOfKey)
       .find((name) => name !== undefined);
     if (header !== undefined)
@@ -176,12 +183,15 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
   }
 }
 
-/** Header fields with a credential. A key may depend on them, because guards refuse an invalid credential. */
+/**
+ * Header fields that carry a credential. A rate limit may count by them, because guards reject invalid
+ * credentials.
+ */
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
 
 /**
- * Returns the header field that changes the key of a request, or undefined. Calls the function with two
- * requests that differ in their header fields only.
+ * Returns the header field on which the key of a rate limit depends, or undefined. Calls the function for
+ * keys with two requests that differ only in their header fields.
  */
 function headerOfKey(key: RateLimitKey): string | undefined {
   const names = new Set<string>();
@@ -198,7 +208,8 @@ function headerOfKey(key: RateLimitKey): string | undefined {
       cookies: {},
       headers: new Proxy({}, { get }),
     };
-    return key(request as unknown as HttpRequest); // a function that needs another member throws, so the rule skips it
+    // throws if the function needs another member, and then the rule skips it
+    return key(request as unknown as HttpRequest);
   };
   try {
     const [one, other] = [keyFor('a'), keyFor('b')];
@@ -225,7 +236,7 @@ function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportF
     );
 }
 
-/** Highest values at which a limit still protects the process. */
+/** Highest values of limits that still protect the process. */
 const GREATEST = {
   headersTimeoutMs: 120_000,
   requestTimeoutMs: 3_600_000,
@@ -233,7 +244,7 @@ const GREATEST = {
   maxBodyBytes: 1_073_741_824,
 } as const;
 const GREATEST_UPLOAD = 1_073_741_824;
-/** A call of `req.body()`, which reads the whole body, without a limit. */
+/** Matches a call of `req.body()` without a limit, which reads the whole body. */
 const READS_ALL = String.raw`body\s*\(\s*\)`;
 
 /** SVC212: limits of bodies, files, times and WebSockets that are too high or switched off. */
@@ -282,7 +293,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
 /** Default limit of form bodies in bytes. */
 const FORM_BYTES = 10_000_000;
 
-/** SVC214: file limits of a form that exceed the limit of its body. */
+/** SVC214: file limits of a form that are higher than the limit of its body. */
 export function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
   const setting = view.settings.peek('maxBodyBytes');
   const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
@@ -358,7 +369,7 @@ function readEngines(file: string): string | undefined {
     const { engines } = JSON.parse(readFileSync(file, 'utf8')) as { engines?: { node?: unknown } | null };
     return typeof engines?.node === 'string' ? engines.node : undefined;
   } catch {
-    // npm reports an invalid package.json
+    // npm reports invalid files itself
     return undefined;
   }
 }
@@ -386,7 +397,7 @@ function isIn(version: Version, part: string): boolean | undefined {
 }
 
 function compares(version: Version, comparator: string): boolean | undefined {
-  // this pattern matches every text, because each of its parts is optional
+  // every part of this pattern is optional, so it matches every text
   const [, operator = '', rest = ''] = /^(\^|~|[<>]=?|=)?v?(.*)$/.exec(comparator)!;
   const wanted = versionOf(rest);
   if (wanted === undefined) return undefined;
@@ -441,8 +452,8 @@ function order(left: Version, right: Version): number {
 }
 
 /**
- * Parses a version such as `24`, `24.x`, `24.1.0` or `*`. Returns the lowest version that it matches, and how
- * many of its parts are numbers.
+ * Parses a version such as `24`, `24.x`, `24.1.0` or `*`. Returns the lowest matching version, and the number
+ * of parts that are digits.
  */
 function versionOf(text: string): { readonly from: Version; readonly parts: number } | undefined {
   if (text === '' || text === '*' || /^x$/i.test(text)) return { from: [0, 0, 0], parts: 0 };

@@ -1,5 +1,6 @@
 /**
- * Rules about the OpenAPI document and tools: contents that the document cannot express (SVC305).
+ * Rules about the OpenAPI document and about tools: parts of the application that the document cannot express
+ * (SVC305).
  */
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
@@ -10,7 +11,7 @@ import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 
-/** SVC305: problems of the OpenAPI document and of tools. */
+/** SVC305: problems of the OpenAPI document and of MCP tools. */
 export function reportDocument(view: ApplicationView, report: ReportFinding): void {
   const problems = openapiFindings(view);
   const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
@@ -34,7 +35,7 @@ function countsOf({ details }: ApplicationView): Map<string, number> {
   return counts;
 }
 
-/** Reports two schema classes of the same name: the document must rename one of them. */
+/** Reports two schema classes of the same name, because the document must rename one of them. */
 function findNamesakes(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, unknown>();
   const reported = new Set<unknown>();
@@ -73,12 +74,7 @@ function plansOfRoute({
   return plans;
 }
 
-/*
- * Rules about tools for MCP clients, a part of SVC305: two tools of one name, and writing tools without a
- * description.
- */
-
-/** Reports the findings of SVC305 about tools. */
+/** SVC305 for MCP tools: two tools of the same name, and tools that change data but have no description. */
 function reportTools({ details, tools }: ApplicationView, report: ReportFinding): void {
   const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
   const first = new Map<string, RouteDetail>();
@@ -103,7 +99,7 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
-      // without an MCP endpoint, no client sees generated tool names
+      // clients see the generated names of tools only through an MCP endpoint
       report(
         subjectOf(detail),
         `the tool name "${wanted}" belongs to ${subjectOf(earlier)}, so clients see this tool as "${name}"`,

@@ -1,9 +1,9 @@
 /**
- * Rules of the phase `graph`, whose errors prevent an application from starting, in addition to the findings
- * of compilation.
+ * Rules of the phase `graph`. Like the errors of compilation, their errors prevent the application from
+ * starting.
  *
- * At start-up passesAtStart() runs only the rules that may report something. `svc check` runs all of them
- * through rules.ts.
+ * At start-up, passesAtStart() runs only rules that may report an error. `svc check` runs all of them
+ * (rules.ts).
  */
 import { findOutlived, findUnknownNames, findUnused } from './code-rules.ts';
 import { layersOf, ownRoutes, shapeOf } from './check.ts';
@@ -21,8 +21,8 @@ import type { MiddlewareKind, SecurityRequirement } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
 /**
- * Runs the rules whose findings are warnings. A warning whose allowance has ended is an error, so it may
- * prevent a start.
+ * Runs the rules that report warnings. If the allowance of a warning has ended, the warning becomes an error,
+ * which may prevent a start.
  */
 function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
   for (const find of [findTwins, findContradictions, findRebound]) find(view, report);
@@ -31,7 +31,7 @@ function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
 }
 
 /**
- * Whether code-rules.ts has a reason to read the code of a handler: it has dependencies or calls urlFor().
+ * Whether code-rules.ts needs to read the code of a handler, because it has dependencies or calls urlFor().
  */
 function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
   return (
@@ -44,13 +44,14 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
 // -- SVC102: routes that no request can reach --
 
 /**
- * Returns the more specific templates that together match every path of a route, or an empty list if a path
- * remains for the route.
+ * Returns the more specific templates that together match every path of a route. Returns an empty list if
+ * some path still reaches the route.
  *
- * The router prefers the more specific kind in each segment. Literals and converters leave some texts to the
- * less specific kinds, so only a template that ends with a `path` parameter can be covered. The covering
- * templates have the same segments before that parameter. Their remaining segments are written as a word: E
- * stands for an empty segment, O for a segment with any text, and P at the end for any non-empty rest.
+ * In each segment, the router prefers a literal or a converter over a plain parameter. Literals and
+ * converters match only some texts, so only a template that ends with a `path` parameter can be covered
+ * completely. The covering templates begin with the same segments. Each of their remaining segments is
+ * written as a letter: E is an empty segment, O is a segment with any text, and P, at the end, is any rest
+ * that is not empty.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -65,7 +66,7 @@ export function coveredBy<T>(
     if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
       return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
-    // the word "P" is the same template as that of the route, which SVC101 reports
+    // a template with the word "P" equals that of the route, which SVC101 reports
     return word === 'P' || word.includes('X') ? [] : [{ other, word }];
   });
   return leavesGap(
@@ -77,8 +78,8 @@ export function coveredBy<T>(
 }
 
 /**
- * Returns the letter of a segment in such a word: E, O or P. X stands for a segment that matches only some
- * texts, so its template cannot cover a route.
+ * Returns the letter of a segment for coveredBy(): E, O or P. X is a segment that matches only some texts, so
+ * a template with an X cannot cover a route.
  */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
   return segment === '='
@@ -91,7 +92,8 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
 }
 
 /**
- * Whether some path that begins with the letters `word` matches none of `rests`, which all begin with `word`.
+ * Whether there is a path that begins as `word` says and that no word of `rests` matches. All words of
+ * `rests` begin with `word`.
  */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
@@ -100,7 +102,8 @@ function leavesGap(rests: readonly string[], word: string): boolean {
     const longer = word + letter;
     const following = rests.filter((rest) => rest.startsWith(longer));
     if (!isOpen) return leavesGap(following, longer);
-    return letter === 'E' && longer !== 'E' && !following.includes(longer); // a template with P matches every rest that is not empty
+    // a word that ends with P matches every rest that is not empty, so only an empty rest can be missing
+    return letter === 'E' && longer !== 'E' && !following.includes(longer);
   });
 }
 
@@ -275,16 +278,16 @@ function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
 }
 
 /*
- * Start-up: only rules that may report something run, and the catalogue in rules.ts is loaded only after a
- * finding.
+ * At start-up, only rules that may report an error run. The catalogue in rules.ts is loaded only after one of
+ * them has reported something.
  */
 
 /**
- * Whether no rule of the phase `graph`, nor the rule about secrets, reports anything that could prevent a
- * start. False when a rule throws.
+ * Whether the rules of the phase `graph` and the rule about secrets find nothing that could prevent a start.
+ * False if a rule throws.
  *
- * Rules that only warn run only for applications with allowances, because an ended allowance turns a warning
- * into an error. With thousands of routes they would take longer than compilation.
+ * With thousands of routes, the rules that report warnings take longer than compilation. They run only if a
+ * route has allowances, because an ended allowance turns a warning into an error.
  */
 export function passesAtStart(view: ApplicationView): boolean {
   let passes = true;
@@ -307,12 +310,12 @@ export function passesAtStart(view: ApplicationView): boolean {
   return passes;
 }
 
-/** Whether SVC102 may report the route: its template ends with a `path` parameter. */
+/** Whether SVC102 can apply to a route, because its template ends with a `path` parameter. */
 function takesRest({ declared: { template } }: RouteDetail): boolean {
   return template.parameters.at(-1)?.converter === CONVERTERS.path;
 }
 
-/** Whether SVC121 may report the route: it has a rate limit, a guard or its own middleware. */
+/** Whether SVC121 can apply to a route, because it has a rate limit, a guard or its own middleware. */
 function asksForLayers({ route, declared }: RouteDetail): boolean {
   return typeof route.rateLimit === 'object' || route.security.length > 0 || declared.use.length > 0;
 }

@@ -1,6 +1,6 @@
 /**
- * Checks of the phase `live`: databases can be opened and have every migration, and certificates can be read
- * and are valid.
+ * Rules of the phase `live`: whether databases can be opened and have every migration, and whether
+ * certificates are readable and valid.
  */
 import { thrown } from '../routing/compile.ts';
 import { readTlsOptions } from '../http/server/options.ts';
@@ -52,8 +52,8 @@ export async function findMigrations(view: ApplicationView, report: ReportFindin
 }
 
 /**
- * SVC405: expired, unreadable or mismatched certificates of the settings. The check cannot see certificates
- * passed to run().
+ * SVC405: certificates in the settings that are expired or unreadable or do not match their key. The rule
+ * does not see certificates that code passes to run().
  */
 export async function findCertificates(
   { settings, nowMs }: ApplicationView,
@@ -63,7 +63,7 @@ export async function findCertificates(
   if (cert === undefined && key === undefined) return;
   try {
     const { examinePair } = await import('../http/server/tls.ts');
-    // cert or key is set, so the result is defined
+    // cert or key is set, so readTlsOptions() returns an object
     for (const problem of examinePair(readTlsOptions({}, settings)!, nowMs)) report('SVC_TLS_CERT', problem);
   } catch (error) {
     report('SVC_TLS_CERT', thrown(error));

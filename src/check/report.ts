@@ -9,14 +9,14 @@ import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
-/** Context of a report: target, working folder, rules and checked parts. */
+/** Target, working folder, rules and counts, which a report shows besides its findings. */
 export interface ReportContext {
   /** Target of the command line, such as `src/app.ts:app`. */
   readonly target: string;
   readonly cwd: string;
-  /** Rules, at least those that have findings. */
+  /** Must contain at least the rules that have findings. */
   readonly rules: readonly RuleText[];
-  /** Checked parts of the application. Absent if it could not be loaded. */
+  /** Counts of what was checked. Absent if the application could not be loaded. */
   readonly scope?: ReportScope | undefined;
 }
 
@@ -84,7 +84,7 @@ export function humanReport(
     '\n',
   );
 
-  /** Returns the reason of a finding, or undefined if the report has printed it before. */
+  /** Returns the reason of a finding, or undefined if the report already contains it. */
   function newWhyOf(finding: Finding): string | undefined {
     const why = whyOf(finding, rules);
     if (why === undefined || explained.has(why)) return undefined;
@@ -197,8 +197,8 @@ const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
 };
 
 /**
- * Returns one workflow command for each finding, then a summary. GitHub shows ten of each level, so severe
- * findings come first.
+ * Returns one workflow command for each finding, then a summary. GitHub shows only ten findings of each
+ * level, so the most severe come first.
  */
 export function githubReport(report: Report, { target, cwd }: ReportContext): string {
   const { error, warning, info } = countFindings(report.findings);
@@ -218,7 +218,10 @@ export function githubReport(report: Report, { target, cwd }: ReportContext): st
   ].join('\n');
 }
 
-/** Returns all findings as a Markdown table for the summary of a GitHub job, which has no limit of ten. */
+/**
+ * Returns all findings as a Markdown table for the summary of a GitHub job. The summary has no limit of ten
+ * findings.
+ */
 export function githubSummary(report: Report, { target, cwd }: ReportContext): string {
   const title = `### svc check ${inMarkdown(target)}\n\n`;
   if (report.findings.length === 0) return `${title}Nothing found.\n`;
@@ -273,8 +276,8 @@ function inMarkdown(text: string): string {
 
 /**
  * Returns a stable fingerprint for each finding: 16 hexadecimal digits of a hash of its rule and subject, a
- * colon, and a counter. Place and message are left out, so that a finding dismissed in GitLab or GitHub stays
- * dismissed when code moves.
+ * colon, and a counter. The hash does not include the place or message, so a finding that is dismissed in
+ * GitLab or GitHub stays dismissed when code moves.
  */
 export function fingerprints(findings: readonly Finding[]): readonly string[] {
   const seen = new Map<string, number>();
@@ -287,8 +290,8 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
 }
 
 /**
- * Returns a JUnit report. Findings for which `fails` is true are failures, and other findings are output of
- * their test case.
+ * Returns a JUnit report. A finding is a failure if `fails` returns true, and otherwise output of its test
+ * case.
  */
 export function junitReport(
   report: Report,
@@ -358,7 +361,7 @@ export function junitReport(
   }
 }
 
-/** Escapes a text for XML 1.0. Characters that XML cannot express become U+FFFD. */
+/** Escapes a text for XML 1.0. Replaces characters that XML cannot express by U+FFFD. */
 function escapeXml(text: string): string {
   return text
     .toWellFormed()
@@ -374,23 +377,29 @@ function escapeXml(text: string): string {
 /*
  * SARIF 2.1.0 (OASIS), for code scanning services.
  *
- * Allowed findings are left out, because services that do not support `suppressions` would open alerts for
- * them.
+ * The document leaves out allowed findings, because services without support for `suppressions` would open
+ * alerts for them.
  */
 
-/** Most results that code scanning services accept in one report. The most severe findings are kept. */
+/**
+ * Maximum number of results that code scanning services accept in one report. The report keeps the most
+ * severe findings.
+ */
 const MAX_RESULTS = 25_000;
 const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
   error: 'error',
   warning: 'warning',
   info: 'note',
 };
-/** Scores up to 10 for security rules. GitHub shows 7 and above as "high", and 4 and above as "medium". */
+/**
+ * Severity of security rules, as a score up to 10. GitHub shows 7 and above as "high", and 4 and above as
+ * "medium".
+ */
 const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = { error: '8.0', warning: '5.0', info: '2.0' };
 
 /**
- * Returns a SARIF 2.1.0 document. `isLoaded` states whether the application could be loaded, `version` is
- * that of this package.
+ * Returns a SARIF 2.1.0 document. `isLoaded` is true if the application could be loaded; `version` is the
+ * version of this package.
  */
 export function sarifReport(
   report: Report,
@@ -476,7 +485,8 @@ function artifact(file: string): object {
 }
 
 /**
- * Returns the file of a target such as `src/app.ts:app`. SARIF shows findings without a place at this file.
+ * Returns the file of a target such as `src/app.ts:app`. The SARIF document uses it for findings without a
+ * place.
  */
 export function fileOf(target: string): string {
   return target.replace(/:[\w$]+$/, '').replace(/^\.\//, '');

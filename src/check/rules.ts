@@ -1,6 +1,5 @@
 /**
- * The catalogue of checks: every rule of this package by its id, with the functions that check a compiled
- * application.
+ * The catalogue: every rule of this package by its id, and the functions that check a compiled application.
  *
  * An id never changes. Rules without `run` are reported elsewhere: while loading (cli/inspect-child.ts),
  * while compiling (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources
@@ -427,10 +426,10 @@ function findIdle(view: ApplicationView, report: ReportFinding): void {
 
 // -- SVC213: static folders that serve private files --
 
-/** Files that show that a folder is a program, whose sources must not be served. */
+/** Files whose presence shows that a folder is a program. The sources of a program must not be public. */
 const PRIVATE = ['package.json', 'node_modules'];
 
-/** Files of keys, databases and dumps. */
+/** Files of keys, databases and backups. */
 const KEEPS_SECRETS = /\.(?:key|pem|p12|pfx|sqlite3?|db|sql|bak)$/i;
 
 function findExposed({ details, place }: ApplicationView, report: ReportFinding): void {
@@ -438,7 +437,7 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     route,
     declared: { mount, template },
   } of details) {
-    // a static mount has several routes: check only the route that serves its files
+    // one static mount declares several routes, and only this one serves its files
     if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
@@ -462,7 +461,7 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
 // -- SVC401: settings that are missing, misspelt or invalid --
 
 /**
- * Settings that are read only when a server starts, after the check. Each has the function that converts its
+ * Settings that are read only when a server starts, so after the check. Each has a function that converts its
  * text.
  */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
@@ -473,7 +472,7 @@ const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | St
   tlsCert: String,
   tlsKey: String,
 };
-/** Variables of the framework that are not settings of an application. */
+/** Variables that the framework itself reads and that are not settings. */
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
@@ -527,8 +526,8 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
 // -- SVC404: release of Node.js --
 
 /**
- * Release lines of Node.js. `floor` is the first release without known vulnerabilities, or undefined if any
- * release is accepted. `endsOn` is the end of life.
+ * Release lines of Node.js. `floor` is the first release without known vulnerabilities; undefined accepts
+ * every release. `endsOn` is the day on which support ends.
  */
 const LINES: Readonly<
   Record<
@@ -543,7 +542,7 @@ const LINES: Readonly<
   26: { floor: [5, 1], endsOn: '2029-04-30' },
   27: { floor: undefined, endsOn: '2030-04-30' },
 };
-/** Supported range, equal to `engines.node` in package.json. */
+/** Supported versions of Node.js. Equal to `engines.node` in package.json. */
 export const SUPPORTED_NODE = '^24.18.1 || >=26.5.1';
 
 function findMachine(view: ApplicationView, report: ReportFinding): void {

@@ -1,8 +1,9 @@
 /**
- * Secrets (SVC205): missing, weak or written in the source. Findings never show a secret.
+ * The rule about secrets (SVC205): missing, weak, or written in the source. Its findings never contain a
+ * secret.
  *
- * The application does not start if a secret is missing, has under 32 bytes, or is a public key. A secret that
- * is easy to guess, such as a placeholder, fails the check, and each start logs a warning.
+ * A secret that is missing, has fewer than 32 bytes or is a public key prevents the start. A secret that is
+ * easy to guess, such as a placeholder, does not: `svc check` fails, and each start logs a warning.
  */
 import { Keyring, weaknessOf } from '../crypto/keys.ts';
 import { sourceAt } from './check.ts';
@@ -15,8 +16,8 @@ import type { Dependency } from '../routing/di.ts';
 import type { Middleware, Plugin } from '../http/contracts.ts';
 
 /**
- * SVC205: missing and weak secrets. A secret that the framework would refuse at its first use prevents the
- * application from starting.
+ * SVC205: missing and weak secrets. The application does not start with a secret that the framework would
+ * refuse at its first use.
  */
 export function findSecrets(view: ApplicationView, report: ReportFinding): void {
   for (const { key, neededBy, place } of view.secrets) {
@@ -28,7 +29,7 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
         place,
         { remedy: remedyFor(key), refuses: true },
       );
-    // the format of other secrets is validated by the code that uses them
+    // other secrets have their own formats, which the code that uses them validates
     if (variable === variableOf('authSecret')) {
       for (const setting of ['authSecret', 'authSecretPrevious']) {
         const isArgument = view.settings.sourceOf(setting) === 'argument';
@@ -39,7 +40,9 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
   }
 }
 
-/** Reports a secret that is written in the file of `new Svc()`, where every reader of the sources sees it. */
+/**
+ * Reports a secret that is written in the file of `new Svc()`, where every reader of the source can see it.
+ */
 function findWritten(
   setting: string,
   { settings, place, env }: ApplicationView,
@@ -58,7 +61,7 @@ function findWritten(
   }
 }
 
-/** Reports each weak secret in a setting, which holds one secret or a list. */
+/** Reports each weak secret of a setting. The setting holds one secret or a list. */
 function judgeSecret(setting: string, value: unknown, place: Place | undefined, report: ReportFinding): void {
   if (isAbsent(value)) return;
   const texts: readonly unknown[] = [value].flat();
@@ -79,7 +82,7 @@ function judgeSecret(setting: string, value: unknown, place: Place | undefined, 
   }
 }
 
-/** Whether a secret is missing. An empty text or list counts as missing, as in authSecrets(). */
+/** Whether a secret is missing. As in authSecrets(), an empty text or list counts as missing. */
 function isAbsent(value: unknown): boolean {
   return (
     value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
@@ -99,7 +102,7 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** An object with the place of its use. A getter computes the place, because few findings need it. */
+/** An object and the place of its use. `place` may be a getter, because few findings need it. */
 interface Placed {
   readonly place: Place | undefined;
 }
@@ -135,7 +138,8 @@ export function neededSecrets(
     for (const key of secrets) need(key, `the dependency ${label}`, by);
     for (const inner of needs) visit(inner, by);
   };
-  const looked = new Set<object>(); // routes share dependency objects: visit each object once
+  // routes share dependencies, so this set keeps each object from being visited twice
+  const looked = new Set<object>();
   for (const {
     declared: { routerDeps, deps },
     route,

@@ -1,5 +1,5 @@
 /**
- * Joins the findings of the compiled application with those of the sources.
+ * Combines the findings about the compiled application with those about its sources.
  *
  *   secrets that code passed to this package ──→ texts in the sources and in their JSON files (SVC205)
  *   findings with a cause, such as `debug: true` ──→ the line that has it
@@ -21,13 +21,13 @@ import { WRITTEN_REMEDY } from './source/written-secrets.ts';
 import type { Node } from './source/nodes.ts';
 import type { SourceReport } from './source/examine.ts';
 
-/** A text file that the sources name. */
+/** A text file whose name the sources contain. */
 interface DataFile {
   readonly file: string;
   readonly text: string;
 }
 
-/** Least length of a secret in the search, in characters. A shorter text could equal an ordinary word. */
+/** Minimum length of a secret for the search, in characters. A shorter text could be an ordinary word. */
 const LEAST_CHARACTERS = 8;
 
 /** Returns the findings of the compiled application and of the sources. A mistake that both found appears once. */
@@ -45,7 +45,7 @@ export function joinFindings(
     return place === undefined ? finding : { ...finding, place };
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
-  // the lines of calls that receive such a secret: the sources may report the same secret there
+  // lines of calls that receive one of these secrets, in which the sources may report the same secret
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
     ({ rule, message, place }) =>
@@ -75,8 +75,8 @@ function lineOf(place: Place | undefined): string {
 // -- causes --
 
 /**
- * Returns the place of the member with the key and value of a cause. Undefined if several members match, because
- * the right one is unknown.
+ * Returns the place of the option or setting that is the cause of a finding: a member of an object, an
+ * environment variable, or a line of a JSON file.
  */
 function placeOfCause({ key, value }: Cause, sources: Sources): Place | undefined {
   const entries = sources
@@ -95,7 +95,7 @@ function placeOfCause({ key, value }: Cause, sources: Sources): Place | undefine
   return entries.length === 0 ? file : undefined;
 }
 
-/** Whether an expression may have a value. True for every expression that is not a literal. */
+/** Whether an expression may have this value. True for every expression that is not a literal. */
 function mayBe(node: Node | undefined, value: unknown): boolean {
   if (node?.type === 'text') return node.value === value;
   if (typeof value === 'number') return (numberOf(node) ?? value) === value;
@@ -116,7 +116,8 @@ function findSecrets(
   sources: () => Sources,
   { id, severity }: RuleText,
 ): FoundSecret[] {
-  const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret])); // reversed, so that the first of several calls with one secret is kept
+  // the list is reversed, so the first of several calls with the same secret wins
+  const byText = new Map(secrets.toReversed().map((secret) => [secret.text, secret]));
   return [...byText.values()].flatMap(({ text, owner, declared }) => {
     if (text.length < LEAST_CHARACTERS) return [];
     const place = placeOfText(text, modules, sources);
@@ -138,7 +139,7 @@ function findSecrets(
   });
 }
 
-/** Returns the place where a text stands in the sources, also as the password of an address. */
+/** Returns the place of a text in the sources. The text may also be the password of a URL. */
 function placeOfText(
   text: string,
   modules: readonly SourceModule[],
@@ -161,8 +162,8 @@ function placeOfText(
 const TELLS_ENVIRONMENT = /\bproduction\b|\bdevelopment\b|isDev|isProd|NODE_ENV|SVC_ENV/i;
 
 /**
- * Whether production never uses a text: it stands below a test of the environment, in a function that reads
- * the environment, or in a constant whose use does.
+ * Whether production never uses a text. A condition on the environment, or a function that reads the
+ * environment, surrounds the text or a use of its constant.
  */
 function isForDevelopment(node: Node, module: SourceModule, sources: Sources, depth = 0): boolean {
   const tells = ({ start, end }: Node, { source } = module): boolean =>
@@ -183,7 +184,9 @@ function isForDevelopment(node: Node, module: SourceModule, sources: Sources, de
   return false;
 }
 
-/** Returns the JSON files that modules name, relative to the module or to the working folder. */
+/**
+ * Returns the JSON files that the modules name. A path is relative to the module or to the working folder.
+ */
 function dataFiles(modules: readonly SourceModule[]): readonly DataFile[] {
   const files = new Set(
     modules.flatMap(({ file, source }) =>
@@ -197,7 +200,7 @@ function dataFiles(modules: readonly SourceModule[]): readonly DataFile[] {
     try {
       return [{ file, text: readFileSync(file, 'utf8') }];
     } catch {
-      return []; // no readable file has this name
+      return []; // the file does not exist or is not readable
     }
   });
 }

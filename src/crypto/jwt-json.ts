@@ -1,10 +1,10 @@
 /**
- * Reads JSON objects in tokens: base64url, then UTF-8, then one JSON object. Each object has exactly one
- * accepted spelling (RFC 7515 §2, RFC 7515 §5.2).
+ * Reads the JSON objects in tokens: decodes base64url, then UTF-8, then one JSON object. It accepts exactly
+ * one encoding of each text (RFC 7515 §2, RFC 7515 §5.2).
  *
- * The reader is stricter than JSON.parse(). It refuses duplicate names at any depth, because parsers differ
- * in which one they use (RFC 8259 §4). It also refuses the name `__proto__`, and more than 32 levels of
- * nesting.
+ * The reader is stricter than JSON.parse(). It refuses a name that occurs twice, at any depth, because
+ * parsers differ in which value they use (RFC 8259 §4). It also refuses the name `__proto__`, and more than
+ * 32 levels of nesting.
  */
 import { isUtf8 } from 'node:buffer';
 
@@ -12,46 +12,49 @@ import { isUtf8 } from 'node:buffer';
 export type JsonObject = Record<string, unknown>;
 
 const MAX_DEPTH = 32;
-/** Buffer for tokens up to the default maximum length, so that coding a segment allocates only its text. */
+/**
+ * Size of a buffer for tokens up to the default maximum length. With the buffer, encoding or decoding a
+ * segment allocates only its text.
+ */
 const ROOM_CHARACTERS = 8_192;
 const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
 const REPLACEMENT = '\ufffd';
 
 /** Encodes a text in base64url, as a segment of a token. */
 export function segmentOf(text: string): string {
-  // not longer than the buffer: a UTF-16 unit has at most three bytes in UTF-8
+  // a text that is not longer fits into the buffer, because a UTF-16 unit has at most three bytes in UTF-8
   if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url');
   return room.toString('base64url', 0, room.write(text));
 }
 
-/** Returns the JSON object in a base64url segment; undefined if the segment has none. */
+/** Returns the JSON object in a base64url segment. Undefined if the segment contains none. */
 export function objectOf(segment: string): JsonObject | undefined {
   const text = textOf(segment);
   return text === undefined ? undefined : parseObject(text);
 }
 
 /**
- * Returns the text of a segment, or undefined unless it is well-formed UTF-8 in canonical base64url. Decoders
- * ignore foreign characters and unused bits, so the text is encoded again and compared.
+ * Returns the text of a segment. Undefined unless it is well-formed UTF-8 in canonical base64url. Decoders
+ * ignore invalid characters and unused bits, so the text is encoded again and compared with the segment.
  */
 function textOf(segment: string): string | undefined {
   const bytes = segment.length <= ROOM_CHARACTERS ? room : Buffer.allocUnsafe(segment.length);
   const length = bytes.write(segment, 'base64url');
   if (bytes.toString('base64url', 0, length) !== segment) return undefined;
   const text = bytes.toString('utf8', 0, length);
-  // malformed bytes become U+FFFD, so only a text with U+FFFD needs a closer check
+  // malformed bytes become U+FFFD, so only a text that contains U+FFFD needs the slow test
   return text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(0, length)) ? undefined : text;
 }
 
-/** Parses a JSON text strictly. Returns undefined for anything but an object. */
+/** Parses a JSON text strictly. Returns undefined if it is not an object. */
 export function parseObject(text: string): JsonObject | undefined {
   const value = parseValue(text);
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as JsonObject)
-    : undefined; // the condition excludes the number REFUSED
+    : undefined; // the condition excludes REFUSED, which is a number
 }
 
-/** Parses a JSON text strictly. Returns undefined for invalid JSON and for refused members. */
+/** Parses a JSON text strictly. Returns undefined for invalid JSON, and for JSON that this reader refuses. */
 export function parseValue(text: string): unknown {
   let value: unknown;
   try {
@@ -65,7 +68,7 @@ export function parseValue(text: string): unknown {
 
 const REFUSED = -1;
 
-/** Returns the number of members of an object and of all objects in it, or REFUSED. */
+/** Returns the number of members in an object and in all objects inside it, or REFUSED. */
 function countMembers(object: JsonObject, depth: number): number {
   if (depth > MAX_DEPTH) return REFUSED;
   const names = Object.keys(object);
@@ -79,7 +82,7 @@ function countMembers(object: JsonObject, depth: number): number {
   return members;
 }
 
-/** Returns the number of members of all objects in a value at this depth. */
+/** Returns the number of members in all objects inside a value at this depth, or REFUSED. */
 function countInside(value: unknown, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
   if (!Array.isArray(value)) return countMembers(value as JsonObject, depth + 1);
@@ -98,9 +101,9 @@ const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
 /**
- * Returns an upper limit of the number of names in a JSON text: colons after a quote or white space. If it
- * equals the number of parsed members, no name is duplicate. Then the check by name, which takes three times
- * as long, is skipped.
+ * Returns an upper limit for the number of names in a JSON text: the number of colons after a quote or white
+ * space. If it equals the number of parsed members, no name occurs twice. Then the check by name is skipped,
+ * which takes three times as long.
  */
 function mostNames(text: string): number {
   let count = 0;
@@ -111,9 +114,9 @@ function mostNames(text: string): number {
   return count;
 }
 
-/** Whether an object in a valid JSON text has a duplicate member. */
+/** Returns whether an object in a valid JSON text has the same name twice. */
 function hasRepeatedName(text: string): boolean {
-  const open: (Set<string> | undefined)[] = []; // names in each object that is not closed yet; undefined for an array
+  const open: (Set<string> | undefined)[] = []; // the names in each open object; undefined for an open array
   for (let index = 0; index < text.length; index++) {
     switch (text[index]) {
       case '{':
@@ -129,7 +132,7 @@ function hasRepeatedName(text: string): boolean {
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {
-          const names = open.at(-1)!; // a string before a colon is in an object, so there is an entry
+          const names = open.at(-1)!; // a string before a colon is in an object, so `open` has an entry
           const { size } = names;
           if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
         }

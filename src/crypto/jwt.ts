@@ -4,12 +4,11 @@
  * Form of a token:
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
- * The length, the three segments and the header are checked first, then the MAC (the signature of HS256),
- * then the claims. Claims are read only after the MAC is verified. Keys and addresses that a token names are
- * ignored.
+ * The length, the three segments and the header are checked first, then the MAC (the signature of HS256).
+ * Claims are read and checked only after the MAC is verified. Keys and addresses in a token are ignored.
  *
- * Every segment has one valid spelling, so text that another decoder might skip is refused. A client learns
- * only that its token is refused; `InvalidToken.reason` is for the audit log.
+ * Every segment has only one valid encoding, so a segment with characters that other decoders ignore is
+ * refused. A client learns only that its token is refused. `InvalidToken.reason` is for the audit log.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';
@@ -22,8 +21,8 @@ import type { JsonObject } from './jwt-json.ts';
 import type { RingKey, Secrets } from './keys.ts';
 
 /**
- * Claims of a verified token. The types of the registered claims (RFC 7519 §4.1) are checked, those of other
- * claims are not. Times are seconds since the epoch.
+ * Claims of a verified token. The types of the registered claims (RFC 7519 §4.1) are checked, but the types
+ * of other claims are not. Times are seconds since the epoch.
  */
 export interface Claims {
   sub: string;
@@ -41,22 +40,23 @@ export interface CreateTokenOptions {
   /** Lifetime in seconds, an integer 1 ... 315_360_000. Default 900. */
   readonly expiresInSeconds?: number | undefined;
   /**
-   * Further claims, such as `{ scopes: ['read'] }`. Claims that have an option of their own are refused.
-   * Values are written by JSON.stringify().
+   * Further claims, such as `{ scopes: ['read'] }`. Claims that have their own option are refused.
+   * JSON.stringify() converts the values.
    */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
-  /** Claim `iss`: who issued the token. Default: no claim. */
+  /** Claim `iss`, which names the issuer of the token. Default: no claim. */
   readonly issuer?: string | undefined;
   /**
-   * Claim `aud`: who may accept the token. Verifiers without the same audience refuse it. Default: no claim.
+   * Claim `aud`, which names the recipients of the token. Verifiers for another audience refuse it. Default:
+   * no claim.
    */
   readonly audience?: string | readonly string[] | undefined;
   /**
-   * Header `typ`. Default `JWT`. Another value separates tokens of different kinds, for example `at+jwt` (RFC
-   * 8725 §3.11).
+   * Header field `typ`. Another value separates tokens of different kinds, for example `at+jwt` (RFC 8725
+   * §3.11). Default `JWT`.
    */
   readonly type?: string | undefined;
-  /** Claim `jti`: this text, or 128 random bits for `true`. Default: no claim. */
+  /** Claim `jti`: this text, or 128 random bits if `true`. Default: no claim. */
   readonly id?: boolean | string | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -66,29 +66,30 @@ export interface TokenRequirements {
   /** Required claim `iss`. Default: not checked. */
   readonly issuer?: string | undefined;
   /**
-   * Accepted values of the claim `aud`. A token is accepted if it has one of them. Default: a token with an
-   * `aud` is refused (RFC 7519 §4.1.3).
+   * Accepted values of the claim `aud`. A token needs at least one of them. Default: a token with an `aud` is
+   * refused (RFC 7519 §4.1.3).
    */
   readonly audience?: string | readonly string[] | undefined;
   /**
-   * Required value of the header `typ`, in any case, with or without `application/`. Default: `JWT`, `at+jwt`
-   * (an access token, RFC 9068), or no `typ`.
+   * Required value of the header field `typ`. Case and the prefix `application/` do not matter. Default:
+   * `JWT`, `at+jwt` (an access token, RFC 9068), or no `typ`.
    */
   readonly type?: string | undefined;
   /**
-   * Number of seconds by which clocks may differ, 0 ... 300. It widens the limits of `exp`, `nbf` and `iat`.
+   * Number of seconds by which clocks may differ, 0 ... 300. It extends the limits of `exp`, `nbf` and `iat`.
    * Default 0.
    */
   readonly leewaySeconds?: number | undefined;
-  /** Refuses a token without `exp`, which would never expire. Default true. */
+  /** Refuses a token without `exp`, because it would never expire. Default true. */
   readonly requireExp?: boolean | undefined;
   /**
-   * Maximum length of a token, 64 ... 1_048_576 characters. Longer tokens are refused unread. Default 8192.
+   * Maximum length of a token, 64 ... 1_048_576 characters. Longer tokens are refused and not parsed. Default
+   * 8192.
    */
   readonly maxLength?: number | undefined;
 }
 
-/** Requirements for verifyToken(), and the clock that it reads. */
+/** Requirements for verifyToken(), and its clock. */
 export interface VerifyTokenOptions extends TokenRequirements {
   readonly clock?: Clock | undefined;
 }
@@ -98,7 +99,7 @@ export interface VerifyTokenOptions extends TokenRequirements {
 const TEN_YEARS_SECONDS = 315_360_000;
 const ID_BYTES = 16;
 const MEDIA_TYPE = /^(?:[\w!#$&^.+-]+\/)?[\w!#$&^.+-]{1,127}$/;
-/** Returns whether a value is an audience, or a list of at least one. */
+/** Returns whether a value is an audience, or a list of at least one audience. */
 const isAudience = (value: unknown): boolean =>
   isNames(value) && value.length > 0 && [value].flat().every((name) => name !== '');
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
@@ -122,8 +123,8 @@ const MAKING = {
 };
 
 /**
- * Names that the option `claims` must not have: claims that createToken() sets, and names that
- * JSON.stringify() does not write.
+ * Names that the option `claims` must not contain: claims that createToken() sets itself, and names that
+ * JSON.stringify() would not write.
  */
 const TAKEN: ReadonlySet<string> = new Set([
   'sub',
@@ -138,12 +139,12 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Creates a token for a subject. It is signed with the secret's UTF-8 bytes, so that any HS256 library can
- * verify it. Claims: `sub`, `iat`, `exp`, then those of the options. The header has the key id (`kid`) if
- * there are several secrets.
+ * Creates a token for a subject. The key is the secret's UTF-8 bytes, so any HS256 library can verify the
+ * token. Its claims are `sub`, `iat` and `exp`, then those of the options. If there are several secrets, its
+ * header has the key id (`kid`).
  *
  * @throws SvcError `E_TOKEN_CLAIM` for an empty or non-string subject, and for claims that are reserved or
- * have no JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`; `E_SECRET_WEAK`, `E_SECRET_FORM`
+ * cannot be written as JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`; `E_SECRET_WEAK`, `E_SECRET_FORM`
  */
 export function createToken(sub: string, secret: Secrets, options: CreateTokenOptions = {}): string {
   const {
@@ -201,11 +202,13 @@ const READING = {
   maxLength: int(8_192, 64, 1_048_576),
 };
 
-/** Requirements after their validation. */
+/** Validated requirements for tokens. */
 export interface TokenChecks {
   readonly issuer: string | undefined;
   readonly audiences: ReadonlySet<string> | undefined;
-  /** Required type in lower case, without `application/`; undefined for the usual types. */
+  /**
+   * Required type in lower case, without `application/`. Undefined if every type in USUAL_TYPES is accepted.
+   */
   readonly type: string | undefined;
   readonly leewaySeconds: number;
   readonly requireExp: boolean;
@@ -213,7 +216,8 @@ export interface TokenChecks {
 }
 
 /**
- * Validates requirements once, for use with many tokens. `owner`: name of the function in error messages.
+ * Validates requirements once, so that they can be used for many tokens. `owner`: name of the function in
+ * error messages.
  *
  * @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`
  */
@@ -230,10 +234,10 @@ const DEFAULT_CHECKS = tokenChecks('verifyToken()', {});
 
 /**
  * Verifies a token and returns its claims (RFC 7515 §7.1). Accepts only HS256, whatever the header says (RFC
- * 8725 §3.1). Requires `sub` and `exp`, although RFC 7519 leaves `exp` open, and refuses an unexpected `aud`.
- * Each call returns a new object.
+ * 8725 §3.1). Requires `sub` and `exp`, although `exp` is optional in RFC 7519, and refuses an unexpected
+ * `aud`. Each call returns a new object.
  *
- * `C`: type of further claims, which is not checked.
+ * `C` is the type of further claims. It is not checked.
  *
  * @throws InvalidToken for a refused token; SvcError for invalid options and secrets
  */
@@ -251,12 +255,12 @@ export function verifyToken<C = unknown>(
   }
   const found = readToken(Keyring.of(secret), token, checks, Math.floor(time.nowMs() / 1_000));
   if (typeof found === 'string') throw new InvalidToken(found);
-  return found as Claims & C; // the type C is the caller's claim, and is not checked
+  return found as Claims & C; // not checked: the caller has chosen the type C
 }
 
 /**
- * Verifies a token like {@link verifyToken}, against validated requirements. Returns the claims, or why the
- * token is refused. Never throws.
+ * Verifies a token like {@link verifyToken}, with validated requirements. Returns the claims, or the reason
+ * to refuse the token. Never throws.
  */
 export function readToken(
   keyring: Keyring,
@@ -284,25 +288,25 @@ export function readToken(
       (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
 }
 
-/** Types that are accepted if no type is required. */
+/** Types that are accepted if the requirements name no type. */
 const USUAL_TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt']);
 
-/** Length of a MAC: 32 bytes in base64url. */
+/** Length of a MAC in characters: 32 bytes in base64url. */
 const MAC_CHARACTERS = 43;
 const expectedBytes = Buffer.alloc(MAC_CHARACTERS);
 const presentedBytes = Buffer.alloc(MAC_CHARACTERS);
 
 /**
- * Returns whether one of the keys signed a text. MACs are compared as texts of 43 characters, because bytes
- * would have several spellings.
+ * Returns whether one of the keys signed a text. Compares MACs as texts of 43 characters, because several
+ * texts decode to the same bytes.
  */
 function isSigned(signed: string, presented: string, keys: readonly RingKey[]): boolean {
   presentedBytes.write(presented, 'latin1');
   for (const { key } of keys) {
     const expected = hmacSha256(key, signed);
     expectedBytes.write(expected, 'latin1');
-    // Latin-1 drops the high byte of a character, so equal bytes do not prove equal texts. The comparison of
-    // texts needs no constant time: it is reached only with the right MAC.
+    // Latin-1 drops the high byte of a character, so equal bytes do not prove that the texts are equal. The
+    // comparison of the texts may take any time, because only a correct MAC leads to it.
     if (timingSafeEqual(expectedBytes, presentedBytes) && expected === presented) return true;
   }
   return false;
@@ -315,9 +319,11 @@ interface Header {
   readonly kid: string | undefined;
 }
 
-/** Maximum length of a header segment, in characters. A header of this package has fewer than 100. */
+/**
+ * Maximum length of the header segment in characters. A header that this package writes has fewer than 100.
+ */
 const MAX_HEADER_CHARACTERS = 1_024;
-/** Headers of tokens without a key id, by their segment. They are found without decoding. */
+/** Headers of tokens without a key id, by segment. For these segments, no decoding is needed. */
 const USUAL_HEADERS: ReadonlyMap<string, Header> = new Map(
   ['JWT', 'at+jwt'].map((typ) => [
     segmentOf(JSON.stringify({ alg: 'HS256', typ })),
@@ -357,8 +363,8 @@ function mediaType(typ: string): string {
 }
 
 /**
- * Returns an own member of an object, so that a changed Object.prototype cannot provide an algorithm or a
- * subject.
+ * Returns an own member of an object. Inherited members do not count, because a modified Object.prototype
+ * could provide an algorithm or a subject.
  */
 function own(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
@@ -402,14 +408,14 @@ function issueOf(
 }
 
 /**
- * Latest accepted time: the end of the year 9999, in seconds. A later time is probably in milliseconds, and
- * the token would never expire.
+ * Latest accepted time, in seconds: the end of the year 9999. A later time is probably in milliseconds, and
+ * its token would never expire.
  */
 export const LATEST_SECONDS = 253_402_300_799;
 
 /**
  * Returns whether a value is absent or a NumericDate (RFC 7519 §2). Null and text are refused, and so is
- * 1e400, which JSON parses as infinity.
+ * 1e400, which JSON.parse() converts to infinity.
  */
 function isTime(value: unknown): value is number | undefined {
   return (
@@ -447,19 +453,19 @@ export type TokenRefusal =
   | 'audience'
   | 'revoked'
   | 'schema'
-  | 'verify'; // used by BearerAuth() when its verify function refuses a valid token
+  | 'verify'; // BearerAuth() uses this reason if its verify function refuses a valid token
 
 /**
- * Error 401 for a token that is malformed, forged, expired, or meant for another audience. Clients get the
- * same response in all these cases (RFC 6750 §3.1).
+ * Error 401 for a token that is malformed, forged or expired, or that is for another audience. Clients get
+ * the same response in each case (RFC 6750 §3.1).
  */
 export class InvalidToken extends Unauthorized {
-  /** Why the token is refused. It is written to the audit log, and never sent to a client. */
+  /** The reason to refuse the token. It is only for the audit log, and never sent to a client. */
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // created without a stack, which would always name the verifier: capturing one takes ten times as long as
-    // the rest (test/bench/parts.mjs --only='HS256 tokens')
+    // Created without a stack trace, which would always show the verifier. A stack trace takes ten times as
+    // long as the rest (test/bench/parts.mjs --only='HS256 tokens').
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

@@ -1,6 +1,6 @@
 /**
- * Derives keys from secrets. A key ring holds several secrets: the first one signs, and all are accepted. So
- * a secret can be replaced without ending every session.
+ * Derives keys from secrets. A keyring contains several secrets: the first signs, and all of them verify. So
+ * a secret can be replaced while existing sessions stay valid.
  *
  * Keys of one secret:
  * - Its UTF-8 bytes sign JWTs, so that any HS256 library can read them.
@@ -16,34 +16,41 @@ import type { KeyObject } from 'node:crypto';
 import type { Config } from '../base/config.ts';
 
 /**
- * One secret, or a list of which the first signs and all are accepted. Each secret has at least 32 bytes in
- * UTF-8.
+ * One secret, or a list of secrets: the first signs, and all of them verify. Each secret has at least 32
+ * bytes in UTF-8.
  */
 export type Secrets = string | readonly string[];
 
-/** The key of one secret in a ring. */
+/** The key that belongs to one secret of a keyring. */
 export interface RingKey {
   /** Public id of the secret. The secret cannot be computed from it. */
   readonly id: string;
   readonly key: KeyObject;
 }
 
-/** Minimum length of a secret in bytes, that of the MAC (RFC 7518 §3.2). */
+/** Minimum length of a secret in bytes: the length of the MAC (RFC 7518 §3.2). */
 const LEAST_SECRET_BYTES = 32;
-/** Maximum number of secrets in a ring. A token without a key id is tried with each of them. */
+/**
+ * Maximum number of secrets in a keyring. It is limited, because a token without a key id is tried with each
+ * of them.
+ */
 const MOST_SECRETS = 16;
-/** Maximum number of cached rings; the oldest is evicted. A program has one ring, or one for each tenant. */
+/**
+ * Maximum number of cached keyrings. The oldest is evicted. A program has one keyring, or one for each
+ * tenant.
+ */
 const MOST_RINGS = 256;
 /**
- * Maximum number of cached derivations of a ring, so that labels computed at run time do not fill the memory.
+ * Maximum number of cached derivations of a keyring. It is limited, because a program may compute labels at
+ * run time.
  */
 const MOST_LABELS = 64;
 const KEY_BYTES = 32;
 const ID_BYTES = 9;
-/** Cached rings by the JSON text of their secrets. */
+/** Cached keyrings, by the JSON text of their secrets. */
 const rings = new Map<string, Keyring>();
 
-/** A key ring. Equal secrets share a ring. Printing a ring shows neither keys nor secrets. */
+/** A keyring. Equal secrets share one keyring. If it is printed, the output contains no keys or secrets. */
 export class Keyring {
   readonly #keys: readonly RingKey[];
   readonly #byId: ReadonlyMap<string, RingKey>;
@@ -55,10 +62,10 @@ export class Keyring {
   }
 
   /**
-   * Returns the ring of one secret, or of a list of 1 ... 16 secrets. Duplicates count once.
+   * Returns the keyring of one secret, or of a list of 1 ... 16 secrets. A duplicate counts once.
    *
-   * @throws SvcError `E_SECRET_WEAK` below 32 bytes; `E_SECRET_FORM` for a public key, certificate or JWK
-   * (RFC 8725 §2.1), for malformed text, and for an empty or too long list
+   * @throws SvcError `E_SECRET_WEAK` for fewer than 32 bytes; `E_SECRET_FORM` for a public key, certificate
+   * or JWK (RFC 8725 §2.1), for malformed text, and for a list that is empty or too long
    */
   static of(secrets: Secrets): Keyring {
     const list = typeof secrets === 'string' ? [secrets] : textsOf(secrets);
@@ -66,7 +73,7 @@ export class Keyring {
     return rings.get(text) ?? remember(rings, MOST_RINGS, text, new Keyring(keysOf(list)));
   }
 
-  /** The current key, then the previous keys, in the given order. */
+  /** The current key, then the previous keys in their original order. */
   get keys(): readonly RingKey[] {
     return this.#keys;
   }
@@ -81,13 +88,13 @@ export class Keyring {
     return this.#byId.get(id);
   }
 
-  /** Returns whether both rings have a key in common. */
+  /** Returns whether the two keyrings have a key in common. */
   sharesWith(other: Keyring | undefined): boolean {
     return other !== undefined && this.#keys.some(({ id }) => other.find(id) !== undefined);
   }
 
   /**
-   * Derives a ring for one purpose, with keys of 32 bytes and the same ids. `label`: a constant of the
+   * Derives a keyring for one purpose. Its keys have 32 bytes and the same ids. `label`: a constant of the
    * program, such as `'svc cookie'`.
    */
   derive(label: string): Keyring {
@@ -104,11 +111,11 @@ export class Keyring {
 }
 
 /**
- * Returns the secrets of an application: those of the setting `authSecret`, then those of
- * `authSecretPrevious`. Each setting is a string, or in code a list. An empty string counts as absent.
+ * Returns the secrets of an application: first those of the setting `authSecret`, then those of
+ * `authSecretPrevious`. Each setting is a string; in code it may be a list. An empty string counts as absent.
  *
- * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string
- * nor a list of strings
+ * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is not a string or
+ * a list of strings
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));
@@ -118,21 +125,22 @@ export function authSecrets(config: Config): Secrets {
 }
 
 /**
- * Returns the ring of the application's secrets. An application without secrets gets a random ring, so that
+ * Returns the keyring of the application's secrets. An application without secrets gets a random keyring, so
  * no other process can read its values.
  */
 export function ringOf(config: Config | undefined): Keyring {
   const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
-  return Keyring.of(hasSecret ? authSecrets(config!) : randomBytes(32).toString('hex')); // config has a secret
+  // `config` is defined here: `hasSecret` was read from it
+  return Keyring.of(hasSecret ? authSecrets(config!) : randomBytes(32).toString('hex'));
 }
 
 /**
- * Returns why a secret is weak; undefined if no weakness is found. The text does not repeat the secret. `svc
- * check` (SVC205) and warnings use it.
+ * Returns why a secret is weak. Undefined if no weakness is found. The text does not contain the secret. `svc
+ * check` (SVC205) and warnings show it.
  *
- * Beyond the checks of {@link Keyring.of} it finds placeholders, repeated blocks, ascending or descending
- * characters, and too few different characters. It cannot prove strength: only a random generator gives a
- * strong secret.
+ * In addition to the checks of {@link Keyring.of}, it finds placeholders, repeated blocks, ascending or
+ * descending characters, and too few different characters. It cannot prove that a secret is strong: only a
+ * random generator creates strong secrets.
  */
 export function weaknessOf(secret: string): string | undefined {
   const form = formOf(secret);
@@ -196,10 +204,10 @@ function listOf(setting: unknown): readonly string[] {
 /** Start of a public key in the one-line format of SSH. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
 const DER_SEQUENCE = 0x30;
-/** Minimum length in bytes of a public key or certificate in DER. */
+/** Minimum length of a public key or certificate in DER, in bytes. */
 const LEAST_DER_BYTES = 64;
 
-/** Returns which kind of key or certificate a text is; undefined if it may be a secret. */
+/** Returns which kind of key or certificate a text is. Undefined if the text may be a secret. */
 function formOf(secret: string): string | undefined {
   if (!secret.isWellFormed()) return 'text with half a surrogate pair, which UTF-8 cannot write';
   if (/-----BEGIN [^-]*-----/.test(secret)) return 'a PEM key or certificate';
@@ -209,13 +217,14 @@ function formOf(secret: string): string | undefined {
 }
 
 /**
- * Returns whether a text is one ASN.1 sequence in base64: its encoded length is that of the rest of the text.
+ * Returns whether a text is one ASN.1 sequence in base64: the length that it declares must be the length of
+ * the rest of the text.
  */
 function isDer(secret: string): boolean {
   if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
   const bytes = Buffer.from(secret, 'base64');
   if (bytes.length < LEAST_DER_BYTES || bytes[0] !== DER_SEQUENCE) return false;
-  // number of bytes of a long length field; 0 for a length that fits the first byte (X.690 §8.1.3)
+  // number of bytes in a long length field; 0 if the length fits into the first byte (X.690 §8.1.3)
   const sizes = bytes[1]! & 0x80 ? bytes[1]! & 0x7f : 0;
   if (sizes > 4) return false;
   const stated = sizes === 0 ? bytes[1]! : bytes.readUIntBE(2, sizes);
@@ -237,10 +246,13 @@ const PLACEHOLDERS: readonly string[] = [
   'please-change',
   'secretsecret',
 ];
-/** Words of placeholders. Longer ones come first, because the first match is removed from the text. */
+/**
+ * Words that occur in placeholders. Longer words come first, because the first match is removed from the
+ * text.
+ */
 const COMMON_WORDS =
   /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
-/** Minimum number of characters that must remain after the words of placeholders are removed. */
+/** Minimum number of characters that must remain after these words are removed. */
 const LEAST_RANDOM_CHARACTERS = 12;
 /**
  * Minimum entropy in bits. Text of 32 random hexadecimal digits has about 120; text of five different
@@ -248,8 +260,8 @@ const LEAST_RANDOM_CHARACTERS = 12;
  */
 const LEAST_ENTROPY_BITS = 80;
 /**
- * Maximum share of characters that differ by at most one from the character before. It is about a fifth in 32
- * random hexadecimal digits.
+ * Maximum share of characters that differ by at most one from the character before them. In 32 random
+ * hexadecimal digits, the share is about a fifth.
  */
 const MOST_RISING = 0.7;
 
@@ -261,8 +273,8 @@ function withoutCommonWords(secret: string): string {
 }
 
 /**
- * Returns the length of the shortest block that repeats to the whole text; the length of the text if none
- * does. The last repetition may be incomplete.
+ * Returns the length of the shortest block whose repetition gives the whole text. The last repetition may be
+ * incomplete. Returns the length of the text if no block repeats.
  */
 function periodOf(secret: string): number {
   for (let period = 1; period <= secret.length / 2; period++) {
@@ -271,7 +283,7 @@ function periodOf(secret: string): number {
   return secret.length;
 }
 
-/** Returns the share of characters that differ by at most one from the character before. */
+/** Returns the share of characters that differ by at most one from the character before them. */
 function risingPart(secret: string): number {
   let rising = 0;
   for (let index = 1; index < secret.length; index++) {
@@ -281,7 +293,8 @@ function risingPart(secret: string): number {
 }
 
 /**
- * Returns Shannon's entropy of the single characters in bits. The entropy of the whole text is not higher.
+ * Returns an upper limit for the entropy of a text in bits: Shannon's entropy of its single characters, added
+ * up.
  */
 function entropyBits(secret: string): number {
   const counts = new Map<string, number>();
@@ -292,14 +305,14 @@ function entropyBits(secret: string): number {
 }
 
 /*
- * HMAC-SHA-256 of a short text (RFC 2104), computed by two one-shot hashes with prepared key blocks:
+ * HMAC-SHA-256 of a short text (RFC 2104). Computes two one-shot hashes, with prepared key blocks:
  *
  * Formulas:
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
- * Takes 0.64 of the time of createHmac(), which creates a stream and two native objects for each text
- * (test/bench/parts.mjs --only='HS256 tokens'). The inner hash is a text with one character per byte, because
- * a Buffer would cost more.
+ * It takes 0.64 of the time of createHmac(), which creates a stream and two native objects for each text
+ * (test/bench/parts.mjs --only='HS256 tokens'). The inner hash is a string with one character for each byte,
+ * because a Buffer would take longer.
  */
 
 const BLOCK_BYTES = 64;
@@ -307,20 +320,20 @@ const HASH_BYTES = 32;
 const INNER_PAD = 0x36;
 const OUTER_PAD = 0x5c;
 /**
- * Maximum length of the text: most tokens and cookies are shorter. For longer texts, hashing dominates the
- * time.
+ * Maximum length of the text in characters. Most tokens and cookies are shorter. For a longer text, the hash
+ * itself takes most of the time.
  */
 const MOST_CHARACTERS = 2_048;
-// large enough: a UTF-16 unit has at most three bytes in UTF-8
+// large enough, because a UTF-16 unit has at most three bytes in UTF-8
 const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS);
 
-/** Buffers that begin with a key block, followed by the text or the inner hash. */
+/** Buffers that begin with a key block. The text or the inner hash is written after it. */
 interface Blocks {
   readonly inner: Buffer;
   readonly outer: Buffer;
 }
 
-/** Key blocks are stored outside of the keys, so that printing a key or ring does not show them. */
+/** Key blocks are stored apart from the keys, so they are not visible if a key or keyring is printed. */
 const blocksOfKeys = new WeakMap<KeyObject, Blocks>();
 
 /** Returns the MAC of a text's UTF-8 bytes in base64url: 43 characters. */
@@ -346,9 +359,9 @@ function blocksOf(key: KeyObject): Blocks {
   return blocks;
 }
 
-/** Returns a buffer that begins with the key combined with a pad. */
+/** Returns a buffer that begins with the key XOR the pad. */
 function padded(key: Uint8Array, pad: number, size: number): Buffer {
-  // not from Node's pool, whose memory other buffers share
+  // not from the pool of Node.js, whose memory other buffers share
   const block = Buffer.allocUnsafeSlow(size).fill(pad);
   for (let index = 0; index < key.length; index++) block[index]! ^= key[index]!;
   return block;

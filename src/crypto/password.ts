@@ -1,13 +1,13 @@
 /**
- * Passwords: PBKDF2 (RFC 8018 §5.2), with the parameters stored in the hash.
+ * Password hashes by PBKDF2 (RFC 8018 §5.2). A hash contains its parameters.
  *
  * Form of a hash:
  *   $pbkdf2-sha256$i=600000$<salt>$<hash>                 16 random bytes, 32 bytes; base64 without padding
  *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      of HMAC-SHA-256(pepper "2027", password)
  *
- * Hashes are made of the password's UTF-8 bytes in Unicode normal form C, so composed and decomposed
- * spellings are equal. Nothing is trimmed, cut or case-folded. Form KC is not used, because it would make "ﬁ"
- * and "fi" equal. Hashes are computed in the thread pool, only a few at once, so that files can be read
+ * Hashes are computed from the password's UTF-8 bytes in Unicode normal form C, so composed and decomposed
+ * spellings are equal. The password is not trimmed, shortened or case-folded. Form KC is not used, because it
+ * would make "ﬁ" and "fi" equal. The thread pool computes only a few hashes at once, so it can read files
  * meanwhile.
  */
 import { createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -16,9 +16,12 @@ import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions, shown } from '../base/options.ts';
 import { Keyring } from './keys.ts';
 
-/** A secret that all hashes depend on, stored apart from the database (OWASP Password Storage, peppering). */
+/**
+ * A secret that is part of every hash and is stored apart from the database (OWASP Password Storage,
+ * peppering).
+ */
 export interface Pepper {
-  /** Public id, stored with each hash: 1 ... 64 letters, digits, `+ / . -`. */
+  /** Public id, which is stored in each hash: 1 ... 64 letters, digits, `+ / . -`. */
   readonly id: string;
   /** Secret text of at least 32 bytes in UTF-8. */
   readonly secret: string;
@@ -34,24 +37,21 @@ export interface PasswordOptions {
    */
   readonly iterations?: number | undefined;
   /**
-   * Maximum number of iterations of a stored hash, 1 ... 1_000_000_000. A hash with more counts as invalid.
+   * Maximum number of iterations in a stored hash, 1 ... 1_000_000_000. A hash with more counts as invalid.
    * Default 5_000_000, which takes some seconds.
    */
   readonly maxIterations?: number | undefined;
-  /**
-   * Peppers: the first one is used for new hashes, and hashes with any of them can be verified. Default: no
-   * peppers.
-   */
+  /** Peppers. New hashes use the first pepper; a stored hash may have any of them. Default: no peppers. */
   readonly pepper?: Pepper | readonly Pepper[] | undefined;
-  /** Allows fewer iterations, 1 or more, which do not protect passwords. Default false. */
+  /** Allows fewer iterations, 1 or more. Such hashes do not protect passwords. Default false. */
   readonly unsafeForTests?: boolean | undefined;
 }
 
 /** Options of a password check. */
 export interface CheckPasswordOptions extends PasswordOptions {
   /**
-   * Called with a new hash to store when the password is right and {@link needsRehash} returns true. It is
-   * awaited, and its errors are thrown. It is skipped when too many hashes wait.
+   * Called with a new hash that you store, if the password is correct and {@link needsRehash} returns true.
+   * It is awaited, and its errors are thrown. It is not called if too many hashes wait.
    */
   readonly rehash?: ((fresh: string) => unknown) | undefined;
 }
@@ -66,10 +66,10 @@ const MAX_PASSWORD_BYTES = 4_096;
 const MAX_STORED_CHARACTERS = 512;
 
 /**
- * Hashes a password. Two hashes of one password differ.
+ * Hashes a password. Two hashes of the same password differ.
  *
  * @throws BadRequest for a password that is empty, longer than 4,096 bytes in UTF-8, malformed, or ends in
- * NUL; HTTPException 503 with `Retry-After` when too many hashes wait; SvcError `E_OPTION_RANGE`,
+ * NUL; HTTPException 503 with `Retry-After` if too many hashes wait; SvcError `E_OPTION_RANGE`,
  * `E_OPTION_UNKNOWN`, `E_SECRET_WEAK`, `E_SECRET_FORM`
  */
 export async function hashPassword(password: string, options: PasswordOptions = {}): Promise<string> {
@@ -83,9 +83,9 @@ export async function hashPassword(password: string, options: PasswordOptions = 
 }
 
 /**
- * Returns whether a password matches a stored hash. An invalid hash gives false after as much work as a valid
- * one. So the response time of `checkPassword(password, user?.passwordHash)` does not reveal which users
- * exist.
+ * Returns whether a password matches a stored hash. For an invalid hash, returns false after as much work as
+ * for a valid one. So the response time of `checkPassword(password, user?.passwordHash)` does not reveal
+ * which users exist.
  *
  * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError as {@link hashPassword}
  */
@@ -115,8 +115,8 @@ export async function checkPassword(
 }
 
 /**
- * Returns whether a stored hash should be replaced: it is invalid, has fewer iterations than these options,
- * or another algorithm or pepper.
+ * Returns whether a stored hash should be replaced, because it is invalid, has fewer iterations than these
+ * options, or has another algorithm or pepper.
  */
 export function needsRehash(stored: string, options: PasswordOptions = {}): boolean {
   const hashing = read('needsRehash()', options);
@@ -162,7 +162,7 @@ function read(owner: string, options: PasswordOptions): HashOptions {
       shown(iterations),
     ]);
   const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);
-  // Keyring.of() throws for a weak pepper, before the pepper is used
+  // Keyring.of() throws for a weak pepper, so it is found before its first use
   for (const { secret } of peppers) Keyring.of(secret);
   return { algorithm, iterations, maxIterations, peppers };
 }
@@ -178,26 +178,26 @@ interface StoredHash {
 }
 
 /**
- * Form of a stored hash. Other programs use salts of 4 bytes and more; needsRehash() reports those below 16.
+ * Pattern of a stored hash. Other programs use salts of 4 bytes and more; needsRehash() reports salts of
+ * fewer than 16.
  */
 const STORED =
   /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
 
 /**
  * Parses a stored hash. Returns undefined if it is invalid, has too many iterations, or needs a pepper that
- * was removed.
+ * the options do not contain.
  */
 function parse(stored: unknown, { maxIterations, peppers }: HashOptions): StoredHash | undefined {
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
-  const algorithm = parts[1] as Algorithm; // the pattern allows no other algorithms
+  const algorithm = parts[1] as Algorithm; // the pattern matches only these algorithms
   const [iterations, keyId] = [Number(parts[2]), parts[3]];
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
   if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
-  // PBKDF2 computes one block for each length of the hash function, so a longer output would multiply the
-  // time
+  // PBKDF2 computes one block for each length of the hash function, so longer output would multiply the time
   if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined;
   return { algorithm, iterations, pepper, salt, hash };
 }
@@ -225,9 +225,9 @@ function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: HashO
 // -- hashing --
 
 /**
- * Returns the bytes of a password in normal form C; undefined for an invalid password. Text with a lone
- * surrogate is invalid, because UTF-8 writes all of them as U+FFFD. Text that ends in NUL is invalid, because
- * HMAC pads its key with NULs (RFC 2104 §2).
+ * Returns the bytes of a password in normal form C. Undefined for an invalid password. Text with a lone
+ * surrogate is invalid, because UTF-8 encodes every lone surrogate as U+FFFD. Text that ends in NUL is
+ * invalid: HMAC pads its key with NULs (RFC 2104 §2), so the text without the NUL would be an equal password.
  */
 function bytesOf(password: unknown): Buffer | undefined {
   if (
@@ -267,12 +267,13 @@ async function offer(
 }
 
 /**
- * Maximum number of hashes that are computed at once: one fewer than the threads of Node's pool. The free
- * thread reads files and resolves host names meanwhile.
+ * Maximum number of hashes that are computed at once: one fewer than the threads of the pool of Node.js. The
+ * free thread can read files and resolve host names.
  */
 const MOST_AT_ONCE = 3;
 /**
- * Maximum number of hashes that wait. They take some seconds together; clients further back would give up.
+ * Maximum number of hashes that wait. All of them together take some seconds; clients at the end of a longer
+ * queue would give up.
  */
 const MOST_WAITING = 64;
 const RETRY_AFTER_SECONDS = '2';
@@ -290,7 +291,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    // a computation that has ended starts the first one that waits, without changing `running`
+    // a computation that ends starts the next one that waits, and `running` stays the same
     await new Promise<void>((resolve) => waiting.push(resolve));
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again', {

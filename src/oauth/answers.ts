@@ -10,7 +10,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
-/** Marks a response so that no cache stores it and the browser sends no `Referer`. */
+/** Sets headers so that no cache stores the response, and the browser sends no `Referer` from its page. */
 function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
@@ -19,20 +19,23 @@ function unstored<T extends HttpResponse>(response: T): T {
 }
 
 /**
- * Content of the error response of each request. It is kept, because a middleware may have compressed the
- * body since.
+ * The content of the error response to each request. It is stored separately, because a middleware may have
+ * compressed the body.
  */
 const refused = new WeakMap<HttpRequest, Failure>();
 
 /**
- * Returns whether an error is answered as an OAuth error: an OAuthError, or an error of the client. Other
- * errors are logged and rendered as usual.
+ * Returns whether an error becomes an OAuth error response: an OAuthError, or an error with a status below
+ * 500. Other errors are logged and rendered as usual.
  */
 export function isRefusal(error: unknown): error is HTTPException {
   return error instanceof OAuthError || (error instanceof HTTPException && error.status < 500);
 }
 
-/** Returns a handler that answers errors as OAuth errors, whatever exception handlers the application has. */
+/**
+ * Returns a handler that turns errors into OAuth error responses, independent of the application's exception
+ * handlers.
+ */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
 ): (context: C) => Promise<HttpResponse> {
@@ -42,7 +45,7 @@ export function answering<C extends Context>(
       return unstored(await run(req, context));
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
-      throw error; // OAuthAnswers rewrites the response to this error
+      throw error; // OAuthAnswers turns the response to this error into an OAuth error
     }
   };
 }
@@ -56,7 +59,7 @@ export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
 }
 
 function failureOf(code: string, description: string, req: HttpRequest): Failure {
-  // RFC 6749 §5.2 allows no other characters, and some clients reject them
+  // RFC 6749 §5.2 allows only these characters, and some clients reject others
   return {
     error: code,
     error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'),
@@ -72,9 +75,8 @@ function codeOf(status: number): string {
 }
 
 /**
- * Rewrites every other error response below the plugin's paths as an OAuth error, for example of the statuses
- * 404, 413 and 500. It has to be outside of all middleware and exception handlers that may create such a
- * response.
+ * Rewrites every other error response below the plugin's paths, such as 404, 413 and 500, as an OAuth error.
+ * It must be outside of all middleware and exception handlers that may create such a response.
  */
 export class OAuthAnswers implements Middleware {
   readonly #prefix: string;
@@ -108,7 +110,7 @@ export class OAuthAnswers implements Middleware {
   }
 }
 
-/** Returns the path with its escapes decoded, as the router matches it; an invalid path stays unchanged. */
+/** Returns the path with decoded escapes, as the router sees it. An invalid path stays unchanged. */
 function decoded(path: string): string {
   try {
     return path.includes('%') ? decodeURIComponent(path) : path;
@@ -122,7 +124,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // http/response.ts has written this JSON
+      : {}; // http/response.ts wrote this JSON
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);
@@ -130,7 +132,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   return failure;
 }
 
-/** Removes the headers that describe the previous body. */
+/** Removes the headers that describe the replaced body. */
 function bare(response: HttpResponse): HttpResponse {
   for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified'])
     response.headers.delete(name);

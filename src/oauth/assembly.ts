@@ -1,4 +1,4 @@
-/** Creates the parts of the plugin and connects them, once for each application. */
+/** Creates the plugin's objects and connects them, once for each application. */
 import { SvcError } from '../base/errors.ts';
 import { RecordRateLimitStore, MemoryRecordStore } from '../cache/stores.ts';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
@@ -56,13 +56,13 @@ const MAX_RECORDS = 10_000_000;
 const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** Parts of a plugin that is registered with an application. */
+/** The plugin's objects in an application that has registered the plugin. */
 export interface Registered extends EndpointDeps {
   readonly log: Logger;
   readonly loginEndpoints: LoginEndpoints;
   readonly tokenEndpoints: TokenEndpoints;
   readonly logouts: LogoutEndpoints;
-  /** Defined with the option `onLink`. */
+  /** Defined if the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
   readonly connect: (provider: OAuthProvider) => ProviderClient;
   readonly gate: ValidAfterGate | undefined;
@@ -70,7 +70,7 @@ export interface Registered extends EndpointDeps {
   readonly isPersistent: boolean;
 }
 
-/** Creates the parts of the plugin for an application. */
+/** Creates the plugin's objects for one application. */
 export function assemble(host: Host, options: ReadOptions, providers: readonly OAuthProvider[]): Registered {
   const { clock, metrics } = host;
   const log = host.log.child('svc_oauth');
@@ -231,8 +231,8 @@ function allowlistsOf(
 }
 
 /**
- * Returns the secret of the plugin; without one, that of the application. If both are given, they must be
- * equal.
+ * Returns the secret of the plugin. Without one, returns the secret of the application. If both are set, they
+ * must be equal.
  */
 function secretsOf(options: ReadOptions, config: Config): Secrets {
   const own = options.authSecret;
@@ -268,8 +268,8 @@ function limitStoreOf(
 }
 
 /**
- * Returns a function for the record store in a table. Without a database it is a store in the memory of this
- * process. The database object is another one after each start of the application.
+ * Returns a function that returns the record store of a table. It is a function because each start of the
+ * application opens a new database object. Without a database, the store is in the memory of this process.
  */
 function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): () => RecordStore {
   if (database === undefined) {
@@ -290,7 +290,7 @@ function recordsOf(database: (() => Database) | undefined, clock: Clock, table: 
 
 /**
  * Returns whether to ignore the access cookie, because a page of another origin may have sent the request.
- * The attribute SameSite=Lax keeps other sites out. This test keeps out sibling hosts, and covers browsers
+ * SameSite=Lax stops other sites. This test also stops other hosts of the same site, and protects browsers
  * without SameSite. A WebSocket opens by GET, but counts as a write.
  */
 function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {

@@ -13,7 +13,7 @@ import type { HttpRequest } from '../http/contracts.ts';
 import type { LoginRow } from './tokens/store.ts';
 
 /**
- * Result of a login, as a label of the counter. There are no other values, so that user input never becomes a
+ * Result of a login, as a label of the counter. The set of values is fixed, so user input never becomes a
  * label.
  */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
@@ -41,7 +41,7 @@ export class Audit {
   }
 
   loginStarted(req: HttpRequest, provider: string): void {
-    // anonymous clients can start any number of logins, so the level is debug
+    // anonymous clients can start any number of logins, so only the level `debug` logs them
     this.#log.debug('login_started', { provider, ...fieldsOf(req) });
   }
 
@@ -73,8 +73,8 @@ export class Audit {
   }
 
   /**
-   * Records a failed login. `reason` is a fixed word, or text from a provider, which is shortened here and
-   * escaped by the logger.
+   * Records a failed login. `reason` is a fixed word or text from a provider. Such text is shortened here,
+   * and the logger escapes it.
    */
   loginFailed(req: HttpRequest, provider: string, outcome: LoginOutcome, reason: string): void {
     this.#logins.add(1, provider, outcome);
@@ -96,8 +96,8 @@ export class Audit {
   }
 
   /**
-   * Records a refused access token. It is bound to a key that the request does not prove, or it is unbound
-   * and was sent by the scheme DPoP.
+   * Records a refused access token. The token is bound to a key that the request does not prove, or the
+   * client sent an unbound token by the scheme DPoP.
    */
   proofRefused(req: HttpRequest, reason: string): void {
     this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
@@ -110,7 +110,8 @@ export class Audit {
   }
 
   /**
-   * Records that a client has exceeded a rate limit. It is called once a minute for each client and limit.
+   * Records that a client has exceeded a rate limit. The caller limits this to one event a minute for each
+   * client and limit.
    */
   rateLimited(req: HttpRequest, limit: string, loginId: string | undefined): void {
     this.#log.warn('rate_limited', {
@@ -121,7 +122,7 @@ export class Audit {
     });
   }
 
-  /** Records that a page of another origin sent a request with the cookies of this one. */
+  /** Records that a page of another origin sent a request with cookies of this origin. */
   foreignPage(req: HttpRequest, reason: string): void {
     this.#refreshes.add(1, 'refused');
     this.#log.warn('token_refused', {
@@ -132,8 +133,8 @@ export class Audit {
   }
 
   /**
-   * Records the reuse of a refresh token. Only the request that has ended the login calls this method, so
-   * there is one event.
+   * Records the reuse of a refresh token. Only the request that ended the login calls this method, so the log
+   * has one event for each reuse.
    */
   reuseDetected(req: HttpRequest | undefined, login: LoginFields): void {
     this.#refreshes.add(1, 'reuse');
@@ -181,8 +182,8 @@ export function outcomeOf(error: unknown): LoginOutcome {
 }
 
 /**
- * Errors of a provider that report a decision of the user, or that the user must log in or consent (OpenID
- * Connect Core §3.1.2.6). They do not count as failures.
+ * Error codes of a provider that do not count as failures: the user has decided against the login, or must
+ * log in or consent (OpenID Connect Core §3.1.2.6).
  */
 const OF_USERS = [
   'access_denied',
@@ -193,8 +194,8 @@ const OF_USERS = [
 ] as const;
 
 /**
- * Returns whether an error of a provider reports a decision of the user. Such an error is passed to the
- * client unchanged.
+ * Returns whether an error code of a provider reports a decision of the user. The client gets such a code
+ * unchanged.
  */
 export function isUsersAnswer(error: string): error is (typeof OF_USERS)[number] {
   return (OF_USERS as readonly string[]).includes(error);

@@ -16,7 +16,7 @@ import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
-/** Values in which a login differs from a link. */
+/** Properties that differ between a login and a link. */
 interface LoginPurpose extends Pick<BegunLogin, 'keyThumbprint' | 'client' | 'link'> {
   /** Values of the parameter `redirect_uri`. */
   readonly redirectUris: readonly string[];
@@ -39,8 +39,8 @@ export class Authorizations {
   }
 
   /**
-   * Creates the state of a login. Returns the address of the provider's page, and the state, whose cookie the
-   * response has to set.
+   * Creates the state of a login. Returns the address of the provider's page, and the state. The caller must
+   * set the cookie of the state on the response.
    *
    * @throws OAuthError `invalid_redirect_uri`, `invalid_request`, `invalid_scope`, or when discovery fails
    */

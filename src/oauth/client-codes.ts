@@ -1,5 +1,5 @@
 /**
- * One-time codes for native clients and single-page applications, so that no token stands in a URL.
+ * One-time codes for native clients and single-page applications. With them, no URL contains a token.
  *
  * 1. The client opens GET /oauth/login with client_redirect_uri, code_challenge (S256 of its verifier) and
  * client_state in the browser.
@@ -7,7 +7,7 @@
  * a code for it.
  * 3. The client sends the code with its verifier to POST /oauth/token, and gets the tokens.
  *
- * Until the callback, a cookie binds the login to one browser. After that, PKCE of the client binds it: an
+ * Until the callback, a cookie binds the login to one browser. After that, PKCE binds it to the client: an
  * attacker who intercepts the code cannot exchange it without the verifier (RFC 7636 §1, RFC 8252 §6).
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -21,7 +21,7 @@ import type { Parameters } from './parameters.ts';
 import type { IssuedPair } from './token-responses.ts';
 import type { TokenUser } from './tokens/access.ts';
 
-/** A login whose code was not exchanged yet. */
+/** A login whose code has not been exchanged yet. */
 interface PendingLogin {
   readonly user: TokenUser;
   readonly provider: string;
@@ -33,7 +33,7 @@ interface PendingLogin {
   readonly client: ClientLogin;
 }
 
-/** Content of the record of an exchanged code. */
+/** The record that replaces a code after its exchange. */
 interface UsedCode {
   readonly usedBy: string | null;
 }
@@ -58,7 +58,7 @@ export class ClientCodes {
   }
 
   /**
-   * Stores a login. Returns the address of the client with a code for the login.
+   * Stores a login. Returns the client's redirect URI with a code for the login.
    *
    * @throws OAuthError `temporarily_unavailable`
    */
@@ -70,7 +70,7 @@ export class ClientCodes {
     return this.addressOf(login.client, { code });
   }
 
-  /** Returns the address of the client with these parameters, its state, and `iss` (RFC 9207). */
+  /** Returns the client's redirect URI with these parameters, the client's state, and `iss` (RFC 9207). */
   addressOf({ redirectUri, state }: ClientLogin, parameters: Readonly<Record<string, string>>): string {
     const { issuer } = this.#deps.options;
     const query = new URLSearchParams({
@@ -98,8 +98,8 @@ export class ClientCodes {
     const text = CODE.test(code) ? await records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
-    // a wrong verifier does not use up the code: otherwise an attacker who has only the code could prevent
-    // the login
+    // a wrong verifier does not use up the code, because otherwise an attacker with only the code could
+    // prevent the login
     if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');

@@ -1,6 +1,6 @@
 /**
- * OpenAPI descriptions of the endpoints. The endpoints parse their parameters without declared schemas, and
- * have their own form of errors, so the document cannot be derived from the routes.
+ * OpenAPI descriptions of the endpoints. The document cannot derive them from the routes, because the
+ * endpoints have no declared schemas and use the OAuth form of errors.
  */
 import { OAUTH_ERRORS } from './errors.ts';
 
@@ -10,7 +10,7 @@ interface Described {
   readonly meta: Readonly<Record<string, unknown>>;
 }
 
-/** Options of the plugin that the descriptions depend on. */
+/** Options of the plugin that change the descriptions. */
 interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
@@ -28,7 +28,7 @@ const THUMBPRINT = { type: 'string', pattern: '^[\\w-]{43}$' } as const;
 const FORM = 'application/x-www-form-urlencoded';
 const REF = '#/components';
 
-/** Returns summary, description and `meta.openapi` of an endpoint, for one of its methods. */
+/** Returns the summary, the description and `meta.openapi` of an endpoint for one HTTP method. */
 export function describeEndpoint(
   endpoint: EndpointName,
   method: 'GET' | 'POST',
@@ -243,8 +243,8 @@ const CALLBACK = {
 };
 
 /**
- * Error responses, which all have the form of OAuth. Null removes a response that the document would derive
- * from the route.
+ * Error responses, all in the form of RFC 6749. Null removes a response that the document would derive from
+ * the route.
  */
 const REFUSALS = {
   400: null,
@@ -308,7 +308,7 @@ function described(description: string): DescribedSchema {
   return { ...TEXT, description };
 }
 
-/** Returns query parameters. The description of each schema becomes that of its parameter. */
+/** Returns query parameters. Each parameter gets the description of its schema. */
 function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
   return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
     name,
@@ -346,7 +346,7 @@ function objectOf(properties: Readonly<Record<string, object>>, required: readon
   return { type: 'object', properties, ...(required.length > 0 && { required }) };
 }
 
-/** Returns a request body that is a form or a JSON object of strings. */
+/** Returns a request body: a form, or a JSON object whose values are strings. */
 function body(properties: Readonly<Record<string, object>>, required: readonly string[] = []): object {
   const schema = objectOf(properties, required);
   return { required: required.length > 0, content: { [FORM]: { schema }, ...json(schema) } };

@@ -1,4 +1,4 @@
-/** Parts of the plugin that several endpoints use. */
+/** Objects of the plugin that several endpoints use. */
 import type { Env } from '../base/config.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Authorizations } from './authorization.ts';
@@ -25,6 +25,6 @@ export interface EndpointDeps extends LoginsDeps {
   readonly ownPages: OwnPages;
   /** Defined in cookie mode. */
   readonly cookies: TokenCookies | undefined;
-  /** Defined with the option `storeProviderTokens`. */
+  /** Defined if the option `storeProviderTokens` is set. */
   readonly providerTokens: StoredProviderTokens | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Errors under `/oauth/*`, which are sent as objects of RFC 6749 §5.2. The meaning of a code never changes.
- * Descriptions reveal no secret. Tokens that are invalid for different reasons get the same description.
+ * Errors under `/oauth/*`, sent as the JSON objects of RFC 6749 §5.2. The meaning of a code never changes.
+ * Descriptions reveal no secret: every invalid token gets the same description, whatever the reason.
  */
 import { HTTPException } from '../base/errors.ts';
 
@@ -34,7 +34,7 @@ export type OAuthErrorCode =
 
 const ASK = 'The provider has to ask the user: log in again, without prompt=none';
 
-/** Status and description of each code. The description names the remedy for the client or operator. */
+/** Status and description of each code. The description tells the client or operator what to do. */
 export const OAUTH_ERRORS: Readonly<
   Record<OAuthErrorCode, { readonly status: number; readonly description: string }>
 > = {

@@ -1,6 +1,6 @@
 /**
- * Error pages of cookie mode. A browser gets a page, or is redirected to a page of the application. Programs,
- * which do not accept HTML, get JSON (answers.ts).
+ * Error pages of cookie mode. A browser gets a page, or is redirected to a page of the application. A client
+ * that does not accept HTML gets JSON (answers.ts).
  */
 import { hash, randomBytes } from 'node:crypto';
 import { escapeHtml } from '../base/html.ts';
@@ -9,7 +9,7 @@ import { pageOf, policyOf } from './page.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** Content of an error response, for JSON and for a page. */
+/** Content of an error response, as JSON or as a page. */
 export interface Failure {
   readonly error: string;
   readonly error_description: string;
@@ -45,7 +45,7 @@ export class FailurePages {
     this.#redirectUris = redirectUris;
   }
 
-  /** Returns whether a browser has sent this request, and its route has error pages. */
+  /** Returns whether a browser sent this request to a route that has error pages. */
   areFor(req: HttpRequest): boolean {
     return req.route !== undefined && this.#routes.test(req.path) && wantsHtml(req);
   }
@@ -60,8 +60,8 @@ export class FailurePages {
   }
 
   /**
-   * Returns the path that starts the failed login again; undefined if no redirect URI fits it. With several
-   * entries in the list, the path names the entry with the path of this callback.
+   * Returns the path that starts the failed login again. Undefined if no redirect URI fits it. If several
+   * redirect URIs are allowed, the path contains the one that leads to this callback.
    */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');
@@ -105,8 +105,8 @@ function showPage(
 
 /*
  * A page that posts a form again. With `response_mode=form_post`, a page of the provider makes the browser
- * post its response to the callback. Browsers send no SameSite cookie with such a cross-site request. They
- * send it when a page of this origin posts the same form.
+ * post to the callback. Browsers send no SameSite cookie with such a cross-site request. They send it if a
+ * page of this origin posts the same form again.
  */
 
 /** Parameters of a callback that are posted again; all others are dropped. */
@@ -121,7 +121,9 @@ const FIELDS = [
   'user',
 ] as const;
 
-/** Returns a page that posts a form again. A script submits it; without scripts a button does. */
+/**
+ * Returns a page that posts a form again. A script submits the form; browsers without scripts show a button.
+ */
 export function repostPage(form: FormFields): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) =>

@@ -1,7 +1,7 @@
 /**
  * Rate limits and audit log of all endpoints.
  *
- * Also checks that a page of this origin has sent a request that cookies authenticate.
+ * Also checks that a page of this origin sent a request that is authenticated by cookies.
  */
 import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
@@ -26,12 +26,10 @@ interface EndpointGuardDeps {
   readonly clock: Clock;
 }
 
-/** Limits and audit trail of the endpoints. */
+/** Limits and audit log of the endpoints. */
 export class EndpointGuard {
   readonly #deps: EndpointGuardDeps;
-  /**
-   * Counts the audit events about exceeded limits, so that there is one a minute for each client and limit.
-   */
+  /** Limits the audit events about exceeded limits to one a minute for each client and limit. */
   readonly #reported: MemoryRateLimitStore;
 
   constructor(deps: EndpointGuardDeps) {
@@ -39,7 +37,7 @@ export class EndpointGuard {
     this.#reported = new MemoryRateLimitStore({ clock: deps.clock });
   }
 
-  /** Runs a step of a login, and writes its failure to the audit log. */
+  /** Runs a step of a login. If it fails, writes the failure to the audit log. */
   async audited(req: HttpRequest, provider: string, run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run();
@@ -60,7 +58,7 @@ export class EndpointGuard {
       );
   }
 
-  /** Runs a step of a request that is not a login, and logs a failure of the database. */
+  /** Runs a step of a request that is not a login. If the database fails, logs that. */
   async watched<T>(req: HttpRequest, run: () => Promise<T>): Promise<T> {
     try {
       return await run();
@@ -70,7 +68,7 @@ export class EndpointGuard {
     }
   }
 
-  /** Logs an error if a store has caused it. */
+  /** Logs an error if a store caused it. */
   noteStore(req: HttpRequest, error: unknown): void {
     if (error instanceof OAuthError && error.reason === 'store')
       this.#deps.audit.storeFailed(req, error.cause);
@@ -92,8 +90,8 @@ export class EndpointGuard {
 }
 
 /**
- * Returns why a request may come from a page of another origin; undefined for a page of this origin. With
- * `isByCookie`, a request without the fields `Origin` and `Sec-Fetch-Site` is refused, too.
+ * Returns why a request may come from a page of another origin. Undefined for a page of this origin. With
+ * `isByCookie`, also refuses a request without the headers `Origin` and `Sec-Fetch-Site`.
  */
 export function pageIssue(
   req: HttpRequest,

@@ -1,6 +1,7 @@
 /**
- * Rate limits of the endpoints. An IPv6 client counts as its /64 network (RFC 6177 §2). All clients of one
- * /48 network, which one site gets, share ten times the limit, so rotating addresses within it does not help.
+ * Rate limits of the endpoints. An IPv6 client counts as its /64 network (RFC 6177 §2). One site usually gets
+ * a /48 network. All clients in it share ten times the limit, so a client that changes its address within the
+ * site gains little.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -14,13 +15,16 @@ export interface OAuthLimits {
   readonly login?: number | false | undefined;
   /** Callbacks from one client address. Default 20. */
   readonly callback?: number | false | undefined;
-  /** Refreshes of one login, and separately revocations of one login. Default 60. */
+  /**
+   * Refreshes of one login. Revocations of one login have the same limit, but are counted separately. Default
+   * 60.
+   */
   readonly token?: number | false | undefined;
   /** Invalid refresh tokens from one client address. Default 600. */
   readonly forged?: number | false | undefined;
   /**
-   * Store of the counters: one that processes share, or `database` for the database of the plugin. Default:
-   * the memory of each process.
+   * Store of the counters: a store that all processes share, or `database` for the database of the plugin.
+   * Default: the memory of each process.
    */
   readonly store?: RateLimitStore | 'database' | undefined;
 }
@@ -30,12 +34,12 @@ export const SITE_BITS = 48;
 const SITE_FACTOR = 10;
 const MAX_PER_MINUTE = 1_000_000;
 
-/** A limit by the client's address or by another key. */
+/** A limit for the client's address or for another key. */
 class EndpointLimit {
   readonly #client: RateLimiter;
   readonly #site: RateLimiter;
 
-  /** `store`: undefined counts in the memory of this process. */
+  /** `store`: undefined means the memory of this process. */
   constructor(name: string, perMinute: number, store: RateLimitStore | undefined) {
     this.#client = new RateLimiter({ name, perMinute, store });
     this.#site = new RateLimiter({
@@ -47,7 +51,7 @@ class EndpointLimit {
   }
 
   /**
-   * Counts a request. `key`: the login that is limited; undefined limits the client's address.
+   * Counts a request. `key`: the login that is limited. If it is undefined, the client's address is limited.
    *
    * @throws TooManyRequests
    */
@@ -57,7 +61,7 @@ class EndpointLimit {
   }
 }
 
-/** Limits of the endpoints. A limit that is off is undefined. */
+/** Limits of the endpoints. A disabled limit is undefined. */
 export interface EndpointLimits extends Readonly<
   Record<Exclude<keyof OAuthLimits, 'store'>, EndpointLimit | undefined>
 > {

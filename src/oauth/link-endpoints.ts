@@ -8,8 +8,8 @@
  * - POST /oauth/{provider}/unlink calls onUnlink(sub, provider), deletes the provider's tokens, and ends
  * other logins by that provider.
  *
- * Both routes take only POST. With cookies they accept only pages of this origin. Otherwise an attacker could
- * link his own identity to the user's account.
+ * Both routes accept only POST. With cookies, they also accept only pages of this origin. Otherwise an
+ * attacker could link his own identity to the user's account.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
@@ -103,11 +103,11 @@ export class LinkEndpoints {
       const { sub, loginId } = this.#userOf(req, claims);
       await guard.take('login', req);
       const returnTo = returnToOf(await bodyParameters(req));
-      // the route exists only with the hook
+      // the route exists only if the option `onUnlink` is set
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // other logins by the removed identity may be those of its real owner
+      // other logins by the removed identity end, because they may be those of its real owner
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
@@ -118,7 +118,7 @@ export class LinkEndpoints {
   }
 
   /**
-   * Returns the user of the access token; without one, that of the session.
+   * Returns the user of the access token. Without a token, returns the user of the session.
    *
    * @throws OAuthError `login_required` 401, `invalid_request` 403
    */
@@ -153,8 +153,8 @@ export class LinkEndpoints {
 }
 
 /**
- * Returns whether a hook agrees. An exception with a 4xx status counts as no; its message is not sent to the
- * client.
+ * Returns whether a hook agrees. An exception with a 4xx status means no; the client does not see its
+ * message.
  */
 async function isAgreed(ask: () => Awaitable<boolean | void>): Promise<boolean> {
   try {

@@ -124,7 +124,7 @@ export class LoginEndpoints {
     return response;
   }
 
-  /** Completes a login after its state was checked and used. */
+  /** Completes a login. The caller has checked the state and marked it as used. */
   async #admit(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -185,7 +185,8 @@ export class LoginEndpoints {
   }
 
   /**
-   * Returns the thumbprint of the key to which the login is bound from its first token (RFC 9449 §10).
+   * Returns the thumbprint of the key to which all tokens of the login are bound, from the first one on (RFC
+   * 9449 §10).
    * @throws OAuthError `invalid_request`
    */
   #keyThumbprintOf(given: string | undefined): string | null {
@@ -221,6 +222,6 @@ export class LoginEndpoints {
 /** Dependencies of {@link LoginEndpoints}. */
 interface LoginEndpointDeps extends EndpointDeps {
   readonly codes: ClientCodes;
-  /** Defined with the option `onLink`. */
+  /** Defined if the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
 }

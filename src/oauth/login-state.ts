@@ -1,6 +1,6 @@
 /**
- * Login states. A state is created when a login starts, kept by the browser that has started it, and used
- * once.
+ * Login states. A login creates a state when it starts. The browser that started the login keeps the state,
+ * and the callback accepts it once.
  *
  * - The state is in the URL: key id, second of its creation, 32 random bytes, tag. The tag shows without a
  * look-up that this application has created it.
@@ -8,9 +8,8 @@
  * one state.
  * - Verifier and nonce are derived from the state and a key, and stored nowhere.
  *
- * The server stores nothing when a login starts, so that many started logins cannot evict others. The
- * callback stores that a state was used. If a state comes from another browser, it remains valid in its own
- * browser.
+ * The server stores nothing when a login starts, so many unfinished logins cannot evict others. The callback
+ * stores that a state was used. If another browser sends a state, the state remains valid in its own browser.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -26,19 +25,19 @@ import type { HttpRequest, SessionKey } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { SingleUse } from './single-use.ts';
 
-/** User who is about to link another identity. */
+/** The user who adds another identity. */
 export interface LinkingUser {
   readonly sub: string;
-  /** Id of the login that the user's access token belongs to. Null: a session identified the user. */
+  /** Id of the login to which the user's access token belongs. Null if a session identified the user. */
   readonly loginId: string | null;
 }
 
-/** Native client that gets a code instead of tokens at the end of a login. */
+/** A native client. It gets a code at the end of a login instead of tokens. */
 export interface ClientLogin {
   readonly redirectUri: string;
   /** PKCE challenge of the client by the method S256 (RFC 7636 §4.2). */
   readonly challenge: string;
-  /** Text that the client gets back unchanged. */
+  /** Text that the client receives unchanged with the code. */
   readonly state: string | null;
 }
 
@@ -48,13 +47,13 @@ export interface BegunLogin {
   readonly redirectUri: string;
   /** Local path to open after the login, in cookie mode. */
   readonly returnTo: string | null;
-  /** Scopes to request from the provider. Null: those of its configuration. */
+  /** Scopes to request from the provider. Null: the scopes of the provider's options. */
   readonly scopes: readonly string[] | null;
-  /** Thumbprint of the key that the tokens are bound to from the start (RFC 9449 §10). Null: not bound. */
+  /** Thumbprint of the key to which the tokens are bound from the start (RFC 9449 §10). Null: not bound. */
   readonly keyThumbprint: string | null;
-  /** Native client. Null: the browser itself logs in. */
+  /** The native client that logs in. Null: the browser itself logs in. */
   readonly client: ClientLogin | null;
-  /** User who links an identity. Null: the user logs in. */
+  /** The user who links an identity. Null: this is a login. */
   readonly link: LinkingUser | null;
 }
 
@@ -63,14 +62,14 @@ export interface Begun {
   readonly state: string;
   readonly challenge: string;
   readonly nonce: string;
-  /** Sets the cookie of this login. Deletes the oldest login cookies beyond the limits. */
+  /** Sets the cookie of this login. Deletes the oldest login cookies if there are too many. */
   remember(response: HttpResponse): void;
 }
 
 /** A login whose state the callback has accepted. */
 export interface ReturnedLogin {
   readonly login: BegunLogin;
-  /** Time at which the login has started, in microseconds since the epoch. */
+  /** Time at which the login started, in microseconds since the epoch. */
   readonly startedAt: number;
   readonly verifier: string;
   readonly nonce: string;
@@ -82,15 +81,18 @@ interface SealedLogin extends BegunLogin {
 }
 
 const COOKIE = 'svc_oauth_';
-/** Maximum number of unfinished logins of one browser, for example in several tabs. */
+/** Maximum number of unfinished logins in one browser, for example in several tabs. */
 const MAX_PENDING = 8;
-/** Maximum length of all login cookies together in characters. All headers of a request may have 16 KiB. */
+/**
+ * Maximum length of all login cookies together, in characters. The headers of a request may have 16 KiB in
+ * total.
+ */
 const MAX_PENDING_CHARACTERS = 6_144;
 const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;
 const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
 /**
- * Time in milliseconds for which a used state is remembered after its expiry, because the clocks of hosts
+ * A used state is remembered for this number of milliseconds after its expiry, because the clocks of hosts
  * differ.
  */
 const MARGIN_MS = 60_000;
@@ -143,7 +145,7 @@ export class LoginStates {
   }
 
   /**
-   * Marks a state as used, and returns its login. Of several requests with the same state, one succeeds.
+   * Marks a state as used, and returns its login. If several requests send the same state, only one succeeds.
    *
    * @throws OAuthError `invalid_state`, `state_browser_mismatch`
    */
@@ -162,12 +164,12 @@ export class LoginStates {
     return { login, startedAt, verifier: verifierOf(state, key), nonce: nonceOf(state, key) };
   }
 
-  /** Returns whether the browser has sent the cookie of this login. */
+  /** Returns whether the browser sent the cookie of this login. */
   isKnown(req: HttpRequest, state: string): boolean {
     return typeof this.#open(req, hash('sha256', state, 'hex')) !== 'string';
   }
 
-  /** Removes the cookie of a finished login. */
+  /** Deletes the cookie of a finished login. */
   forget(req: HttpRequest, state: string, response: HttpResponse): void {
     const { name, secure } = hostCookie(
       COOKIE + hash('sha256', state, 'hex').slice(0, 8),
@@ -202,11 +204,11 @@ export class LoginStates {
     if (text === undefined) return 'no_cookie';
     const read = this.#cookies.read(stateHash, text, this.#deps.clock.nowMs() / 1_000);
     if (read.kind === 'refused') return 'other_browser';
-    const login: unknown = JSON.parse(read.payload); // the cookie is authentic, so begin() has written this JSON
+    const login: unknown = JSON.parse(read.payload); // the cookie is authentic, so begin() wrote this JSON
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /** Returns the names of the oldest login cookies that exceed the limits of number and size. */
+  /** Returns the names of the oldest login cookies, which exceed the limits of number and size. */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#deps.env).name;
     const pending = Object.entries(req.cookies)
@@ -224,8 +226,8 @@ export class LoginStates {
 }
 
 /**
- * Returns the second in which a sealed value was created. Any other text gives 0, so that it counts as the
- * oldest.
+ * Returns the second in which a sealed value was created. For any other text, returns 0, so the text counts
+ * as the oldest.
  */
 function issuedOf(sealed: string): number {
   return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;

@@ -1,8 +1,8 @@
 /**
- * Starts a login when a user was identified: stores the login, renews the session, issues tokens.
+ * Starts a login after a user was identified: stores the login, renews the session and issues tokens.
  *
- * The callback of a provider calls start() after onUser(). For passwords and passkeys the application calls
- * oauth.issue(), which calls issue().
+ * For a provider, the callback calls start() after onUser(). For passwords and passkeys, the application
+ * calls oauth.issue(), which calls issue().
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
@@ -22,11 +22,11 @@ import type { RefreshTokens } from './tokens/refresh.ts';
 /** Options of a login that the application starts itself. */
 export interface IssueOptions {
   /**
-   * Request in which the user was identified. If `SessionMiddleware` is in use, its session is renewed. A
-   * DPoP proof in it binds the tokens to a key.
+   * The request in which the user was identified. If `SessionMiddleware` is in use, the login renews the
+   * session of this request. If the request has a DPoP proof, the tokens are bound to its key.
    */
   readonly req: HttpRequest;
-  /** Response that gets the cookies, in cookie mode. */
+  /** In cookie mode: the response on which the cookies are set. */
   readonly response?: HttpResponse | undefined;
   /** Replaces the scopes of the plugin. */
   readonly scopes?: readonly string[] | undefined;
@@ -60,7 +60,7 @@ export interface LoginsDeps {
   /** Defined unless the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
   readonly options: ReadOptions;
-  /** Providers by name; no other login method may have the name of one. */
+  /** Providers by name. A login method of the application must not have the name of a provider. */
   readonly connected: ReadonlyMap<string, ConnectedProvider>;
 }
 
@@ -73,7 +73,7 @@ export class Logins {
   }
 
   /**
-   * Stores a login. Renews the session, except for a native client, which has none.
+   * Stores a login, and renews the session. A native client has no session.
    *
    * @throws OAuthError `access_denied` when the subject was revoked since `startedAt`
    */
@@ -110,7 +110,7 @@ export class Logins {
   }
 
   /**
-   * Starts a login of the application.
+   * Starts a login for a user that the application has identified.
    * @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER`; OAuthError `invalid_dpop_proof`,
    * `temporarily_unavailable`
    */

@@ -28,8 +28,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Handles `/oauth/logout`. Browsers are redirected to the provider. In JSON mode the response has its
-   * address as `logout_url`, or null if the provider has no such page.
+   * Handles `/oauth/logout`. Browsers are redirected to the provider. In JSON mode, the response has the
+   * address of the provider's logout page as `logout_url`, or null if there is no such page.
    */
   async logout(req: HttpRequest): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
@@ -104,8 +104,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the address of `afterLogin` on this server; undefined if addresses are configured, in production,
-   * and off the loopback interface.
+   * Returns the address of `afterLogin` on this server. Undefined in production, if the option
+   * "postLogoutRedirectUris" has addresses, or if the host is not the loopback interface.
    */
   #homeOf({ host }: HttpRequest): string | undefined {
     const { options, env } = this.#deps;
@@ -115,8 +115,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the address of the provider's logout page; undefined if it has none, or cannot be reached. Its
-   * failure does not prevent the logout here.
+   * Returns the address of the provider's logout page. Undefined if the provider has none. Also undefined if
+   * the provider cannot be reached, so that the logout here still succeeds.
    */
   async #urlOf(
     req: HttpRequest,
@@ -132,7 +132,7 @@ export class LogoutEndpoints {
         state: to === undefined ? undefined : state,
       });
     } catch {
-      return undefined; // the login has ended already; the next login logs the failure of the provider
+      return undefined; // the login has already ended, and the next login logs the failure of the provider
     }
   }
 }

@@ -1,6 +1,4 @@
-/**
- * HTML pages of the plugin and of DevProvider: without external resources.
- */
+/** HTML pages of the plugin and of DevProvider. They load no external resources. */
 
 /** Returns a page with a heading. `head`: further elements of the head. `body`: content below the heading. */
 export function pageOf(title: string, head: string, body: string): string {

@@ -1,6 +1,6 @@
 /**
- * Reads the parameters of the endpoints. Each may occur once (RFC 6749 §3.1, RFC 6749 §3.2), and has a
- * maximum length.
+ * Reads the parameters of the endpoints. Each parameter may occur only once (RFC 6749 §3.1, RFC 6749 §3.2),
+ * and has a maximum length.
  */
 import { OAuthError } from './errors.ts';
 import { allowsClientRedirect } from './redirects.ts';
@@ -14,8 +14,8 @@ const MAX_LENGTH = 4_096;
 const MAX_BODY_BYTES = 16_384;
 
 /**
- * Returns a parameter by name; undefined if it is absent or empty (RFC 6749 §3.1). A value of more than
- * `maxLength` characters, by default 4,096, is refused.
+ * Returns a parameter by name. Undefined if it is absent or empty (RFC 6749 §3.1). Throws if it has more than
+ * `maxLength` characters, by default 4,096.
  */
 export type Parameters = (name: string, maxLength?: number) => string | undefined;
 
@@ -38,8 +38,8 @@ export function parametersOf(from: MultiMap): Parameters {
 }
 
 /**
- * Returns the parameters of a request body: a form, or a JSON object of strings. A request without a body has
- * no parameters.
+ * Returns the parameters in a request body, which is a form or a JSON object of strings. Without a body,
+ * there are no parameters.
  *
  * @throws HTTPException 400, 413, 415
  */
@@ -49,7 +49,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
   if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
     return parametersOf(await req.form(options));
-  await req.json(options); // throws for invalid JSON, and names the position of the mistake
+  await req.json(options); // throws for invalid JSON, with the position of the mistake
   const body = parseObject(await req.text(options));
   if (body === undefined)
     throw new OAuthError('invalid_request', {
@@ -69,7 +69,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
 const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
 
 /**
- * Returns whether a request only previews a page: HEAD, or a prefetch of a link. Such a request must not
+ * Returns whether a request only prepares a visit: HEAD, or the prefetch of a link. Such a request must not
  * start or complete a login.
  */
 export function isLook(req: HttpRequest): boolean {
@@ -81,7 +81,7 @@ export function isLook(req: HttpRequest): boolean {
   );
 }
 
-/** Maximum length of `return_to` in characters, because a cookie has to hold it. */
+/** Maximum length of `return_to` in characters. A cookie has to hold it. */
 const MAX_RETURN_TO = 2_000;
 
 /**
@@ -98,7 +98,7 @@ export function returnToOf(parameter: Parameters): string | null {
 }
 
 /**
- * Returns the parameters to pass on to the provider: `login_hint` and `prompt`.
+ * Returns the parameters that the provider receives from the client: `login_hint` and `prompt`.
  *
  * @throws OAuthError `invalid_request` for invalid values
  */
@@ -123,8 +123,8 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
 }
 
 /**
- * Returns the scopes to request for one login, a subset of the provider's; undefined if the request names
- * none. `openid` is always kept, because the login needs an id_token.
+ * Returns the scopes to request for one login, a subset of the provider's scopes. Undefined if the request
+ * names none. `openid` is always included, because the login needs an id_token.
  *
  * @throws OAuthError `invalid_scope`
  */
@@ -144,8 +144,8 @@ export function scopesOf(
 const MAX_CLIENT_CHARACTERS = 500;
 
 /**
- * Returns the native client that a login is for (RFC 8252); null for a login of the browser itself.
- * `redirects`: option `nativeRedirects`.
+ * Returns the native client that logs in (RFC 8252). Null if the browser itself logs in. `redirects`: the
+ * option `nativeRedirects`.
  * @throws OAuthError `invalid_request`, `invalid_redirect_uri`
  */
 export function clientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {

@@ -35,8 +35,8 @@ export interface OAuthPluginOptions {
   /** Several identity providers, each with its own name; `/oauth/login` uses the first. */
   readonly providers?: readonly OAuthProvider[] | undefined;
   /**
-   * Finds or creates the user, and returns the subject of the tokens. Required with a provider. The result
-   * undefined and a 4xx exception refuse the login.
+   * Finds or creates the user, and returns the subject of the tokens. Required with a provider. It refuses
+   * the login if it returns undefined or throws a 4xx exception.
    */
   readonly onUser?: OnUser | undefined;
   /** Called when a login or a link begins. It returns additional parameters and scopes. */
@@ -44,13 +44,13 @@ export interface OAuthPluginOptions {
   /** Adds an identity to a logged-in user. Enables `POST /oauth/{provider}/link`. */
   readonly onLink?: OnLink | undefined;
   /**
-   * Removes the identities of a provider from a user. Enables `POST /oauth/{provider}/unlink`. Needs
+   * Removes the identities of a provider from a user. Enables `POST /oauth/{provider}/unlink`. Requires
    * `onLink`.
    */
   readonly onUnlink?: OnUnlink | undefined;
   /**
-   * Called at every refresh. The result `false` ends the login. Scopes and claims in the result apply to the
-   * new access token.
+   * Called at every refresh. If it returns `false`, the login ends. Scopes and claims that it returns apply
+   * to the new access token.
    */
   readonly onRefresh?: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
   /**
@@ -69,12 +69,12 @@ export interface OAuthPluginOptions {
    */
   readonly nativeRedirects?: readonly string[] | undefined;
   /**
-   * Enables the route `/oauth/logout`, and lists the addresses to which the provider may redirect afterwards.
-   * With an empty list the browser stays at the provider; outside production it is redirected to
-   * `afterLogin`. Default: no such route.
+   * Enables the route `/oauth/logout`. Lists the addresses to which the provider may redirect afterwards.
+   * With an empty list, the browser stays at the provider in production, and is redirected to `afterLogin`
+   * otherwise. Default: no such route.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
-  /** Lets providers end logins: `POST /oauth/{provider}/backchannel-logout`. Default false. */
+  /** Lets providers end logins by `POST /oauth/{provider}/backchannel-logout`. Default false. */
   readonly backchannelLogout?: boolean | undefined;
   /**
    * `json`: the callback returns the tokens. `cookie`: the tokens are in cookies that scripts cannot read.
@@ -90,24 +90,24 @@ export interface OAuthPluginOptions {
   readonly errorPath?: string | undefined;
   /** Scopes of access tokens, unless `onUser` returns others. Default none. */
   readonly scopes?: readonly string[] | undefined;
-  /** Lifetime of access tokens, 1 ... 86_400. Default 900. */
+  /** Lifetime of access tokens in seconds, 1 ... 86_400. Default 900. */
   readonly accessTtlSeconds?: number | undefined;
   /** Time after which an unused login ends, 1 second ... 1 year. Default 14 days. */
   readonly refreshIdleTtlSeconds?: number | undefined;
   /** Maximum lifetime of a login, 1 second ... 1 year. Default 90 days. */
   readonly refreshAbsoluteTtlSeconds?: number | undefined;
-  /** Time limit of a login at the provider, 30 ... 3_600. Default 600. */
+  /** Time limit in seconds for the user to log in at the provider, 30 ... 3_600. Default 600. */
   readonly stateTtlSeconds?: number | undefined;
   /**
-   * Time during which a rotated token still returns its successor, for lost responses, 0 ... 60. Default 0,
-   * in cookie mode 10.
+   * Time in seconds during which a rotated token still returns its successor, because responses can be lost:
+   * 0 ... 60. Default 0, in cookie mode 10.
    */
   readonly refreshGraceSeconds?: number | undefined;
-  /** Maximum difference between the clocks of several hosts, 0 ... 5_000. Default 0. */
+  /** Maximum difference between the clocks of several hosts in milliseconds, 0 ... 5_000. Default 0. */
   readonly clockSkewMs?: number | undefined;
   /**
-   * Treatment of refreshes that overlap. `coalesce` gives all of them the same tokens, `strict` refuses all
-   * but one. Default `coalesce`.
+   * Handling of refreshes that overlap. `coalesce` gives all of them the same tokens; `strict` accepts only
+   * one. Default `coalesce`.
    */
   readonly concurrency?: 'coalesce' | 'strict' | undefined;
   /**
@@ -153,7 +153,7 @@ export function isScopes(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
 }
 
-/** An option that is a list, empty by default. */
+/** The kind of an option that is a list, empty by default. */
 function list(needs: string, accepts: (value: unknown) => boolean): OptionKind<readonly string[]> {
   return { fallback: [], needs, accepts };
 }
@@ -163,7 +163,7 @@ function isWebAddress(entry: string): boolean {
   return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
 }
 
-/** Names of options without a default: they may be undefined. */
+/** Names of options without a default value. They may be undefined. */
 type Undefaulted =
   | 'authSecret'
   | 'provider'
@@ -186,9 +186,7 @@ export type ReadOptions = {
     : NonNullable<OAuthPluginOptions[Name]>;
 } & { readonly limits: ReadLimits };
 
-/**
- * Returns the error for an invalid option. `owner`: the method whose option it is, if it is not the plugin's.
- */
+/** Returns the error for an invalid option. `owner`: the method or class that has the option. */
 export function outOfRange(option: string, need: string, found: string, owner = 'OAuthPlugin'): SvcError {
   return new SvcError('E_OPTION_RANGE', [owner, option, need, found]);
 }
@@ -279,13 +277,13 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   return {
     ...read,
     nativeRedirects: [...nativeRedirects],
-    // a browser loses a response when the user leaves the page, so cookie mode needs a grace time
+    // a browser loses a response if the user leaves the page, so cookie mode needs a grace time
     refreshGraceSeconds: refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0),
     limits: readLimits(limits ?? {}),
   };
 }
 
-/** Result of `onUser`: the application's subject. Undefined and null refuse the login. */
+/** Result of `onUser`: the application's subject. Undefined or null refuses the login. */
 export type UserAnswer =
   | string
   | null
@@ -310,8 +308,8 @@ export interface OnUserContext {
 export type OnUser = (provider: string, info: UserInfo, context: OnUserContext) => Awaitable<UserAnswer>;
 
 /**
- * Adds an identity to a user. The result `false` and a 4xx exception refuse, because the identity belongs to
- * another user.
+ * Adds an identity to a user. If the identity belongs to another user, the function refuses: it returns
+ * `false` or throws a 4xx exception.
  */
 export type OnLink = (
   sub: string,
@@ -321,8 +319,8 @@ export type OnLink = (
 ) => Awaitable<boolean | void>;
 
 /**
- * Removes the identities of a provider from a user. The result `false` and a 4xx exception refuse, because
- * the user could not log in any more.
+ * Removes the identities of a provider from a user. If the user could not log in afterwards, the function
+ * refuses: it returns `false` or throws a 4xx exception.
  */
 export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
 
@@ -341,7 +339,7 @@ export interface LoginRequest {
 }
 
 /**
- * Chooses parameters of a login or link. The request is not authenticated: validate everything that is taken
- * from it.
+ * Chooses the parameters of a login or link. The request is not authenticated, so validate everything that
+ * you take from it.
  */
 export type OnLogin = (provider: string, req: HttpRequest) => Awaitable<LoginRequest | undefined>;

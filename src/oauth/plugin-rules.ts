@@ -1,6 +1,4 @@
-/**
- * Rules of `svc check` for the plugin.
- */
+/** Rules of the plugin for `svc check`. */
 import { issueInProduction, weaknessesOf } from './provider/options.ts';
 import { issuesOfRedirect } from './redirects.ts';
 import type { Env } from '../base/config.ts';

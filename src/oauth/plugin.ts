@@ -1,5 +1,5 @@
 /**
- * The plugin: options, routes, clean-up. login-endpoints.ts and token-endpoints.ts handle the requests.
+ * The plugin: options, routes and clean-up. login-endpoints.ts and token-endpoints.ts handle the requests.
  *
  *   GET /oauth/login   GET|POST /oauth/callback   POST /oauth/token   POST /oauth/revoke
  *   with several providers also GET /oauth/{provider}/login and GET|POST /oauth/{provider}/callback
@@ -38,11 +38,11 @@ export interface SessionInfo {
   readonly lastUsedAt: Date;
   readonly userAgent: string | null;
   readonly ip: string | null;
-  /** True for the login whose id was given as `currentId`. */
+  /** True for the login whose id was passed as `currentId`. */
   readonly isCurrent: boolean;
 }
 
-/** Context of a route, with the claims of the access token if the route reads them. */
+/** Context of a route. It has the claims of the access token if the route reads them. */
 type MaybeUser = Context & { readonly me?: Claims | undefined };
 
 const CLEAN_UP_MS = 600_000;
@@ -63,7 +63,7 @@ export class OAuthPlugin implements Plugin {
   readonly #providers: readonly OAuthProvider[];
   #registered: Registered | undefined;
   #timer: Disposable | undefined;
-  /** The running clean-up; undefined before the first one. */
+  /** The running clean-up. Undefined before the first one. */
   #cleaning: Promise<unknown> | undefined;
   #isStopped = false;
 
@@ -74,7 +74,10 @@ export class OAuthPlugin implements Plugin {
     if (this.#options.authSecret === undefined) this.secrets = ['authSecret'];
   }
 
-  /** Ends every login of a subject, for example after a password change or a breach. Returns their number. */
+  /**
+   * Ends every login of a subject, for example after a password change or a breach. Returns how many it
+   * ended.
+   */
   async revokeAll(sub: string): Promise<number> {
     const { store, clock, gate, audit } = this.#use();
     const now = clock.nowMicros();
@@ -85,8 +88,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Returns the logins of a subject that have not ended, most recently used first. `currentId`: claim `sid`
-   * of the current access token.
+   * Returns the logins of a subject that have not ended. The most recently used login comes first.
+   * `currentId`: the claim `sid` of the current access token.
    */
   async listSessions(
     sub: string,
@@ -118,10 +121,9 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Returns a subject's access token of a provider, for calls to the provider's API. It comes from the
-   * subject's last login at that provider. A token that ends within `minValiditySeconds` is refreshed, by one
-   * process at a time. Without a token, `kind` of the result says why. The option `storeProviderTokens` must
-   * be set.
+   * Returns a subject's access token for the API of a provider. It comes from the subject's last login at
+   * that provider. A token that expires within `minValiditySeconds` is refreshed, by one process at a time.
+   * If there is no token, `kind` of the result says why. Requires the option `storeProviderTokens`.
    *
    * @throws SvcError `E_OPTION_RANGE`; OAuthError `provider_error`, `provider_timeout`,
    * `temporarily_unavailable` when the provider or the database fails
@@ -138,7 +140,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Deletes the provider's tokens of a subject, for example with the account. Returns whether there were any.
+   * Deletes the provider's tokens of a subject, for example when you delete the account. Returns whether
+   * there were any.
    */
   async forgetProviderToken(sub: string, provider: string): Promise<boolean> {
     return this.#storedTokens().forget(sub, provider);
@@ -156,7 +159,7 @@ export class OAuthPlugin implements Plugin {
    * `SessionMiddleware` is in use. Returns whether a login was ended; cookies and session are cleared in any
    * case.
    *
-   * In JSON mode there is no cookie: `revokeSession(me.sub, me.sid)` ends the login of an access token. The
+   * JSON mode has no such cookie: `revokeSession(me.sub, me.sid)` ends the login of an access token. The
    * route must be a POST behind `CSRFMiddleware`.
    *
    * @throws OAuthError `temporarily_unavailable` when the database does not answer; then nothing has been
@@ -187,7 +190,7 @@ export class OAuthPlugin implements Plugin {
           PREFIX + path,
           [method],
           { ...ROUTE, ...dependencies, ...texts, meta: { ...ROUTE.meta, ...meta } },
-          // the dependencies of the route give the context these values
+          // the dependencies of the route add these values to the context
           answering(run) as (context: Context) => Promise<HttpResponse>,
         );
       }
@@ -239,7 +242,7 @@ export class OAuthPlugin implements Plugin {
 
   async startup(signal: AbortSignal): Promise<void> {
     const { connected, connect } = this.#use();
-    // the last shutdown has closed the clients
+    // an earlier shutdown closed the clients, so they are created again
     if (this.#isStopped) for (const one of connected.values()) one.client = connect(one.provider);
     this.#isStopped = false;
     for (const { client } of connected.values()) await client.start(signal);
@@ -250,7 +253,7 @@ export class OAuthPlugin implements Plugin {
     this.#isStopped = true;
     this.#timer?.[Symbol.dispose]();
     for (const { client } of this.#use().connected.values()) client.close();
-    await this.#cleaning; // the database is closed after this method
+    await this.#cleaning; // the database closes only after this method
   }
 
   #use(): Registered {
@@ -259,8 +262,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Schedules the next clean-up in 5 to 15 minutes. The time is random, so that several processes do not
-   * clean up at the same moment.
+   * Schedules the next clean-up in 5 to 15 minutes. The time is random, so several processes do not clean up
+   * at the same moment.
    */
   #scheduleCleanUp(): void {
     const { clock, log } = this.#use();
@@ -274,8 +277,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Deletes logins that have ended, in batches. Runs by itself about every ten minutes. Returns the number of
-   * deleted rows.
+   * Deletes logins that have ended, in batches. It runs automatically about every ten minutes. Returns how
+   * many rows it deleted.
    */
   async cleanUp(): Promise<number> {
     const { store, clock } = this.#use();
@@ -288,7 +291,10 @@ export class OAuthPlugin implements Plugin {
   }
 }
 
-/** Checks and returns the providers of the options. @throws SvcError `E_OAUTH_PROVIDERS`, `E_OPTION_RANGE` */
+/**
+ * Checks the options "provider" and "providers". Returns the providers.
+ * @throws SvcError `E_OAUTH_PROVIDERS`, `E_OPTION_RANGE`
+ */
 function providersOf({ provider, providers, onUser, onLink }: ReadOptions): readonly OAuthProvider[] {
   const all = provider !== undefined ? [provider] : [...(providers ?? [])];
   const refuse = (problem: string): never => {

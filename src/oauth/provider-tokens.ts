@@ -1,11 +1,11 @@
 /**
- * Tokens of the identity provider. They are passed to `onUser`. With `storeProviderTokens` they are stored
+ * Tokens of the identity provider. `onUser` receives them. With `storeProviderTokens`, they are also stored
  * for calls to the provider's API.
  *
  * There is one record for each subject and provider, sealed (AES-256-GCM) with a key derived from the secret.
- * One process refreshes the tokens, and holds a lock meanwhile, because some providers rotate refresh tokens
- * and punish a second use. Other processes wait, and read its result. A login in the meantime writes newer
- * tokens, so a refresh replaces only the record that it has read.
+ * Only one process at a time refreshes the tokens of a record, under a lock: some providers rotate refresh
+ * tokens and punish a second use. Other processes wait and read the result. A login may write newer tokens
+ * meanwhile, so a refresh replaces only the record that it has read.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';
@@ -32,9 +32,9 @@ export interface ProviderTokens {
 }
 
 /**
- * A provider's access token, or why there is none. `absent`: it was never stored, or the key of the record
- * was removed. `expired`: there is no refresh token. `revoked`: the provider refuses the refresh token. In
- * these cases the user has to log in again.
+ * A provider's access token, or the reason why there is none. `absent`: it was never stored, or the secret
+ * that sealed the record is no longer configured. `expired`: there is no refresh token. `revoked`: the
+ * provider refuses the refresh token. In each case the user has to log in again.
  */
 export type ProviderTokenAnswer =
   | {
@@ -64,17 +64,18 @@ interface StoredTokens {
   readonly isRevoked?: boolean | undefined;
 }
 
-/** Lifetime of a record in milliseconds after its last write: a year. */
+/** Lifetime of a record after its last write, in milliseconds: one year. */
 const TTL_MS = 31_536_000_000;
 /**
- * Time in milliseconds by which a lock outlasts the longest call to the provider. After that another process
- * may take it over.
+ * Time in milliseconds for which a lock remains after the longest possible call to the provider. Then another
+ * process may take it.
  */
 const LOCK_MARGIN_MS = 5_000;
 const POLL_MS = 50;
 const MAX_CHARACTERS = 100_000;
 /**
- * Error codes of a provider that no longer accepts a refresh token: one of RFC 6749 §5.2, and one of GitHub.
+ * Error codes with which a provider says that it no longer accepts a refresh token: one from RFC 6749 §5.2,
+ * and one from GitHub.
  */
 const REVOKED: ReadonlySet<string> = new Set(['invalid_grant', 'bad_refresh_token']);
 
@@ -102,7 +103,7 @@ interface StoredTokensDeps {
   readonly connected: ReadonlyMap<string, ConnectedProvider>;
 }
 
-/** Stores tokens, and returns valid ones. */
+/** Stores tokens, and returns tokens that are still valid. */
 export class StoredProviderTokens {
   readonly #deps: StoredTokensDeps;
   readonly #sealed: ProtectedValues;
@@ -113,7 +114,7 @@ export class StoredProviderTokens {
   }
 
   /**
-   * Stores the tokens of a login. If it has no refresh token, the previous one is kept, because some
+   * Stores the tokens of a login. If there is no refresh token among them, keeps the stored one, because some
    * providers send it only once.
    */
   async keep(sub: string, provider: string, tokens: ProviderTokens): Promise<void> {
@@ -130,8 +131,8 @@ export class StoredProviderTokens {
   }
 
   /**
-   * Returns the id_token of the last login, which may have expired. The provider's logout page takes it as a
-   * hint.
+   * Returns the id_token of the last login, even if it has expired. The provider's logout page accepts it as
+   * a hint.
    */
   async idTokenOf(sub: string, provider: string): Promise<string | undefined> {
     return (await this.#read(keyOf(sub, provider)))?.tokens.idToken;
@@ -156,11 +157,11 @@ export class StoredProviderTokens {
       if (answer !== undefined) return answer;
       if (await this.#ask((records) => records.add(lock, owner, lockMs))) {
         try {
-          // read again: the previous owner of the lock may have written new tokens
+          // read again, because the previous owner of the lock may have written new tokens
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;
-          // there are tokens: #judge() returns a result without them
+          // `again` is defined here: #judge() has returned a result if there are no tokens
           const refreshed = await this.#refresh(connected, key, again!);
           if (refreshed !== undefined) return refreshed;
         } finally {
@@ -178,7 +179,7 @@ export class StoredProviderTokens {
     }
   }
 
-  /** Returns the result of get(); undefined if the token must be refreshed first. */
+  /** Returns the result of get(), or undefined if the token must be refreshed first. */
   #judge(tokens: StoredTokens | undefined, minValiditySeconds: number): ProviderTokenAnswer | undefined {
     if (tokens === undefined) return { kind: 'absent' };
     if (tokens.isRevoked === true) return { kind: 'revoked' };
@@ -189,7 +190,9 @@ export class StoredProviderTokens {
     return expiresAtMs > this.#deps.clock.nowMs() ? answerOf(tokens) : { kind: 'expired' };
   }
 
-  /** Refreshes the tokens of a record. Returns undefined if a login has replaced the record meanwhile. */
+  /**
+   * Refreshes the tokens of a record. Returns undefined if a login has replaced the record in the meantime.
+   */
   async #refresh(
     { client }: ConnectedProvider,
     key: string,
@@ -197,7 +200,7 @@ export class StoredProviderTokens {
   ): Promise<ProviderTokenAnswer | undefined> {
     let next: StoredTokens;
     try {
-      // there is a refresh token: #judge() returns a result without one
+      // `refreshToken` is defined here: #judge() has returned a result if there is none
       const answer = await client.refresh(tokens.refreshToken!);
       const { expiresAt, ...rest } = providerTokensOf(answer, tokens.scopes, this.#deps.clock.nowMs());
       next = {
@@ -222,7 +225,7 @@ export class StoredProviderTokens {
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#deps.clock.nowMs() / 1_000);
     return read.kind === 'valid'
-      ? // the record is authentic, so #seal() has written this JSON
+      ? // the record is authentic, so #seal() wrote this JSON
         { text, tokens: JSON.parse(read.payload) as StoredTokens }
       : undefined;
   }
@@ -255,8 +258,8 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
 }
 
 /**
- * Returns the key of a record. The length prefix keeps two pairs of subject and provider from having the same
- * key.
+ * Returns the key of a record. The length prefix ensures that two pairs of subject and provider never have
+ * the same key.
  */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');

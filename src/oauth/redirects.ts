@@ -7,7 +7,7 @@
  *   com.example.app:/done                         private-use scheme, a reversed domain name    RFC 8252 §7.1
  *   https://app.example/done                      claimed https, and single-page applications   RFC 8252 §7.2
  *
- * These are compared byte for byte as well, except for the port of the loopback interface.
+ * These addresses are also compared byte for byte, except for the port on the loopback interface.
  */
 import type { Env } from '../base/config.ts';
 
@@ -41,8 +41,8 @@ export function issuesOfRedirect(entry: string, { env, allowsLoopback }: Redirec
 }
 
 /**
- * Returns whether a URL has no slashes after its scheme, as `https:host/path`. URL parsers add them, but
- * providers compare byte for byte.
+ * Returns whether a URL has no slashes after its scheme, as in `https:host/path`. URL parsers add the
+ * slashes, but providers compare byte for byte.
  */
 export function hasNoAuthority(entry: string): boolean {
   return /^https?:(?!\/\/)/i.test(entry);
@@ -57,12 +57,12 @@ export class RedirectAllowlist {
   readonly #hasList: boolean;
   readonly #env: Env;
   readonly #callbackPaths: readonly string[];
-  /** Entry for logins that name no redirect URI; undefined if several entries are possible. */
+  /** The redirect URI of a login that names none. Undefined if several entries are possible. */
   readonly #usual: string | undefined;
 
   /**
-   * `callbackPaths`: callback paths of this provider, the default one first. `otherPaths`: callback paths of
-   * the other providers. Entries with these paths are excluded, because the callbacks of other providers
+   * `callbackPaths`: callback paths of this provider, the default path first. `otherPaths`: callback paths of
+   * the other providers. Entries with such a path are excluded, because another provider's callback would
    * refuse the state.
    */
   constructor(
@@ -88,12 +88,12 @@ export class RedirectAllowlist {
   }
 
   /**
-   * Returns the redirect URI of a login; undefined if it is not allowed. `given`: the URI that the login
-   * names. `host`: the host of the request.
+   * Returns the redirect URI of a login. Undefined if it is not allowed. `given`: the redirect URI in the
+   * request. `host`: the host of the request.
    *
-   * If the login names none, it is the only entry that ends in a callback path of this provider, or else the
-   * only entry. Without a list, outside production, the callbacks of this server on the loopback interface
-   * are allowed.
+   * If the request names none, this is the only entry that ends in a callback path of this provider, or else
+   * the only entry. Without a list, outside production, the callbacks of this server on the loopback
+   * interface are allowed.
    */
   choose(given: string | undefined, host: string): string | undefined {
     if (this.#hasList)
@@ -104,7 +104,7 @@ export class RedirectAllowlist {
   }
 }
 
-/** Returns whether the field `Host` names the loopback interface. */
+/** Returns whether the header `Host` names the loopback interface. */
 export function isLoopbackHost(host: string): boolean {
   return /^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host);
 }
@@ -114,7 +114,7 @@ function endsInOneOf(entry: string, paths: readonly string[]): boolean {
   return path !== undefined && paths.some((each) => path.endsWith(each));
 }
 
-/** Returns why an entry of `nativeRedirects` is refused; undefined when it is valid. */
+/** Returns why an entry of `nativeRedirects` is invalid. Undefined if it is valid. */
 export function issueOfClientRedirect(entry: string): string | undefined {
   if (/[\s\\#*"<>]|[^\x21-\x7e]/.test(entry))
     return 'has spaces, wildcards, a fragment or characters that a URL has to escape';
@@ -129,13 +129,16 @@ export function issueOfClientRedirect(entry: string): string | undefined {
 
 const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|\[::1\])\/[^@]*$/;
 /**
- * Pattern of a private-use scheme (RFC 8252 §7.1). The scheme is a reversed domain name, so it has a dot. One
- * slash follows.
+ * Matches an address with a private-use scheme (RFC 8252 §7.1). The scheme is a reversed domain name, so it
+ * contains a dot. One slash follows the colon.
  */
 const PRIVATE_USE = /^[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\/(?!\/)/;
 const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):(?:[1-9]\d{0,4})(\/.*)$/;
 
-/** Returns whether a login may name this address of a client. `entries`: option `nativeRedirects`. */
+/**
+ * Returns whether a login may name this address as that of its native client. `entries`: the option
+ * `nativeRedirects`.
+ */
 export function allowsClientRedirect(entries: readonly string[], given: string): boolean {
   if (entries.includes(given)) return true;
   const [, host, path] = LOOPBACK_PORT.exec(given) ?? [];

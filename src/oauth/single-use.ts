@@ -1,7 +1,7 @@
 /**
  * Values that can be used only once: login states, DPoP proofs, one-time codes, logout tokens. A state or
- * proof is stored only when it is used, so starting a login writes no row. The record store decides which of
- * several processes is first.
+ * proof is stored only when it is used, so the start of a login writes no row. If several processes use one
+ * value, the record store decides which is first.
  */
 import { OAuthError } from './errors.ts';
 import { SvcError } from '../base/errors.ts';
@@ -10,7 +10,7 @@ import type { Awaitable, RecordStore } from '../cache/stores.ts';
 /** Kinds of values. Values of different kinds never collide. */
 type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
-/** Stores values by their hashes. */
+/** Stores values under their hashes. */
 export class SingleUse {
   readonly #records: () => RecordStore;
 
@@ -20,7 +20,7 @@ export class SingleUse {
   }
 
   /**
-   * Marks a value as used for `ttlMs`. Of several calls for one value, one returns true.
+   * Marks a value as used for `ttlMs`. If several callers use one value, only one call returns true.
    *
    * @throws OAuthError `temporarily_unavailable`
    */
@@ -28,7 +28,10 @@ export class SingleUse {
     return this.#ask((records) => records.add(`${kind} ${hash}`, '', ttlMs));
   }
 
-  /** Returns whether a value was used. @throws OAuthError `temporarily_unavailable` */
+  /**
+   * Returns whether a value has been used.
+   * @throws OAuthError `temporarily_unavailable`
+   */
   isUsed(kind: SingleUseKind, hash: string): Promise<boolean> {
     return this.#ask(async (records) => (await records.get(`${kind} ${hash}`)) !== undefined);
   }
@@ -39,7 +42,7 @@ export class SingleUse {
   }
 
   /**
-   * Returns the stored text; undefined if it has expired or never existed.
+   * Returns the stored text. Undefined if it has expired or never existed.
    * @throws OAuthError `temporarily_unavailable`
    */
   kept(kind: SingleUseKind, hash: string): Promise<string | undefined> {
@@ -47,7 +50,8 @@ export class SingleUse {
   }
 
   /**
-   * Replaces a stored text if it equals `before`. Of several calls with the same `before`, one returns true.
+   * Replaces a stored text if it equals `before`. If several callers pass the same `before`, only one call
+   * returns true.
    *
    * @throws OAuthError `temporarily_unavailable`
    */
@@ -60,12 +64,15 @@ export class SingleUse {
   }
 }
 
-/** Calls a store. @throws OAuthError `temporarily_unavailable` if it fails */
+/**
+ * Runs an operation of a store.
+ * @throws OAuthError `temporarily_unavailable` if it fails
+ */
 export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    // the application has made a mistake: a retry by the client does not help
+    // the application has made a mistake, so a retry by the client does not help
     if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
     throw new OAuthError('temporarily_unavailable', {
       cause: error,

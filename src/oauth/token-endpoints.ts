@@ -1,8 +1,8 @@
 /**
- * Handlers of `/oauth/token` and `/oauth/revoke`, and the logout for a route of the application.
+ * Handlers of `/oauth/token` and `/oauth/revoke`, and the logout that a route of the application can call.
  *
- * The first rotates a refresh token; requests that overlap get the same new tokens. The second ends the login
- * of a refresh token.
+ * `/oauth/token` rotates a refresh token. Requests that overlap get the same new tokens. `/oauth/revoke` ends
+ * the login of a refresh token.
  */
 import { HttpResponse } from '../http/response.ts';
 import { SESSION } from '../http/state.ts';
@@ -21,15 +21,15 @@ export class TokenEndpoints {
   readonly #deps: EndpointDeps;
   readonly #codes: ClientCodes | undefined;
 
-  /** `codes`: defined with the option `nativeRedirects`. */
+  /** `codes` is defined if the option `nativeRedirects` is set. */
   constructor(deps: EndpointDeps, codes: ClientCodes | undefined) {
     this.#deps = deps;
     this.#codes = codes;
   }
 
   /**
-   * Handles `POST /oauth/token` with a refresh token, as a form or as JSON. In cookie mode the cookie is
-   * enough.
+   * Handles `POST /oauth/token` with a refresh token, in a form or in JSON. In cookie mode, the cookie is
+   * sufficient.
    */
   token(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
@@ -63,9 +63,9 @@ export class TokenEndpoints {
   }
 
   /**
-   * Handles `POST /oauth/revoke` with a refresh token (RFC 7009). Answers 200 even if there was nothing to
-   * revoke. In cookie mode a page of this origin may call it without a refresh token: the other cookies are
-   * deleted then.
+   * Handles `POST /oauth/revoke` with a refresh token (RFC 7009). Responds with 200 even if there was nothing
+   * to revoke. In cookie mode, a request from a page of this origin may lack the refresh token; the other
+   * cookies are then deleted.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
@@ -80,13 +80,13 @@ export class TokenEndpoints {
         await this.#deps.guard.take('revoke', req, token.id);
         await this.#deps.refreshTokens.revoke(token, req);
       }
-      // the cookies stay if the token came in the body
+      // the cookies stay if the token was in the body
       return isCookie ? this.#forget(req, response) : response;
     });
   }
 
   /**
-   * Ends the login of the refresh cookie, and clears cookies and session, for a route of the application.
+   * For a route of the application: ends the login of the refresh cookie, and deletes cookies and session.
    * Returns whether a login ended.
    */
   logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
@@ -101,8 +101,9 @@ export class TokenEndpoints {
   }
 
   /**
-   * Returns the refresh token of a request. `token` is undefined if the text is invalid.
-   * @throws OAuthError `invalid_request` without any text
+   * Returns the refresh token of a request, and whether it came from the cookie. `token` is undefined if the
+   * text is not a valid token.
+   * @throws OAuthError `invalid_request` if the request contains no token
    */
   async #presented(
     req: HttpRequest,
@@ -118,8 +119,8 @@ export class TokenEndpoints {
             : 'The refresh token is missing: neither the body nor a cookie has one',
       });
     const isCookie = given === undefined;
-    // A page of another site must neither refresh nor revoke. The browser would add the cookie, or the page
-    // could send a token of its own and so log the user in as another.
+    // A page of another site must neither refresh nor revoke. The browser would add the cookie. Such a page
+    // could also send a token of its own, and so log the user in as another user.
     if (cookies !== undefined) assertOwnPage(req, this.#deps.ownPages, isCookie, this.#deps.audit);
     const token = codec.parse(text);
     if (token === undefined) await this.#deps.guard.take('forged', req);
@@ -135,7 +136,7 @@ export class TokenEndpoints {
     );
   }
 
-  /** Removes tokens and session from the browser. */
+  /** Deletes the tokens and the session of a browser. */
   #forget(req: HttpRequest, response: HttpResponse): HttpResponse {
     this.#deps.cookies?.clear(req, response);
     if (req.state.has(SESSION)) req.session.destroy();
@@ -148,22 +149,22 @@ export class TokenEndpoints {
   }
 
   /**
-   * Completes the rotation when the response was sent. A client that disconnects before may retry with the
-   * same token.
+   * Completes the rotation after the response was sent. A client that disconnects before that may retry with
+   * the same token.
    */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
-    // the application handles only requests of this type
+    // the application passes only requests of this type to handlers
     const { late, afterwards } = req as TransportRequest;
     if (late !== undefined) return; // a deadline has passed, so the client already has an error response
     afterwards.call(req, async (outcome) => {
-      if (outcome !== undefined) return; // the response was not sent completely
+      if (outcome !== undefined) return; // the response was not sent completely, so the client may retry
       await this.#deps.refreshTokens
         .markDelivered(refreshed)
         .catch((error: unknown) => this.#deps.guard.noteStore(req, error));
     });
   }
 
-  /** Returns the time at which the request head was read, in microseconds since the epoch. */
+  /** Returns the time at which the server read the request head, in microseconds since the epoch. */
   #arrivedAt(req: HttpRequest): number {
     const { clock } = this.#deps;
     return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);

@@ -11,7 +11,7 @@ import type { TokenCookies } from './tokens/cookies.ts';
 import type { DPoP } from './tokens/dpop.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** A refresh token, and the content of the access token beside it. */
+/** A refresh token, and the content of the access token that is issued with it. */
 export interface IssuedPair {
   readonly login: LoginRow;
   readonly refreshToken: string;
@@ -53,7 +53,7 @@ export class TokenResponses {
     this.#deps = deps;
   }
 
-  /** Creates a token response. In cookie mode with `to`, a local path, it is a redirect. */
+  /** Creates a token response. In cookie mode, with a local path `to`, it is a redirect to that path. */
   of(req: HttpRequest, pair: IssuedPair, to?: string): HttpResponse {
     const { cookies, dpop } = this.#deps;
     if (cookies !== undefined) {
@@ -69,8 +69,8 @@ export class TokenResponses {
   }
 
   /**
-   * Returns the members of a token response (RFC 6749 §5.1). In cookie mode they contain no tokens, which are
-   * set as cookies of `response`.
+   * Returns the members of a token response (RFC 6749 §5.1). In cookie mode they contain no tokens; the
+   * tokens are set as cookies on `response`.
    */
   body(req: HttpRequest, pair: IssuedPair, response: HttpResponse | undefined): TokenBody {
     const { access, clock, cookies, options } = this.#deps;

@@ -1,10 +1,10 @@
 /**
- * Allows findings by a comment in the source, with a reason and an optional last day:
+ * A comment in the source can allow a finding. It names the rule and a reason, and may name a last day:
  *
  *   // svc-allow SVC606 until 2027-01-31: names come from the table of uploads
  *
- * The comment stands at the end of the line of the finding, or alone above that line. Every finding with a
- * place can be allowed, also one about middleware or settings. Errors that prevent a start cannot.
+ * The comment stands at the end of the reported line, or alone on the line above it. It can allow every
+ * finding that has a line, except errors that prevent the start.
  */
 import { pathToFileURL } from 'node:url';
 import { makeReport, issueOf } from '../check.ts';
@@ -55,13 +55,13 @@ export function allowInline(
   return makeReport(findings, suppressed);
 }
 
-/** Whether a finding prevents the application from starting. No comment can allow it. */
+/** Whether a finding prevents the application from starting. A comment cannot allow such a finding. */
 function isGrave({ rule, severity }: Finding, rules: readonly RuleText[]): boolean {
   const phase = rules.find(({ id }) => id === rule)?.phase;
   return severity === 'error' && (phase === 'graph' || phase === 'load');
 }
 
-/** Returns the `svc-allow` comments of a module by the line of code that each allows. */
+/** Returns the `svc-allow` comments of a module, grouped by the line of code to which they apply. */
 function allowancesOf(module: SourceModule): Map<number, InlineAllowance[]> {
   const byLine = new Map<number, InlineAllowance[]>();
   const lines = module.source.split('\n');

@@ -1,5 +1,5 @@
 /**
- * Rules about streams that are piped and transactions (SVC613, SVC614), unbounded memory and time (SVC634,
+ * Rules about piped streams and transactions (SVC613, SVC614), missing limits on memory and time (SVC634,
  * SVC635), and blocking calls in functions that handlers call (SVC501).
  */
 import * as childProcess from 'node:child_process';
@@ -32,7 +32,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
     if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
     if (endsInOutput(call) || isCommand(module)) continue;
-    // a function such as finished() handles the errors: `await finished(source.pipe(target))`
+    // another call receives the stream and handles its errors: `await finished(source.pipe(target))`
     if (call.parent?.type === 'call') continue;
     const { object } = call.callee;
     const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
@@ -61,7 +61,8 @@ function findPipes(sources: Sources, report: ReportNode): void {
 /** Whether a chain of streams ends in the output of the process: `source.pipe(gunzip).pipe(process.stdout)`. */
 function endsInOutput(call: Call): boolean {
   const { parent, args } = call;
-  if (/^process\.std(?:out|err)$/.test(pathOf(args[0]!) ?? '')) return true; // findPipes() requires an argument
+  // findPipes() passes only calls that have an argument
+  if (/^process\.std(?:out|err)$/.test(pathOf(args[0]!) ?? '')) return true;
   const next = parent?.type === 'member' && parent.property === 'pipe' ? parent.parent : undefined;
   return next?.type === 'call' && next.args.length > 0 && endsInOutput(next);
 }
@@ -116,7 +117,7 @@ function findCollected(sources: Sources, report: ReportNode): void {
   for (const { module, node: loop } of sources.all('loop')) {
     if (loop.kind !== 'of' || !/^for\s+await\b/.test(module.source.slice(loop.start, loop.start + 20)))
       continue;
-    const over = loop.head[1]!; // the declaration of a for-of loop has two parts
+    const over = loop.head[1]!; // the head of a for-of loop always has two nodes: the variable and the list
     const call = over.type === 'call' ? over : undefined;
     const path = pathOf(call?.callee ?? over) ?? '';
     if (!/(?:^|\.)(?:req|request)(?:\.stream|\.raw)?$/.test(path)) continue;
@@ -174,7 +175,7 @@ function findEndless(sources: Sources, report: ReportNode): void {
     if (!ASKS.test(meaning) || isLimited.test(meaning)) continue;
     if (sources.reachedFrom(functionAround(call)) === undefined) continue;
     const [address, ...more] = call.args;
-    // a variable may hold options
+    // the argument may be a variable that holds options
     const isOther = more.some(({ type }) => type !== 'object' && type !== 'function');
     const isOfOptions = address?.type !== 'object' && /^(?:https?\.|axios$|axios\.request$)/.test(meaning);
     if (isOther || (isOfOptions && !isAddress(address)) || isOwnAddress(address)) continue;
@@ -184,7 +185,7 @@ function findEndless(sources: Sources, report: ReportNode): void {
     const hasLimit = ['signal', 'timeout', 'dispatcher'].some((key) =>
       call.args.some((arg) => entryOf(arg, key) !== undefined),
     );
-    // the function around sets a limit, or ends its wait itself
+    // the enclosing function mentions a timeout or aborts the call
     if (hasSpread || hasLimit || /timeout|\babort/i.test(parentText(call, module))) continue;
     report(
       'SVC635',
@@ -195,7 +196,10 @@ function findEndless(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns a pattern of the clients for which the project sets a time limit once: `axios.defaults.timeout`. */
+/**
+ * Returns a pattern of HTTP clients whose time limit is set for the whole project, as
+ * `axios.defaults.timeout` does.
+ */
 function limitedClients({ project }: Sources): RegExp {
   const has = (pattern: RegExp): boolean => project.modules.some(({ source }) => pattern.test(source));
   const limited = [
@@ -212,7 +216,10 @@ function isAddress(node: Node | undefined): boolean {
   return node !== undefined && /(?:ur[il]|address|href)$/i.test(pathOf(node) ?? '');
 }
 
-/** Whether an address begins with a slash: only browsers, and clients of the own server, can request it. */
+/**
+ * Whether an address begins with a slash. Only code in a browser, or a client of the application itself, can
+ * request such an address.
+ */
 function isOwnAddress(node: Node | undefined): boolean {
   return node !== undefined && leadOf(node).startsWith('/');
 }
@@ -224,7 +231,7 @@ function parentText(call: Call, module: SourceModule): string {
 
 // -- SVC501 in functions that handlers call --
 
-/** Synchronous functions that take only microseconds, as `createHmac()` does. */
+/** Synchronous functions that finish within microseconds and so may run in a handler. */
 const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
 const NAMES: ReadonlySet<string> = new Set([
   ...[fs, crypto, zlib, childProcess]
@@ -246,7 +253,7 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    // code-rules.ts checks calls in the handler itself
+    // code-rules.ts reports calls that stand in the handler itself
     if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue;
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;

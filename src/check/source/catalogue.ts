@@ -1,10 +1,9 @@
 /**
- * The rules of the source phase, which read the code of handlers and of the functions that they call. An id
- * never changes.
+ * The rules that read source code: handlers and the functions that they call. The id of a rule never changes.
  */
 import type { CoreRule } from '../check.ts';
 
-/** Every rule of the source phase, sorted by id. */
+/** Every rule that reads source code, sorted by id. */
 export const SOURCE_RULES: readonly CoreRule[] = [
   {
     id: 'SVC601',

@@ -1,6 +1,6 @@
 /**
  * Rules about guards, routes and tools in the source: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305.
- * They report what the compiled application does not show, or whose line it does not know.
+ * They report mistakes that the compiled application does not show, or shows without a line.
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';
@@ -52,7 +52,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
     if (required?.type === 'value' && required.raw === 'false')
       report(
         'SVC215',
-        constant!.module, // entryOf() found the member, so the constant exists
+        constant!.module, // entryOf() found the member, so constantOf() returned an object
         required,
         'tokens without an expiry are accepted, so a leaked token never becomes invalid',
       );
@@ -60,14 +60,14 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
     if (seconds !== undefined && seconds > 366 * 86_400)
       report(
         'SVC215',
-        constant!.module, // entryOf() found the member, so the constant exists
+        constant!.module, // entryOf() found the member, so constantOf() returned an object
         entryOf(arg, 'expiresInSeconds')!,
         'the token is valid for more than a year, and so is a leaked token',
       );
   }
 }
 
-/** Returns the value of a number or a product, also of constants: `10 * YEAR`. */
+/** Returns the value of a number or of a product. Constants may be factors: `10 * YEAR`. */
 function computed(node: Node | undefined, module: SourceModule, depth = 0): number | undefined {
   if (node?.type === 'binary' && node.operator === '*')
     return (computed(node.left, module, depth) ?? NaN) * (computed(node.right, module, depth) ?? NaN);
@@ -78,8 +78,8 @@ function computed(node: Node | undefined, module: SourceModule, depth = 0): numb
 }
 
 /**
- * Whether a condition accepts every client: `() => true`, `Promise.resolve(true)`, or a test whether claims
- * exist, such as `(claims) => !!claims`.
+ * Whether a condition accepts every client: `() => true`, `Promise.resolve(true)`, or a function that only
+ * tests that claims exist, such as `(claims) => !!claims`.
  */
 function isAlwaysTrue({ isExpression, body, params }: Fn): boolean {
   const [only] = body;
@@ -142,17 +142,16 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
 }
 
 const WRITES = /^(?:execute|executeMany|transaction|(?:unlink|writeFile|appendFile|rm)(?:Sync)?)$/;
-/** Methods that write if their object keeps data. */
+/** Names of methods that write data if their object is a store. */
 const WRITES_TO_STORE =
   /^(?:(?:insert|update|upsert|delete|destroy|remove|save)(?:$|[A-Z])|create(?:One|Many)?$)/;
-/** Names of objects that keep data. */
+/** Names of objects that store data. */
 const STORE = /^#?(?:\w*(?:[dD]b|DB|[dD]atabase|[rR]epo|[rR]epository|[sS]tore)|tx|prisma|knex|\w+Model)s?$/;
-/** Names of collections whose loss changes no data of a client. */
+/** Names of collections that hold only temporary data. */
 const TRANSIENT = /(?:cache|seen|pending)$/i;
 
 /**
- * SVC201 for MCP tools and WebSocket messages that change data. The rule of the same id in access-rules.ts
- * sees only routes.
+ * SVC201 for MCP tools and WebSocket handlers that change data. access-rules.ts applies the rule to routes.
  */
 function judgeTools(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const name = calledName(call);
@@ -182,7 +181,7 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
     report('SVC201', module, at, 'messages of this WebSocket change data, and every client may send them');
 }
 
-/** Whether a function contains a call that passes a test, itself or through project functions that it calls. */
+/** Whether a function, or a project function that it calls, contains a call that satisfies a condition. */
 function reaches(
   fn: Fn,
   sources: Sources,
@@ -208,7 +207,8 @@ function isWrite(call: Call, module: SourceModule): boolean {
   if (!WRITES_TO_STORE.test(name) || call.callee.type !== 'member') return false;
   const names = namesIn(call.callee.object);
   const [root] = names;
-  if (root === undefined || TRANSIENT.test(names.at(-1)!)) return false; // there is a first name, so a last one
+  // `names` has a first element, so it also has a last one
+  if (root === undefined || TRANSIENT.test(names.at(-1)!)) return false;
   const binding = module.lookup(root, call);
   const value =
     binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
@@ -220,7 +220,7 @@ function isWrite(call: Call, module: SourceModule): boolean {
   return isKept && /^(?:insert|delete|remove|save)/.test(name);
 }
 
-/** Returns the names in a chain of members and calls: `knex` and `where` of `knex('users').where(…)`. */
+/** Returns the names in a chain of members and calls: `knex` and `where` for `knex('users').where(…)`. */
 function namesIn(node: Node): string[] {
   if (node.type === 'name') return [node.name];
   if (node.type === 'call') return namesIn(node.callee);
@@ -242,7 +242,7 @@ function changesModule(handler: Fn, sources: Sources): boolean {
   return found;
 }
 
-/** Whether the declaration of a route or a tool has a guard, or is declared public. */
+/** Whether the declaration of a route or tool names a guard or says that access is public. */
 function hasGuard(call: Call, module: SourceModule): boolean {
   return call.args.slice(0, 2).some((arg) => {
     const spec = literal(arg, module) ?? arg;
@@ -254,7 +254,9 @@ function hasGuard(call: Call, module: SourceModule): boolean {
 }
 
 const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
-/** Paths of links in e-mails and of redirects, which can only be GET requests. */
+/**
+ * Paths that browsers open from links in e-mails or after redirects. These requests are always GET requests.
+ */
 const LINKED = /(?:^|\/)(?:verify|confirm|activate|unsubscribe|callback|invitations?|magic)(?:[/-]|$)/i;
 const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)/i;
 
@@ -262,7 +264,7 @@ const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)
 function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const methods = methodsOf(call);
   const [path] = call.args;
-  const last = call.args.at(-1)!; // isRouteCall() requires a path, so there is an argument
+  const last = call.args.at(-1)!; // isRouteCall() requires a path, so `args` has at least one element
   const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
   if (path?.type !== 'text' || handler === undefined) return;
   const limit = entryOf(specOf({ call, module }), 'rateLimit');
@@ -296,7 +298,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
     );
 }
 
-/** SVC216: a handler of GET that changes data. */
+/** SVC216: a GET handler that changes data. */
 function judgeGet(
   call: Call,
   path: string,
@@ -306,7 +308,8 @@ function judgeGet(
   report: ReportNode,
 ): void {
   const text = module.source.slice(handler.start, handler.end);
-  if (methodsOf(call).length > 1 && /\bmethod\b/.test(text)) return; // the handler may test the method
+  // a handler of several methods may test the method before it changes data
+  if (methodsOf(call).length > 1 && /\bmethod\b/.test(text)) return;
   const change =
     changeIn(handler, module, sources, LINKED.test(path)) ??
     (CHANGING.test(path) && callsAny(handler, /^(?:delete|remove|destroy|revoke\w*|logout)$/)
@@ -321,7 +324,9 @@ function judgeGet(
     );
 }
 
-/** Returns the methods of a route in lower case, also of `app.route(path, ['GET', 'POST'], …)`. */
+/**
+ * Returns the methods of a route in lower case. Reads the list of `app.route(path, ['GET', 'POST'], …)`, too.
+ */
 function methodsOf({ callee, args }: Call): readonly string[] {
   const list = args.find(({ type }) => type === 'list');
   if (callee.type !== 'member') return [];
@@ -329,13 +334,13 @@ function methodsOf({ callee, args }: Call): readonly string[] {
   return list.items.map((item) => (item.type === 'text' ? item.value.toLowerCase() : ''));
 }
 
-/** Statements that change rows. An update of only a time or a count of visits does not match. */
+/** SQL statements that change rows. An update that sets only a time or a counter does not match. */
 const CHANGES_ROWS =
   /^\s*(?:delete\s+from\b|update\s+\S+\s+set\s+(?!(?:last_?\w*|\w+_at|\w*(?:views?|hits|visits|count|seen)\w*)\s*=))/i;
 
 /**
- * Returns how a handler changes data, such as "deletes rows", also through project functions that it calls.
- * Undefined if nothing was found. With `isLinked`, SQL statements do not count.
+ * Returns how a handler, or a project function that it calls, changes data: "deletes rows". Undefined if it
+ * changes nothing. With `isLinked`, SQL statements do not count.
  */
 function changeIn(
   handler: Fn,
@@ -369,7 +374,10 @@ function changeIn(
   return found;
 }
 
-/** Whether a call may change data. True for telling names, and for methods of `this` and of a new object. */
+/**
+ * Whether a call may change data. True for names such as `delete`, and for methods of `this` and of a new
+ * object.
+ */
 function mayChange(call: Call): boolean {
   const { callee } = call;
   const path = pathOf(callee) ?? calledName(call) ?? '';
@@ -392,7 +400,7 @@ function callsAny(handler: Fn, names: RegExp): boolean {
   return found;
 }
 
-/** Highest limit in requests per minute that still hinders the guessing of passwords. */
+/** Rate limit, in requests per minute, above which passwords can be guessed. */
 const MOST_TRIES = 600;
 const GUESSED =
   /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset|unlock|pins?|passcodes?)(?:\/|$)/i;
@@ -421,7 +429,7 @@ function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: 
   }
 }
 
-/** SVC210: rate limit keys that are computed from a header which clients can set. */
+/** SVC210: rate limit keys that come from a header. Clients can set that header to any value. */
 function judgeKey(
   options: Node | undefined,
   module: SourceModule,

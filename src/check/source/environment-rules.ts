@@ -1,7 +1,4 @@
-/**
- * Environment variables that the sources read: misspelt variables, and variables that nothing sets (a part of
- * SVC401).
- */
+/** A part of SVC401: environment variables that the sources read and that are misspelt or set nowhere. */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
@@ -12,10 +9,10 @@ import type { ReportNode, Sources } from './sources.ts';
 /** Variables that the operating system, Node.js or a hosting platform sets. */
 const FOREIGN =
   /^(?:NODE_\w+|SVC_\w+|PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|SHELL|TZ|LANG|LC_\w+|TERM|CI|DEBUG|LOG_LEVEL|TMPDIR|TEMP|EDITOR|npm_\w+|GITHUB_\w+|CI_\w+|AWS_\w+|VERCEL\w*|K_\w+|RENDER\w*|FLY_\w+|\w*_?proxy|\w+_PROXY)$/;
-/** Functions that handle a missing variable themselves. */
+/** Names of functions that handle a missing variable themselves. */
 const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
 
-/** Methods that validate an object against a schema. */
+/** Names of methods that validate an object against a schema. */
 const VALIDATES = /^(?:safe)?(?:parse|validate|decode|assert|check)(?:Sync|Async)?$/i;
 
 interface Read {
@@ -24,7 +21,7 @@ interface Read {
   readonly name: string;
 }
 
-/** SVC401 for every read of `process.env`. */
+/** SVC401 for each variable of `process.env` that the sources read. */
 export function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
@@ -69,7 +66,7 @@ function readsOf(sources: Sources): Read[] {
   return [...reads, ...readsThroughHelpers(sources)];
 }
 
-/** Returns the variables that code names in calls of helpers such as `(name) => process.env[name] ?? ''`. */
+/** Returns the variables that code reads through helpers such as `(name) => process.env[name] ?? ''`. */
 function readsThroughHelpers(sources: Sources): Read[] {
   const positions = new Map<Fn, number>();
   for (const { node } of sources.all('member')) {
@@ -88,8 +85,8 @@ function readsThroughHelpers(sources: Sources): Read[] {
 }
 
 /**
- * Returns the variables set in files such as `.env.example`, in the folders of the modules and in the working
- * folder.
+ * Returns the variables that files such as `.env.example` set. The files are in the folders of the modules
+ * and in the working folder.
  */
 function environmentFiles(sources: Sources): {
   readonly names: ReadonlySet<string>;
@@ -129,8 +126,8 @@ function readText(file: string): string {
 }
 
 /**
- * Whether two names differ in one word by one letter or by two swapped letters. A plural `S` and digits do
- * not count as misspelt.
+ * Whether two names differ in one word by one letter, or by two swapped letters. A difference in a plural `S`
+ * or in a digit is not a misspelling.
  */
 function isMisspelt(name: string, other: string): boolean {
   const [left, right] = [name.split('_'), other.split('_')];
@@ -156,7 +153,10 @@ function isOneEditAway(one: string, two: string): boolean {
   return isSwapped || (left.length <= 1 && right.length <= 1);
 }
 
-/** Whether the code handles a missing variable with a default, a test or a call. */
+/**
+ * Whether code handles a missing variable: it has a default, tests the variable, or passes it to a tolerant
+ * function.
+ */
 function mayBeAbsent(node: Node, module: SourceModule): boolean {
   const { parent } = node;
   switch (parent?.type) {
@@ -185,8 +185,8 @@ function mayBeAbsent(node: Node, module: SourceModule): boolean {
 }
 
 /**
- * Whether a schema validates the variable: `schema.parse({ URL: process.env.URL })`, also if the object is in
- * a constant first.
+ * Whether a schema validates the variable: `schema.parse({ URL: process.env.URL })`. A constant may hold the
+ * object.
  */
 function isValidated(node: Node, { source }: SourceModule): boolean {
   const object = node.parent?.type === 'entry' ? node.parent.parent : undefined;
@@ -200,8 +200,8 @@ function isValidated(node: Node, { source }: SourceModule): boolean {
 }
 
 /**
- * Whether a missing variable would become the text "undefined", or code asserts with `!` or `as string` that
- * it is set.
+ * Whether code assumes that a variable is set. The code asserts this with `!` or `as string`, or puts the
+ * variable into a text, which then contains "undefined".
  */
 function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
   return (

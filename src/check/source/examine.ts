@@ -1,5 +1,5 @@
 /**
- * The source phase: reads the modules of a project and runs every rule over them.
+ * Reads the modules of a project and applies every source rule to them.
  *
  *   entries -> modules -> calls, functions, handlers -> rules -> findings, each at its line and column
  */
@@ -43,7 +43,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();
   const report: ReportNode = (rule, module, node, message, more = {}) => {
-    const { severity, remedy } = texts.get(rule)!; // the catalogue has every rule
+    const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
     const key = `${rule} ${module.file} ${node.start}`;
     if (findings.has(key) || sources.isOfBrowser(module)) return;
     const place = module.placeAt(node.start);
@@ -75,8 +75,8 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
 const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|createClient|connect|open)$/;
 
 /**
- * Returns the first call outside of any function that opens a connection while the module is imported. The
- * sources are searched because the stack of a connecting driver no longer shows the application.
+ * Returns the first call outside of any function that opens a connection while the module is imported. Reads
+ * the source, because the stack trace of a connecting driver does not show the application.
  */
 export function openedAtImport(entry: string): Place | undefined {
   const sources = new Sources(readProject([entry]));

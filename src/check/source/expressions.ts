@@ -4,7 +4,7 @@
 import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
-/** Text that cannot be parsed, with its position. */
+/** Thrown for text that cannot be parsed. Holds its position. */
 class Unreadable extends Error {
   readonly offset: number;
 
@@ -14,7 +14,7 @@ class Unreadable extends Error {
   }
 }
 
-/** Precedence of binary operators. `**` and assignments are right-associative. */
+/** Precedence of binary operators. */
 const PRECEDENCE: ReadonlyMap<string, number> = new Map(
   [
     ['??', '||'],
@@ -43,7 +43,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   0: '\0',
 };
 
-/** Parses expressions. A subclass parses statements, which the bodies of functions need. */
+/** Parses expressions. The subclass for statements parses the bodies of functions. */
 export abstract class ExpressionReader {
   protected readonly tokens: readonly Token[];
   protected readonly textEnd: Token;
@@ -66,7 +66,10 @@ export abstract class ExpressionReader {
     return this.tokens[this.at++] ?? this.textEnd;
   }
 
-  /** Whether the next token, or the one `ahead` tokens later, is this punctuator or word. */
+  /**
+   * Whether the token at `ahead` is this punctuator or word. By default, `ahead` is 0 and means the next
+   * token.
+   */
   protected is(text: string, ahead = 0): boolean {
     const token = this.peek(ahead);
     return token.text === text && (token.kind === 'punctuator' || token.kind === 'name');
@@ -177,7 +180,7 @@ export abstract class ExpressionReader {
     };
   }
 
-  /** Returns the index of the token that closes the parenthesis at an index. */
+  /** Returns the index of the token that closes the parenthesis at index `from`. */
   protected closing(from: number): number {
     let depth = 0;
     for (let at = from; at < this.tokens.length; at++) {
@@ -258,7 +261,7 @@ export abstract class ExpressionReader {
     return value;
   }
 
-  /** Whether a word such as `await` is an identifier here: no operand follows it. */
+  /** Whether a word such as `await` is an identifier here, because no operand follows it. */
   protected isNameHere(): boolean {
     const next = this.peek(1);
     return next.kind === 'punctuator' && !/^(?:[([{`!~+\-@/]|\+\+|--|\$\{)$/.test(next.text);
@@ -459,7 +462,10 @@ export abstract class ExpressionReader {
     return { type: 'object', entries, start, end: this.lastEnd };
   }
 
-  /** Parses a member of an object (`between` is a comma) or of a class (a semicolon). */
+  /**
+   * Parses a member of an object or class. `between` is the separator of members: a comma in an object, a
+   * semicolon in a class.
+   */
   protected member(between: ',' | ';'): Entry {
     const { start } = this.peek();
     const isStatic = between === ';' && this.modifier('static');

@@ -4,8 +4,7 @@
  *
  *   text -> code without comments and the inside of strings -> parameters, body -> returns
  *
- * Reading text finds mistakes before a request does, but proves nothing. Findings based on it are warnings at
- * most.
+ * The text may be misread, so a finding that is based on it is a warning at most.
  */
 import { tokensOf } from './tokens.ts';
 
@@ -52,10 +51,7 @@ export function withoutText(source: string): string {
   return code + ')'.repeat(open);
 }
 
-/**
- * Returns the code that replaces a delimiter of a template: `` ` `` at its start, `${`, `}`, and `` ` `` at
- * its end.
- */
+/** Returns the code that replaces a delimiter of a template: its first or last backtick, `${` or `}`. */
 function templateMark(mark: string, isBefore: boolean): string {
   if (mark === '`') return isBefore ? '``' : '';
   return mark === '}' ? ')' : ' (';
@@ -64,14 +60,14 @@ function templateMark(mark: string, isBefore: boolean): string {
 type AnyFunction = (...args: never[]) => unknown;
 
 interface FunctionSource {
-  /** Text between the parentheses. */
+  /** The parameters as written, without the parentheses around them. */
   readonly parameters: string;
-  /** Statements of a block, or an expression. */
+  /** The statements of the body, or the expression of an arrow function without braces. */
   readonly body: string;
   readonly isExpression: boolean;
 }
 
-/** Placeholder in the text of a function: it stands for the body of a callback that returns an object. */
+/** Marks the place of a callback that returns an object and that was removed from the text. */
 const GIVES_OBJECT = '\u0002';
 const OPENING = '([{';
 const CLOSING = ')]}';
@@ -97,8 +93,8 @@ function split(code: string): FunctionSource | undefined {
 }
 
 /**
- * Returns the destructuring pattern of the first parameter without its braces; '' without parameters;
- * undefined if it is not a pattern.
+ * Returns the members that the first parameter destructures: the text between its braces. '' without
+ * parameters; undefined if the parameter is not a pattern.
  */
 export function takenBy(handler: AnyFunction): string | undefined {
   const parameters = partsOf(handler)?.parameters;
@@ -107,8 +103,8 @@ export function takenBy(handler: AnyFunction): string | undefined {
 }
 
 /**
- * Whether a handler calls a method of its request: `req.json(`, `ctx.req.json(`, or on the name that it gives
- * to `req`.
+ * Whether a handler calls a method of its request: `req.json(` or `ctx.req.json(`. Also recognizes a variable
+ * to which the handler assigns `req`.
  */
 export function callsOfRequest(handler: AnyFunction, call: string): boolean {
   const alias = /(?<![\w$])req\s*:\s*([\w$]+)/
@@ -153,8 +149,8 @@ function givesObject({ body, isExpression }: FunctionSource): boolean {
 }
 
 /**
- * Whether an expression is just an object literal, or a list that begins with one, without a further
- * operation on it.
+ * Whether an expression is only an object literal, or a list that begins with one. False if an operation
+ * follows.
  */
 function isObject(expression: string): boolean {
   const start = /^\s*(?:await\s+)?(?:\(\s*)*/.exec(expression)![0].length;
@@ -198,8 +194,8 @@ function withoutParentheses(expression: string): string {
 }
 
 /**
- * Returns code without what runs only the first time: `text ??= ...`, `if (text === undefined) text = ...`,
- * `if (!text) { ... text = ...; }`.
+ * Returns code without the statements that run only the first time: `text ??= ...`, `if (text === undefined)
+ * text = ...`, `if (!text) { ... text = ...; }`.
  */
 export function withoutOnce(code: string): string {
   let kept = '';
@@ -216,8 +212,8 @@ const ABSENT =
   /^if\s*\(\s*(?:!\s*(?<negated>[\w$.#]+)|(?<compared>[\w$.#]+)\s*===?\s*(?:undefined|null|void 0))\s*\)\s*/;
 
 /**
- * Returns the end of an `if` that sets a variable which has no value yet, else undefined. A local variable
- * does not count: it is empty at each call.
+ * Returns the end of an `if` that sets a variable only while it has no value, else undefined. Local variables
+ * do not count, because they have no value at the start of every call.
  */
 function endOfFirstTime(code: string, from: number): number | undefined {
   if (!code.startsWith('if', from) || /[\w$.]/.test(code[from - 1] ?? '')) return undefined;
@@ -238,7 +234,7 @@ function isOwn(code: string, name: string): boolean {
   );
 }
 
-/** Keywords before parentheses and a brace, which are not names of methods. */
+/** Keywords that may stand before parentheses and a brace. They are not names of methods. */
 const STATEMENTS = /(?<![\w$.])(?:if|for|await|while|switch|catch|with)\s*$/;
 
 /** Returns code without the bodies of the functions and methods in it. */
@@ -277,7 +273,10 @@ function isMethod(before: string): boolean {
   return false;
 }
 
-/** Returns the end of the function whose `=>` or `function` is at `from`, or undefined if there is none. */
+/**
+ * Returns the end of the callback whose `=>` or `function` is at `from`. Undefined if there is no callback at
+ * `from`.
+ */
 function endOfCallback(code: string, from: number): number | undefined {
   if (code.startsWith('=>', from)) {
     const start = from + 2 + /^\s*/.exec(code.slice(from + 2))![0].length;
@@ -294,8 +293,8 @@ function endOfCallback(code: string, from: number): number | undefined {
 }
 
 /**
- * Returns the end of an expression: a comma, a semicolon, an unmatched closing bracket, or the end of a line
- * before a new statement.
+ * Returns the end of an expression. It ends before a comma, a semicolon or an unmatched closing bracket, or
+ * at a line end before a new statement.
  */
 function endOfExpression(code: string, from: number): number {
   for (let index = from; index < code.length; index++) {

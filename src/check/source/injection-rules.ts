@@ -12,13 +12,15 @@ import type { Given } from './values.ts';
 
 const SQL =
   /\b(?:select\b[^]*\bfrom|insert\s+into|update\b[^]*\bset|delete\s+from|replace\s+into|order\s+by|group\s+by|where|having|limit|union|values\s*\(|create\s+(?:table|index)|drop\s+(?:table|index)|alter\s+table|truncate|exec(?:ute)?\s)\b/i;
-/** Methods that run SQL. The names of the second group have other meanings, too. */
+/**
+ * Names of methods that may run SQL. Some also have other meanings; NEVER_OTHERWISE lists those that do not.
+ */
 const RUNS_SQL =
   /^(?:fetchAll|fetchOne|fetchArrays|executeMany|script|\$queryRawUnsafe|\$executeRawUnsafe|unsafe|execute|query|raw|exec|prepare|run|all|get|each|scalar|stream|multi|none|one|many|any|oneOrNone|manyOrNone|whereRaw|orderByRaw|havingRaw)$/;
 const NEVER_OTHERWISE =
   /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
 
-/** Whether a text begins with a fixed part that no client can change. */
+/** Whether a text begins with a part that the program sets and that limits where a redirect can lead. */
 function isAnchored({ lead }: Given): boolean {
   return (
     lead.startsWith(OWN) ||
@@ -104,7 +106,8 @@ function findCode({ call, module, given }: Visit, meaning: string, report: Repor
   if (!RUNS_CODE.test(meaning)) return;
   for (const arg of call.args) {
     const value = given(arg);
-    if (meaning === 'require' && /\.json\s*$/.test(value?.text ?? '')) continue; // JSON is data
+    // a JSON file is data and is not evaluated
+    if (meaning === 'require' && /\.json\s*$/.test(value?.text ?? '')) continue;
     if (value !== undefined)
       return report(
         'SVC603',
@@ -130,8 +133,8 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
 }
 
 /**
- * Values that other sites cannot choose: headers, cookies of this site, and the parts that the pattern of a
- * route matches.
+ * Values that another site cannot put into a request: headers, cookies, and the parts of a path that a route
+ * pattern matches.
  */
 const CANNOT_CHOOSE = /(?:^|\W)referr?er$|^headers?\b|^(?:signedC|c)ookies?\b|^params$/i;
 
@@ -203,11 +206,11 @@ function findPaths(
       : [];
   for (const path of paths) {
     const value = given(path);
-    // a test whether a file exists reveals little, where a root then limits what is sent
+    // a test whether a file exists reveals little if the handler sends the file with the option `root`
     if (PROBES.test(meaning) && hasRoot(call, module)) continue;
     if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
       continue;
-    // the parser of a form chose the path of an upload
+    // the form parser, not the client, chose the path of an uploaded file
     if (/\bfiles?\b.*\.(?:path|filepath|tempFilePath)$/.test(value.what)) continue;
     report(
       'SVC606',
@@ -218,13 +221,13 @@ function findPaths(
   }
 }
 
-/** Whether the function around a call sends a file with `root`. */
+/** Whether the function around a call also sends a file with the option "root". */
 function hasRoot(call: Call, { source }: Visit['module']): boolean {
   const around = functionAround(call);
   return /\broot\s*:/.test(source.slice(around?.start ?? 0, around?.end ?? 0));
 }
 
-/** Whether a handler sends text that browsers do not show as HTML. */
+/** Whether the function around a call sets a content type that browsers do not show as HTML. */
 function isPlain(call: Call, { source }: Visit['module']): boolean {
   const around = functionAround(call);
   const code = source.slice(around?.start ?? 0, around?.end);
@@ -251,7 +254,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
       ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
       : address;
   const value = given(target);
-  // the response_url of Slack is part of a signed request
+  // Slack signs the request that contains its response_url
   if (value === undefined || hasHost(value) || hasAgent(call) || /response_?url$/i.test(value.what)) return;
   report(
     'SVC607',
@@ -261,14 +264,17 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
   );
 }
 
-/** Whether a call has its own agent for connections, which may refuse private addresses. */
+/** Whether a call has an agent of the application, which may refuse private addresses. */
 function hasAgent({ args }: Call): boolean {
   return ['agent', 'httpAgent', 'httpsAgent', 'dispatcher'].some((key) =>
     args.some((arg) => entryOf(arg, key) !== undefined),
   );
 }
 
-/** Whether the program chooses the host. An address that begins with a slash can only be one of the own site. */
+/**
+ * Whether the program chooses the host. A client cannot choose it if the address begins with a slash or with
+ * a value of the program.
+ */
 function hasHost({ lead }: Given): boolean {
   return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
 }
@@ -291,7 +297,7 @@ function findHtml(
   const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
-  // another site can set single values by a link or form, but no headers
+  // another site can choose one value through a link or form, but not the whole input and not the headers
   if (value === undefined || value.part !== undefined || value.what === 'headers') return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(

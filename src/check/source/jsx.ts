@@ -11,7 +11,7 @@ export function mayHoldJsx(file: string): boolean {
   return /\.[jt]sx$/.test(file);
 }
 
-/** Returns the code without JSX. If the code ends within an element, returns what was read so far. */
+/** Returns the code without JSX. If the code ends inside an element, returns the part before the end. */
 export function withoutJsx(source: string): string {
   return new JsxReader(source).all();
 }
@@ -35,11 +35,13 @@ class JsxReader {
     return this.#out.join('');
   }
 
-  /** Copies code up to the brace that closes a JSX expression, or to the end. */
+  /** Copies code up to the brace that closes a JSX expression, or to the end of the file. */
   #code(close: '}' | undefined): void {
     const source = this.#source;
     let depth = 0;
-    let last = ''; // the code before, without spaces and comments: its end shows whether an expression begins
+    // the code before this position without spaces and comments, which shows whether an expression begins
+    // here
+    let last = '';
     while (this.#at < source.length) {
       const char = source[this.#at]!;
       const end = this.#skippedEnd(char);
@@ -61,7 +63,7 @@ class JsxReader {
     }
   }
 
-  /** Returns the end of the comment, string or template that begins here, or undefined. */
+  /** Returns the end of the comment, string or template that begins at this position, or undefined. */
   #skippedEnd(char: string): number | undefined {
     const source = this.#source;
     if (char === '/' && source[this.#at + 1] === '/') return endBehind(source, '\n', this.#at);
@@ -72,14 +74,17 @@ class JsxReader {
     return end + 1;
   }
 
-  /** Whether `<p>`, `<Page.Title ` or `<>` begins here. `<T,>(…)` and `<T extends …>` are type parameters. */
+  /**
+   * Whether `<p>`, `<Page.Title ` or `<>` begins at this position. `<T,>(…)` and `<T extends …>` are type
+   * parameters.
+   */
   #beginsElement(): boolean {
     return /^<(?:>|[A-Za-z_$][\w$.:-]*(?:\s*\/?>|\s+(?!extends\b)[\w${]))/.test(
       this.#source.slice(this.#at, this.#at + 200),
     );
   }
 
-  /** Writes an element as `[`, its expressions, `]`. A child gets a comma after it. */
+  /** Writes an element as `[`, its expressions and `]`. Adds a comma if the element is a child. */
   #element(isChild: boolean): void {
     const source = this.#source;
     this.#put('[');
@@ -119,7 +124,7 @@ class JsxReader {
     this.#put(',');
   }
 
-  /** Writes a character in place of the next one, or keeps a line end. */
+  /** Writes a character over the current one, unless that is a line end. */
   #put(char: string): void {
     if (this.#at < this.#out.length && this.#out[this.#at] !== '\n') this.#out[this.#at] = char;
     this.#at++;

@@ -1,6 +1,6 @@
 /**
- * Reads the modules of a project: the entry files and all that they import, except packages. Node.js strips
- * the types, which leaves every character at its position.
+ * Reads the modules of a project: the entry files and all files that they import, except packages. Node.js
+ * removes the types and keeps every other character at its position.
  *
  *   file -> text -> without types -> statements and expressions -> imports -> further files
  */
@@ -16,18 +16,18 @@ import type { Place } from '../../base/findings.ts';
 import type { Block, ClassNode, Declarator, Fn, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
-/** Most files that are read. The check reports when there are more. */
+/** Maximum number of files. `svc check` reports that it has not read the others. */
 const MAX_FILES = 5_000;
 /** Larger files are not read: they are usually generated. */
 const MAX_FILE_BYTES = 2_000_000;
 const EXTENSIONS = ['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs', '.jsx'];
 
-/** Meaning of an identifier: the declaration or import that it refers to. */
+/** The declaration or import to which a name refers. */
 export type Binding =
   | { readonly kind: 'declared'; readonly module: SourceModule; readonly node: Fn | ClassNode | Declarator }
   /** A parameter, a caught error, or the variable of a loop. */
   | { readonly kind: 'parameter'; readonly owner: Node }
-  /** An import from a package or from Node.js: `randomBytes` of `node:crypto`. */
+  /** An import from a package or from Node.js, such as `randomBytes` from `node:crypto`. */
   | { readonly kind: 'external'; readonly from: string; readonly imported: string }
   /** All exports of a module of the project: `import * as notes`. */
   | { readonly kind: 'module'; readonly module: SourceModule };
@@ -37,7 +37,7 @@ interface Imported {
   readonly imported: string;
 }
 
-/** A parsed module for the rules. */
+/** A parsed module, as the rules read it. */
 export class SourceModule {
   readonly file: string;
   readonly source: string;
@@ -56,8 +56,8 @@ export class SourceModule {
 
   readonly #map: SourceMap | undefined;
   /**
-   * The text before the types were stripped, at the same offsets as `source`. Undefined when the file is
-   * JavaScript, or its offsets have moved.
+   * The original text, with types, at the same offsets as `source`. Undefined for JavaScript, and if removing
+   * the types moved code.
    */
   readonly text: string | undefined;
 
@@ -108,7 +108,7 @@ export class SourceModule {
     return [...found];
   }
 
-  /** Returns what a name refers to at a node, or undefined. */
+  /** Returns the declaration or import to which a name refers at a node. Undefined if there is none. */
   lookup(name: string, at: Node): Binding | undefined {
     for (let scope: Node | undefined = at; scope !== undefined; scope = scope.parent) {
       if (!isScope(scope)) continue;
@@ -119,10 +119,10 @@ export class SourceModule {
     return imported === undefined ? undefined : this.#bindingOf(imported);
   }
 
-  /** Returns what the export of this name refers to. */
+  /** Returns the declaration or import to which an exported name refers. */
   exported(name: string, depth = 0): Binding | undefined {
     const found = this.#exports.get(name);
-    if (depth > 20) return undefined; // modules may re-export each other in a circle
+    if (depth > 20) return undefined; // ends the search when modules re-export from each other in a circle
     if (found === undefined) {
       for (const from of this.#all) {
         const binding = this.resolved.get(from)?.exported(name, depth + 1);
@@ -184,7 +184,7 @@ export function readProject(entries: readonly string[]): Project {
   };
   for (const entry of entries) read(realpathSync.native(entry));
   for (const module of modules.values()) {
-    // the loop also visits the imported files that it adds to the map
+    // for-of over a map also visits the files that this loop adds to it
     for (const specifier of module.specifiers) {
       const file = locator.locate(specifier, module.file);
       if (file === undefined || own.some((folder) => file.startsWith(folder))) continue;
@@ -195,7 +195,7 @@ export function readProject(entries: readonly string[]): Project {
   return { modules: [...modules.values()], unread };
 }
 
-/** The code of a file as JavaScript, with a source map if positions have moved. */
+/** The code of a file as JavaScript. It has a source map if removing the types moved code. */
 interface Readable {
   readonly source: string;
   readonly map?: SourceMap | undefined;
@@ -203,8 +203,9 @@ interface Readable {
 }
 
 /**
- * Returns the code of a file as JavaScript. If TypeScript adds only types, all offsets are unchanged.
- * @throws Error for text that is neither JavaScript nor TypeScript
+ * Returns the code of a file as JavaScript. The offsets of TypeScript code stay unchanged unless its types
+ * produce code, as enums do.
+ * @throws Error if the text is not JavaScript or TypeScript
  */
 function sourceOf(file: string): Readable {
   if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`the file has more than ${MAX_FILE_BYTES} bytes`);
@@ -225,14 +226,15 @@ function sourceOf(file: string): Readable {
       map:
         map === undefined
           ? undefined
-          : new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never), // JSON by Node.js
+          : // Node.js wrote this JSON, so it is valid
+            new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never),
     };
   } finally {
     process.emitWarning = emitWarning;
   }
 }
 
-/** Finds the files of imports. Caches the result by folder and specifier. */
+/** Finds the file of each import. Caches the result by folder and specifier. */
 class Locator {
   readonly #known = new Map<string, string | undefined>();
 
@@ -272,7 +274,10 @@ function onDisk(path: string): string | undefined {
   return candidates.find((candidate) => statSync(candidate, { throwIfNoEntry: false })?.isFile() === true);
 }
 
-/** Resolves `#notes` by `imports` of package.json, and packages of the same workspace. */
+/**
+ * Finds the file of `#notes` through the field "imports" of package.json, and of a package in the same
+ * workspace.
+ */
 function throughPackage(specifier: string, from: string): string | undefined {
   try {
     const isOwn = specifier.startsWith('#');
@@ -284,12 +289,14 @@ function throughPackage(specifier: string, from: string): string | undefined {
     const target = targetOf(isOwn ? imports : (exports ?? { '.': main ?? './index.js' }), key);
     return target === undefined ? undefined : onDisk(resolve(dirname(manifest), target));
   } catch {
-    return undefined; // the package is missing or unreadable: Node.js reports that at import
+    // the package is missing or unreadable, which Node.js reports when it imports the package
+    return undefined;
   }
 }
 
 /**
- * Returns the target of a key in `imports` or `exports` of package.json, with `*` patterns and conditions.
+ * Returns the target of a key in the field "imports" or "exports" of package.json. Supports `*` patterns and
+ * conditions.
  */
 function targetOf(table: unknown, key: string): string | undefined {
   if (typeof table === 'string') return key === '.' ? table : undefined;
@@ -335,7 +342,10 @@ function importsOf(body: Block): Map<string, Imported> {
   return imports;
 }
 
-/** Adds the names of `const { exec } = require('node:child_process')` and of `await import(…)`. */
+/**
+ * Adds the names that `const { exec } = require('node:child_process')` declares. Also reads `await
+ * import(…)`.
+ */
 function addRequired({ target, value }: Declarator, imports: Map<string, Imported>): void {
   const call = value?.type === 'await' ? value.value : value;
   if (call?.type !== 'call' || call.callee.type !== 'name') return;
@@ -386,13 +396,10 @@ function addAssigned(node: Node, byName: Map<string, Exported>): void {
       byName.set(entry.key, entry.value);
 }
 
-/** Stands in a path for the members that a destructuring pattern does not name. */
+/** Stands in a path for the members that the rest element of a destructuring pattern collects. */
 export const REST = '...';
 
-/**
- * Returns the variables that a destructuring pattern declares, each with the key of the object that it is
- * taken from.
- */
+/** Returns the variables that a destructuring pattern declares, each with the key of its member. */
 export function boundIn(
   target: Node,
   key?: string,
@@ -408,7 +415,7 @@ export function boundIn(
       return target.items.flatMap((item) => boundIn(item));
     case 'object':
       return target.entries.flatMap((entry) => {
-        // `{ id, ...rest }`: the rest is not the whole object
+        // in `{ id, ...rest }`, `rest` has only some members of the object
         if (entry.type === 'spread')
           return boundIn(entry.value).map((bound) =>
             target.entries.length > 1 ? { ...bound, path: [REST] } : bound,
@@ -432,7 +439,7 @@ function isScope({ type }: Node): boolean {
   );
 }
 
-/** Returns the names that a scope declares itself, without those of scopes nested in it. */
+/** Returns the names that a scope declares, except those of nested scopes. */
 function namesIn(scope: Node, module: SourceModule): Map<string, Binding> {
   const names = new Map<string, Binding>();
   const declare = (node: Node): void => {

@@ -1,11 +1,11 @@
 /**
  * The syntax tree of a module: statements and expressions with their positions in the text.
  *
- * Patterns of declarations and parameters are expressions, too: `{ a, b = 1 }` is an object, and `b = 1` an
- * assignment.
+ * Patterns in declarations and parameters are expressions, too: `{ a, b = 1 }` is an object, and `b = 1` in
+ * it is an assignment.
  */
 
-/** The position of a node in the text, and its place in the tree. */
+/** The position of a node in the text, and its parent and children. */
 interface Placed {
   readonly start: number;
   readonly end: number;
@@ -41,7 +41,7 @@ interface Pattern extends Placed {
 interface Template extends Placed {
   readonly type: 'template';
   readonly tag: Node | undefined;
-  /** Texts around the values: one more than there are values. */
+  /** Literal texts before, between and after the values: always one text more than values. */
   readonly texts: readonly string[];
   readonly values: readonly Node[];
 }
@@ -162,7 +162,10 @@ interface If extends Placed {
 interface Loop extends Placed {
   readonly type: 'loop';
   readonly kind: 'for' | 'of' | 'in' | 'while' | 'do';
-  /** For `of` and `in`: the variable and the iterated expression. Otherwise the parts of the head. */
+  /**
+   * For `for (… of …)` and `for (… in …)`: the variable and the iterated expression. For other loops: the
+   * parts of the head.
+   */
   readonly head: readonly Node[];
   readonly body: Node;
 }
@@ -186,7 +189,7 @@ export interface Case extends Placed {
 interface Import extends Placed {
   readonly type: 'import';
   readonly from: string;
-  /** `*` stands for the whole module. */
+  /** `imported` is `*` for an import of the whole module. */
   readonly names: readonly { readonly imported: string; readonly local: string }[];
 }
 interface Export extends Placed {
@@ -253,8 +256,8 @@ function isNode(value: unknown): value is Node {
 }
 
 /**
- * Visits a node and all nodes in it, parents first. If `visit` returns false, the children of that node are
- * left out.
+ * Visits a node and all nodes in it, parents first. If `visit` returns false, walk() skips the children of
+ * that node.
  */
 export function walk(node: Node, visit: (node: Node) => boolean | void): void {
   if (visit(node) === false) return;
@@ -275,7 +278,7 @@ export function pathOf(node: Node): string | undefined {
   return object === undefined ? undefined : `${object}.${property}`;
 }
 
-/** Returns the last name of a called expression: `fetchAll` of `this.#db.fetchAll(…)`. */
+/** Returns the last name of a called expression: `fetchAll` for `this.#db.fetchAll(…)`. */
 export function calledName({ callee }: Call): string | undefined {
   return callee.type === 'name' ? callee.name : callee.type === 'member' ? callee.property : undefined;
 }
@@ -286,7 +289,7 @@ export function functionAround(node: Node): Fn | undefined {
   return undefined;
 }
 
-/** Whether a node is a part of another one, or that node itself. */
+/** Whether a node is `outer` or is inside it. */
 export function isWithin(node: Node, outer: Node): boolean {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) if (at === outer) return true;
   return false;

@@ -1,5 +1,5 @@
 /**
- * Rules about promises that are not awaited, and asynchronous callbacks of array methods (SVC611, SVC612).
+ * Rules about promises that are not awaited (SVC611), and asynchronous callbacks of array methods (SVC612).
  */
 import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
@@ -17,7 +17,7 @@ export function reportPromises(sources: Sources, report: ReportNode): void {
 // -- SVC611: promises that are not awaited --
 
 const OURS = /^svc\.(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
-/** Names of databases and transactions. */
+/** Names of variables that hold databases or transactions. */
 export const DATABASE: RegExp = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
 /** Methods of databases that return promises. */
 export const OF_DATABASE: RegExp =
@@ -33,7 +33,7 @@ const OF_CLASSES: Readonly<Record<string, RegExp>> = {
 };
 
 /**
- * A call that returns a promise. `isOurs`: a known function of this package or of Node.js, so that it
+ * A call that returns a promise. `isOurs` is true for a known function of this package or of Node.js, which
  * certainly returns one.
  */
 interface Promised {
@@ -42,7 +42,7 @@ interface Promised {
   readonly fn?: Fn;
 }
 
-/** Returns the promise that a call returns, or undefined if the call is unknown or returns none. */
+/** Returns the promise that a call returns. Undefined if the called function is unknown or returns none. */
 function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0): Promised | undefined {
   if (call.isNew) return undefined;
   const meaning = meaningOfCall(call, module);
@@ -52,7 +52,7 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
   if (callee.type === 'member' && isOfPackage(call, callee, module))
     return { name: pathOf(callee) ?? 'the function', isOurs: true };
   const fn = sources.handlers.resolve(callee, module);
-  // `step('load', async () => …)` may return anything
+  // in `step('load', async () => …)`, the function `step` need not return a promise
   const isCertain =
     fn?.parent?.type !== 'call' && (callee.type !== 'member' || isMethodOf(callee, fn, module));
   return fn !== undefined && isCertain && !takesCallback(call) && givesPromise(fn, sources, depth)
@@ -75,37 +75,40 @@ function isOfPackage(call: Call, { object, property }: Member, module: SourceMod
     : DATABASE.test(owner) && OF_DATABASE.test(property);
 }
 
-/** Whether a value is named like a request. `limiter.take(5)` belongs to another class than RateLimiter. */
+/**
+ * Whether an expression has the name of a request. RateLimiter.take() receives a request; `limiter.take(5)`
+ * calls another class.
+ */
 function isOfRequest(node: Node | undefined): boolean {
   return node !== undefined && REQUEST.test(pathOf(node) ?? '');
 }
 
-/** Whether an expression is a parameter of a function or a member of one, such as `req` and `ctx.req`. */
+/** Whether an expression is a parameter or a member of a parameter, such as `req` and `ctx.req`. */
 function isParameter(node: Node, module: SourceModule): boolean {
   const [name] = (pathOf(node) ?? '').split('.') as [string];
   return module.lookup(name, node)?.kind === 'parameter';
 }
 
-/** Names of functions that receive the result or the error of a call. */
+/** Names of callbacks, which receive the result or the error of a call. */
 const CALLBACK =
   /(?:^|\.)(?:cb|callback|done|next|resolve|reject|fulfill|respond|on[A-Z]\w*|\w+C(?:b|allback))$/;
 
-/** Whether a call passes a function on, which may receive what fails: `load(id, next)`. */
+/** Whether an argument is a callback, which may receive the error of the call: `load(id, next)`. */
 function takesCallback({ args }: Call): boolean {
   return args.some((arg) => arg.type === 'function' || CALLBACK.test(pathOf(arg) ?? ''));
 }
 
 /**
- * Whether a call to transaction() returns no promise: a transaction of IndexedDB, or of a database with
- * synchronous functions.
+ * Whether a call of transaction() is not the asynchronous method of this package, but belongs to IndexedDB or
+ * to a synchronous database.
  */
 export function isOtherTransaction({ args: [work] }: Call): boolean {
   return work?.type !== 'function' || (!work.isAsync && work.params.length === 0);
 }
 
 /**
- * Whether `fn` is certainly the method that the call runs: the object is `this` in the class of the method or
- * in a class that extends it, a module, an object literal of the project, or `new` of the class of the method.
+ * Whether a call certainly runs the method `fn`. The object of the call is a module, an object literal of the
+ * project, or a new object of the class of `fn`. It may also be `this` in that class or a subclass.
  */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;
@@ -122,7 +125,7 @@ function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): b
   return made?.kind === 'declared' && made.node === owner;
 }
 
-/** Whether a node is in a class, or in a class that extends it. */
+/** Whether a node is in the class `owner` or in a subclass of it. */
 function isInClass(node: Node, owner: ClassNode): boolean {
   let at: Node | undefined = node;
   while (at !== undefined && at.type !== 'class') at = at.parent;
@@ -131,7 +134,7 @@ function isInClass(node: Node, owner: ClassNode): boolean {
   );
 }
 
-/** Whether a function is asynchronous, or returns only promises of other calls. */
+/** Whether a function is asynchronous, or returns only promises that it receives from other calls. */
 function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
   if (fn.isGenerator) return false;
   if (fn.isAsync) return true;
@@ -147,8 +150,8 @@ function givesPromise(fn: Fn, sources: Sources, depth: number): boolean {
 }
 
 /**
- * Whether errors of a function can escape: the function throws, or awaits a promise that may reject, outside
- * of `try`. What a `catch` block awaits does not count.
+ * Whether an error can leave a function: outside of `try`, the function throws, or awaits a promise that may
+ * reject. Promises that a `catch` block awaits do not count.
  */
 function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
   const module = sources.handlers.homeOf(fn);
@@ -170,7 +173,7 @@ function mayFail(fn: Fn, sources: Sources, depth = 0): boolean {
   return fails;
 }
 
-/** Returns the promise that a node awaits or returns. */
+/** Returns the promise that a node awaits or returns, if any. */
 function awaitedBy(node: Node, module: SourceModule, sources: Sources): Node | undefined {
   if (node.type === 'await') return node.value;
   return node.type === 'leave' &&
@@ -180,20 +183,23 @@ function awaitedBy(node: Node, module: SourceModule, sources: Sources): Node | u
     : undefined;
 }
 
-/** Names of functions whose promises do not reject: they wait, or turn errors into results. */
+/**
+ * Names of functions whose promises do not reject, because the functions only wait or return errors as
+ * results.
+ */
 const NEVER_FAILS =
   /^(?:sleep|delay|wait|pause|timeout|tick|nextTick|set(?:Timeout|Immediate)|allSettled|value|to|attempt|swallow|try[A-Z]\w*|safe[A-Z]?\w*)$/;
 
 /**
- * Whether nothing catches the rejection of a promise. `load().catch(…)` catches it, and so does a function
- * that awaits only in `try`.
+ * Whether code lets the rejection of a promise escape. `load().catch(…)` catches it. A function that awaits
+ * only inside `try` cannot reject.
  */
 function isUncaught(value: Node, module: SourceModule, sources: Sources, depth: number): boolean {
   if (value.type !== 'call') return true;
   if (isCaught(value) || NEVER_FAILS.test(calledName(value) ?? '')) return false;
   const path = pathOf(value.callee);
   const [first] = value.args;
-  // without a second parameter `(resolve) => …` cannot reject
+  // a `new Promise((resolve) => …)` without the parameter "reject" never rejects
   if (value.isNew && path === 'Promise') return first?.type !== 'function' || first.params.length > 1;
   if (/^Promise\.(?:all|race|any)$/.test(path ?? '') && first !== undefined && depth <= 2)
     return allIn(first).some((each) => isUncaught(each, module, sources, depth + 1));
@@ -208,14 +214,14 @@ function isCaught(call: Call): boolean {
 }
 
 /**
- * Returns the promises in the argument of `Promise.all()`: the elements of a list, or what the callback of
- * `map()` calls.
+ * Returns the promises in the argument of `Promise.all()`: the elements of a list, or the promises that the
+ * callback of `map()` returns.
  */
 function allIn(list: Node): readonly Node[] {
   if (list.type === 'list') return list.items;
   const [callback] = list.type === 'call' && calledName(list) === 'map' ? list.args : [];
   if (callback?.type !== 'function') return [list];
-  // the call of the callback itself: isUncaught() then looks into its body
+  // a node for the call of the callback, so that isUncaught() reads the body of the callback
   return [
     { type: 'call', callee: callback, args: [], isNew: false, start: callback.start, end: callback.end },
   ];
@@ -263,8 +269,8 @@ function findForgotten(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether the errors of a promise are lost. For functions of the project, only calls that requests reach
- * count, and only where the project has no listener for rejections.
+ * Whether the error of a promise is lost. A promise of a project function counts only if requests reach its
+ * call and the project has no listener for rejections.
  */
 function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean {
   if (isOurs || fn === undefined) return true;
@@ -276,7 +282,9 @@ function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean
 const ON_PURPOSE =
   /\/?[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block))/i;
 
-/** Whether a comment at a call, or right above it, says that nothing waits for it: `// fire and forget`. */
+/**
+ * Whether a comment at or above a call says that code deliberately does not await it: `// fire and forget`.
+ */
 function isOnPurpose({ start, end }: Call, { source }: SourceModule): boolean {
   const lines = source.slice(0, start).split('\n');
   const own = `${lines.pop()!}${source.slice(start, end)}${source.slice(end).split('\n', 1)[0]!}`;
@@ -284,14 +292,14 @@ function isOnPurpose({ start, end }: Call, { source }: SourceModule): boolean {
   return [...above, own].some((line) => ON_PURPOSE.test(line));
 }
 
-/** Whether the project handles rejections that nothing else does: `process.on('unhandledRejection', …)`. */
+/** Whether the project listens for unhandled rejections: `process.on('unhandledRejection', …)`. */
 function hasListener({ project }: Sources): boolean {
   return project.modules.some(({ source }) => /['"]unhandledRejection['"]/.test(source));
 }
 
 /**
- * Returns how code uses the promise of a call: ignores it, tests it, stores it in a variable, or uses it as a
- * value. Undefined if it may be awaited.
+ * Returns how code uses the promise of a call. It ignores the promise, tests it, stores it in a variable, or
+ * uses it as a value. Undefined if code may await it.
  */
 function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
   const { parent } = call;
@@ -324,9 +332,7 @@ function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undef
   }
 }
 
-/**
- * Whether a list holds the parameters of an SQL statement: `db.execute('…', [name, hashPassword(password)])`.
- */
+/** Whether a list holds parameters of an SQL statement: `db.execute('…', [name, hashPassword(password)])`. */
 function isBound(list: Node): boolean {
   const { parent } = list;
   return (
@@ -344,8 +350,8 @@ function isTest(node: Node): boolean {
 }
 
 /**
- * Returns the variable that holds the promise, if all code uses it as the result: tests it or reads a member
- * of it.
+ * Returns the variable that holds the promise, if code uses that variable only as if it held the result: it
+ * tests it or reads its members.
  */
 function keptPromise(call: Call): string | undefined {
   const declarator = call.parent;
@@ -368,7 +374,7 @@ function keptPromise(call: Call): string | undefined {
         parent.object === node &&
         !/^(?:then|catch|finally)$/.test(parent.property ?? 'then'));
     if (isMisuse) isMisused = true;
-    else isAwaited = true; // the promise may be awaited, or passed on
+    else isAwaited = true; // other code may await the promise
   });
   return isMisused && !isAwaited ? name : undefined;
 }
@@ -408,10 +414,16 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Owners whose methods may await their callbacks: streams, cursors, queries, and promises of libraries. */
+/**
+ * Names of objects whose methods may await their callbacks: streams, cursors, queries and promises of
+ * libraries.
+ */
 const OTHER_LISTS = /stream|cursor|quer(?:y|ies)|iterator|observable|collection|promise|readable|\$$/i;
 
-/** Whether the method certainly belongs to a list: nothing awaits its result, and no query made its object. */
+/**
+ * Whether the method certainly belongs to an array. A query did not create its object, and code does not
+ * await its result.
+ */
 function isList(call: Call): boolean {
   let at: Node = call.callee;
   if (call.parent?.type === 'await') return false;

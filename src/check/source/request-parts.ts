@@ -1,6 +1,5 @@
 /**
- * Parts of a request: which members hold text of a client, and which methods and functions keep that text in
- * their result.
+ * Members of a request that hold text of a client, and methods and functions whose result contains that text.
  */
 import { REST } from './modules.ts';
 import { isHarmless } from './routes.ts';
@@ -17,12 +16,13 @@ const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
 export const HARMLESS_HEADERS: RegExp = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
 const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
 /**
- * Members whose test does not check the rest of a value: `url.protocol === 'https:'`, `name.length < 100`.
+ * Members that say little about a value. A test of such a member does not check the value: `url.protocol ===
+ * 'https:'`, `name.length < 100`.
  */
 export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;
 /**
- * Fixed beginnings of values: a test for one does not check the rest of the value: `next.startsWith('/')`,
- * `/^https?:/.test(url)`.
+ * Fixed beginnings of texts and patterns. A test for such a beginning does not check the rest of the value:
+ * `next.startsWith('/')`, `/^https?:/.test(url)`.
  */
 const WEAK_BEGINNING = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;
 /** Methods whose result contains the value that they are called on. */
@@ -42,15 +42,15 @@ export const CLEANING: RegExp =
 /** Functions that validate a whole input: `const { error } = schema.validate(body)`. */
 export const VALIDATES: RegExp = /^(?:validate\w*|safeParse\w*)$/;
 
-/** Functions that throw if they find nothing: `findOneOrFail`. */
+/** Names of functions that throw if they find nothing: `findOneOrFail`. */
 export const FAILS_WITHOUT: RegExp = /Or(?:Fail|Throw|404)\w*$/;
 /**
- * Functions whose promise rejects for an unknown key. Their arguments count as checked in a callback of
- * `then()`.
+ * Names of functions whose promise rejects for an unknown key. In a callback of `then()`, their arguments
+ * count as checked.
  */
 export const LOOKS_UP: RegExp = /^(?:get|find|load|lookup|decode|verify|check|ensure|validate|assert)/;
 
-/** Names of methods that look records up and pass them to a callback: `db.query(text, values, callback)`. */
+/** Names of methods that look up records and pass them to a callback: `db.query(text, values, callback)`. */
 export const QUERIES: RegExp = /^(?:find|get|load|lookup|query|retrieve|select|fetch|sql)|quer(?:y|ies)$/i;
 
 /**
@@ -58,7 +58,7 @@ export const QUERIES: RegExp = /^(?:find|get|load|lookup|query|retrieve|select|f
  * text.
  */
 export function memberOf(object: Given, property: string): Given | undefined {
-  // code that names some members leaves out those that clients must not set
+  // a rest element leaves out the members that the pattern names, so code chose what remains
   if (property === REST) return object.kind === 'outside' ? { ...object, part: undefined } : object;
   if (object.kind === 'members') return object.members?.get(property);
   const made = (what: string, more: Partial<Given> = {}): Given => ({
@@ -83,9 +83,7 @@ export function memberOf(object: Given, property: string): Given | undefined {
   return made(`${object.what}.${property}`);
 }
 
-/**
- * Whether a call tests only the beginning, and not the rest: `next.startsWith('/')`, `/^https?:/.test(url)`.
- */
+/** Whether a call tests only the beginning of a value: `next.startsWith('/')`, `/^https?:/.test(url)`. */
 export function isWeakTest({ callee, args }: Call): boolean {
   if (callee.type !== 'member') return false;
   const [arg] = args;

@@ -1,6 +1,6 @@
 /**
- * Secrets in logs and replies, and accounts found by unverified e-mail addresses (SVC625 … SVC627). Rows that
- * may be missing (SVC615).
+ * Rules about secrets in logs and replies, accounts found by unverified e-mail addresses (SVC625 … SVC627),
+ * and rows that may be missing (SVC615).
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { literal, specOf } from './routes.ts';
@@ -51,7 +51,10 @@ function findLogged(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a message says that the program refused a token: `'Invalid token'`. */
+/**
+ * Whether a log message says that the program rejected a token: `'Invalid token'`. Such a token is of no use
+ * to a reader of the log.
+ */
 function isRefusal(call: Call, { source }: SourceModule): boolean {
   return /invalid|expired|unknown|mismatch|malformed|not found|wrong/i.test(
     source.slice(call.start, call.end),
@@ -59,8 +62,8 @@ function isRefusal(call: Call, { source }: SourceModule): boolean {
 }
 
 /**
- * Returns the name of a secret in an argument of a log call. The logger of this package hides members with
- * names of secrets, so they do not count.
+ * Returns the name of a secret in an argument of a log call. The logger of this package masks members of
+ * objects whose names are names of secrets, so such members count only for `console`.
  */
 function loggedName(node: Node, isConsole: boolean, module: SourceModule): string | undefined {
   switch (node.type) {
@@ -95,7 +98,7 @@ const TOKEN_MAKER =
 const REQUEST_PART = /(?:^|\.)(?:body|form|query|params|headers|cookies|session)$/;
 
 /**
- * Whether a value named `token` is a credential: the program generated it, or a client sent it. Other tokens
+ * Whether a value named `token` is a credential, which the program generated or a client sent. Other tokens
  * are words of a text, rooms or ids.
  */
 function isCredential(node: Node, module: SourceModule): boolean {
@@ -117,7 +120,7 @@ function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | 
   return undefined;
 }
 
-/** SVC625 for whole login bodies, and for fields and cookies of a request. */
+/** SVC625 for whole login bodies, and for fields and cookies of a request that hold secrets. */
 export function findLoggedRequests({ call, module, given }: Visit, report: ReportNode): void {
   if (!isLog(call) || isUnderCondition(call, module)) return;
   const isConsole = pathOf(call.callee)!.startsWith('console.');
@@ -191,7 +194,7 @@ function findRevealed(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a condition about the environment decides: `env === 'prod' ? null : error.stack`. */
+/** Whether a condition on the environment controls a value: `env === 'prod' ? null : error.stack`. */
 function isUnderCondition(node: Node, { source }: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
     const test =
@@ -203,8 +206,8 @@ function isUnderCondition(node: Node, { source }: SourceModule): boolean {
 }
 
 /**
- * Whether a value is part of a reply: returned by a handler, or passed to a call that creates or sends a
- * reply.
+ * Whether a value becomes part of a reply. A handler returns it, or passes it to a call that creates or sends
+ * a reply.
  */
 function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
   for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
@@ -232,7 +235,7 @@ function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
   return isReturned(node, sources);
 }
 
-/** Whether a handler returns the value directly, without a response schema that could remove it. */
+/** Whether a handler returns a value directly and has no response schema that could remove it. */
 function isReturned(node: Node, sources: Sources): boolean {
   const fn = functionAround(node);
   if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
@@ -288,7 +291,7 @@ function isLookup(call: Call, module: SourceModule): boolean {
 
 // -- rows: SVC626 and SVC615 --
 
-/** Runs the rules about database rows: rows with a secret column in replies, and rows that may be missing. */
+/** Runs the rules about database rows with a secret column in a reply, and about rows that may be missing. */
 export function reportRows(sources: Sources, report: ReportNode): void {
   findRevealedRows(sources, report);
   findAbsentRows(sources, report);
@@ -301,8 +304,8 @@ const SECRET_COLUMN =
 const READS = /^(?:fetchAll|fetchOne|query|all|get|any|one|many|oneOrNone|manyOrNone)$/;
 
 /**
- * SVC626: rows with a secret column that a handler returns directly, without a response schema that would
- * remove the column.
+ * SVC626: rows with a secret column that a handler returns directly. The handler has no response schema that
+ * could remove the column.
  */
 function findRevealedRows(sources: Sources, report: ReportNode): void {
   const secretTables = tablesWithSecrets(sources);
@@ -327,13 +330,13 @@ function findRevealedRows(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the SQL text of an expression, or an empty text if the source does not contain it. */
+/** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */
 function statementOf(node: Node | undefined, module: SourceModule): string {
   const value = node === undefined ? undefined : literal(node, module);
   return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
 }
 
-/** Returns the tables of the project that have a secret column, each with the name of that column. */
+/** Returns the tables that have a secret column, each with the name of that column. */
 function tablesWithSecrets(sources: Sources): Map<string, string> {
   const found = new Map<string, string>();
   for (const { source } of sources.project.modules)
@@ -346,7 +349,10 @@ function tablesWithSecrets(sources: Sources): Map<string, string> {
   return found;
 }
 
-/** Returns where a handler returns the rows: the call itself, or the variable that holds them. */
+/**
+ * Returns the node with which a handler returns rows: the call of the database, or the variable that holds
+ * its result.
+ */
 function sentRows(call: Call, sources: Sources): Node | undefined {
   if (isReturned(call.parent?.type === 'await' ? call.parent : call, sources)) return call;
   const declarator = call.parent?.type === 'await' ? call.parent.parent : call.parent;
@@ -370,8 +376,8 @@ const DATABASE = /(?:^|\.)#?_?(?:db|tx|database)$/i;
 const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning\b|^\s*select\s+\d/i;
 
 /**
- * SVC615: use of a row that is undefined when nothing matches:
- * `const user = await db.fetchOne(…); return user.name`.
+ * SVC615: code that reads a member of a row although the query may find none: `const user = await
+ * db.fetchOne(…); return user.name`.
  */
 function findAbsentRows(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -391,7 +397,10 @@ function findAbsentRows(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the first read of a member of a row, if the function never tests whether there is a row. */
+/**
+ * Returns the first place that reads a member of a row. Undefined if the function tests whether the row
+ * exists.
+ */
 function unprovedUse(
   declarator: Extract<Node, { type: 'declarator' }>,
   module: SourceModule,

@@ -1,7 +1,7 @@
 /**
  * Finds the functions that receive input from outside: handlers of routes, WebSockets and tools, middleware
- * and dependencies. Also tells which declared inputs are harmless: a number, or a word from a list, cannot
- * carry code.
+ * and dependencies. Also finds declared inputs that are harmless: a number, or a word from a fixed list,
+ * cannot carry code.
  */
 import { entryOf, pathOf, walk } from './nodes.ts';
 import type { Call, Fn, Node } from './nodes.ts';
@@ -11,11 +11,11 @@ import type { Binding, Project, SourceModule } from './modules.ts';
 export interface RouteCall {
   readonly call: Call;
   readonly module: SourceModule;
-  /** Whether a middleware of the route validates the request first. */
+  /** Whether a middleware validates the request before the handler runs. */
   readonly isValidated?: boolean;
 }
 
-/** Value that a parameter of a function receives: a request, or a message of a client. */
+/** The kind of value that a parameter receives: a request, or a message of a client. */
 export interface Role {
   readonly kind: 'request' | 'outside';
   readonly route?: RouteCall | undefined;
@@ -30,7 +30,7 @@ export class Handlers {
   readonly #roles = new Map<Fn, readonly (Role | undefined)[]>();
   readonly #methods = new Map<string, Fn[]>();
   readonly #homes = new Map<Fn, SourceModule>();
-  /** Parameters of paths that a middleware of their route checks by name: `check('id', isNumber)`. */
+  /** Names of path parameters that a middleware of their route checks: `check('id', isNumber)`. */
   readonly checked: Set<string> = new Set();
 
   constructor(
@@ -61,12 +61,12 @@ export class Handlers {
     return this.#roles.has(fn);
   }
 
-  /** Returns every handler. */
+  /** All handlers. */
   get all(): Iterable<Fn> {
     return this.#roles.keys();
   }
 
-  /** Returns the module of a function. */
+  /** Returns the module that contains a function. */
   homeOf(fn: Fn): SourceModule {
     return this.#homes.get(fn)!; // the constructor adds every function of the project
   }
@@ -78,7 +78,7 @@ export class Handlers {
   resolve(node: Node, module: SourceModule): Fn | undefined {
     if (node.type === 'function') return node;
     if (node.type === 'call') {
-      // for example `users.list.bind(users)`
+      // such as `users.list.bind(users)`
       return node.callee.type === 'member' && node.callee.property === 'bind'
         ? this.resolve(node.callee.object, module)
         : undefined;
@@ -112,7 +112,10 @@ export class Handlers {
     return same?.length === 1 && !COMMON_METHODS.test(node.property) ? same[0] : undefined;
   }
 
-  /** Returns the function inside of `const run = wrap(async () => …)`, if there is exactly one. */
+  /**
+   * Returns the function that a call wraps, as in `const run = wrap(async () => …)`. Undefined unless exactly
+   * one argument is a function.
+   */
   #wrapped(call: Call, module: SourceModule): Fn | undefined {
     const fns = call.args.filter((arg) => arg.type === 'function');
     return fns.length === 1 && module !== undefined ? fns[0] : undefined;
@@ -147,7 +150,7 @@ export class Handlers {
     if (isRoute) this.#markHandlerOf(args, route);
   }
 
-  /** Adds the parameters of a path that a middleware names. */
+  /** Adds the path parameters that a middleware checks by name. */
   #addChecked(path: Node, middleware: Node): void {
     if (path.type !== 'text' || middleware.type !== 'call') return;
     const names = new Set(path.value.match(/(?<=[:{])\w+/g));
@@ -168,7 +171,10 @@ export class Handlers {
   }
 }
 
-/** Common method names of the language and of packages. */
+/**
+ * Names of methods that are common in JavaScript and in packages, so they do not identify a method of the
+ * project.
+ */
 const COMMON_METHODS =
   /^(?:constructor|get|set|has|add|delete|clear|push|pop|map|filter|find|forEach|some|every|join|slice|concat|then|catch|finally|toString|toJSON|valueOf|call|apply|bind|next|return|throw|on|once|off|emit|end|write|close|open|send|json|text|log|info|warn|error|debug|test|exec|match|replace|split|trim|includes|keys|values|entries|handle|run|query|execute)$/;
 
@@ -204,7 +210,7 @@ function rolesFor(
 
 // -- declarations of routes --
 
-/** Returns the spec of a route: its second argument, or the value of the constant that it names. */
+/** Returns the spec of a route, which is an argument of the call or a constant. */
 export function specOf({ call, module }: RouteCall): Node | undefined {
   return call.args
     .slice(1)
@@ -221,13 +227,13 @@ export function validatesRequest(node: Node): boolean {
   );
 }
 
-/** Returns an expression, or the value of the constant that it names. */
+/** Returns an expression. For the name of a constant, returns the value of that constant. */
 export function literal(node: Node, module: SourceModule): Node | undefined {
   return constantOf(node, module)?.node;
 }
 
 /**
- * Returns an expression and its module, after following a constant, or `config.key` of a constant object.
+ * Returns an expression with its module. Replaces the name of a constant, or `config.key`, by its value.
  * Undefined if the name is not a constant.
  */
 export function constantOf(
@@ -247,7 +253,7 @@ export function constantOf(
   }
   if (around?.kind !== 'declared' && node.object.type !== 'member') return { node, module };
   const object = constantOf(node.object, module, depth + 1);
-  // for example `Object.freeze({ … })`
+  // such as `Object.freeze({ … })`
   const inner = object?.node.type === 'call' ? object.node.args[0] : object?.node;
   const value = entryOf(inner, node.property);
   return value === undefined || value.type === 'function' || object === undefined
@@ -266,7 +272,7 @@ function constantOfBinding({
   return node.target.type === 'name' && node.value !== undefined ? { node: node.value, module } : undefined;
 }
 
-/** Returns the value of a number in the source: `100_000`, `10 * 60`, `Infinity`. */
+/** Returns the value of a number in the source, such as `100_000`, `10 * 60` or `Infinity`. */
 export function numberOf(node: Node | undefined): number | undefined {
   if (node?.type === 'value')
     return /^[\d_.e]+$/i.test(node.raw) ? Number(node.raw.replaceAll('_', '')) : undefined;

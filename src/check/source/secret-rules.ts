@@ -1,6 +1,4 @@
-/**
- * Secrets: comparison, generation and password hashing (SVC621 … SVC623).
- */
+/** Rules about the comparison and generation of secrets, and about password hashes (SVC621 … SVC623). */
 import { calledName, childrenOf, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
@@ -21,14 +19,14 @@ export function reportSecrets(sources: Sources, report: ReportNode): void {
 
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|adminkey|masterkey|sharedkey|webhookkey|password|passwd|passphrase|passwordhash|(?:csrf|access|auth|bearer|admin|reset|internal|service|api|webhook|hook|session|login|invite|verification|confirmation|unsubscribe)token)$/;
-/** Words that are also the names of other things, such as a key of a list. */
+/** Words that name a secret in some programs and other things in others, such as the key of a list. */
 const MAYBE_SECRET_WORD = /(?:token|pass|key|signature|hmac|mac|sig)$/;
 const SIGNATURE_WORD = /(?:signature|hmac|mac|sig|digest)$/;
-/** Names of values that code computes to compare them with a secret of a client. */
+/** Names of values that a program computes and then compares with a secret from a client. */
 const EXPECTED = /^(?:expected|computed|calculated|actual|wanted)\w*(?:token|mac|sig|signature|secret)$/;
 const DIGESTS = /hash|digest|encr|sha\d|md5|hmac|sign|derive|kdf|scrypt|crypt$/i;
 
-/** Names of functions that compute a hash of a password: `generatePassword(password, salt)`. */
+/** Names of functions that compute the hash of a password: `generatePassword(password, salt)`. */
 const MAKES_DIGEST =
   /^(?:calc|calculate|compute|create|generate|make|gen|get|to|salt)\w*(?:password|pass|pwd)\w*$/i;
 
@@ -36,7 +34,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
     if (!/^[!=]==?$/.test(node.operator)) continue;
     const sides = [node.left, node.right].map(plain);
-    const [left, right] = sides as [Node, Node]; // map() keeps both
+    const [left, right] = sides as [Node, Node]; // map() keeps the length, so there are two sides
     const isSecret = isSecretOfServer(left, right, module) || isSecretOfServer(right, left, module);
     if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides)) continue;
     report(
@@ -48,7 +46,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the text itself: `key` of `key.trim()`, `await key` and `String(key)`. */
+/** Returns the expression without conversions: `key` for `key.trim()`, `await key` and `String(key)`. */
 function plain(node: Node): Node {
   if (node.type === 'await') return plain(node.value);
   if (node.type !== 'call') return node;
@@ -62,11 +60,11 @@ function plain(node: Node): Node {
 }
 
 /**
- * Whether one side is certainly a secret that the server holds, and the other the attempt of a client. A
- * parameter with the name of a secret is an attempt only beside a clear secret.
+ * Whether one side is certainly a secret of the server, and the other side comes from a client. If the first
+ * side clearly is a secret, a parameter with the name of a secret counts as a value from a client.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
-  // the state of an OAuth login serves once
+  // a state of an OAuth login can be used only once, so timing reveals nothing of use
   if ([held, sent].some((side) => wordOf(side).startsWith('state'))) return false;
   const isSent = isFromClient(sent, module);
   if (!isSent && !isSecretParameter(sent, module)) return false;
@@ -108,7 +106,7 @@ function isFromClient(node: Node, module: SourceModule, depth = 0): boolean {
   );
 }
 
-/** Whether a parameter of a function has the name of a secret, as in `isAllowed(apiKey)`. */
+/** Whether a name is a parameter of a function and the name of a secret, as in `isAllowed(apiKey)`. */
 function isSecretParameter(node: Node, module: SourceModule): boolean {
   if (node.type !== 'name') return false;
   const word = wordOf(node);
@@ -152,7 +150,9 @@ function isHeld(node: Node, module: SourceModule, isSent: boolean, depth = 0): b
   return functionAround(binding.node) === undefined && isNamed && !SIGNATURE_WORD.test(word) && !isConstant;
 }
 
-/** Whether a call returns a secret setting, as `config('password')` does, or computes a signature. */
+/**
+ * Whether a call returns a secret from the settings, as `config('password')` does, or computes a signature.
+ */
 function isHeldCall(call: Call, module: SourceModule, isSent: boolean): boolean {
   const [first] = call.args;
   const path = pathOf(call.callee) ?? '';
@@ -172,8 +172,8 @@ function isHeldCall(call: Call, module: SourceModule, isSent: boolean): boolean 
 }
 
 /**
- * Whether code compares a stored value only to update it: `if (user.token !== token) user.token = token`, or
- * an early return before that.
+ * Whether code compares a stored value only to learn whether it must update it: `if (user.token !== token)
+ * user.token = token`, or an early return before the update.
  */
 function isChangeTest(node: Node, sides: readonly Node[]): boolean {
   let at: Node | undefined = node;
@@ -204,14 +204,17 @@ function isNamedConstant(side: Node): boolean {
   );
 }
 
-/** Whether a value is a default, as in `secret === DEFAULT_SECRET`. Defaults are public. */
+/**
+ * Whether the name of a value says that it is a default, as in `secret === DEFAULT_SECRET`. Defaults are
+ * public.
+ */
 function isDefault(side: Node): boolean {
   return /default/i.test(pathOf(side) ?? '');
 }
 
 /**
- * Whether a value is a member of a stored record: `record.token` of `record = await store.get(id)`. Clients
- * do not send such values.
+ * Whether a value is a member of a record from a store: `record.token` of `record = await store.get(id)`.
+ * Such values do not come from a client.
  */
 function isStored(side: Node, module: SourceModule): boolean {
   if (side.type !== 'member' || side.object.type !== 'name') return false;
@@ -219,7 +222,7 @@ function isStored(side: Node, module: SourceModule): boolean {
   return maker !== undefined && /(?:^|\.)(?:db|store|cache|storage)\.get$/i.test(maker);
 }
 
-/** Whether two fields of a form are compared, such as a password and its repetition. */
+/** Whether code compares two fields of a form, such as a password and its repetition. */
 function isConfirmation(words: readonly string[]): boolean {
   return (
     words.some((word) =>
@@ -251,7 +254,9 @@ function findRandom(sources: Sources, report: ReportNode): void {
     const name = secretNameAround(call) ?? secretMaker(call);
     const statement = statementAround(call);
     if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
-    reported.add(statement); // `Math.random().toString(36) + Math.random().toString(36)` is one mistake
+    // two calls in one expression are reported once: `Math.random().toString(36) +
+    // Math.random().toString(36)`
+    reported.add(statement);
     report(
       'SVC622',
       module,
@@ -261,7 +266,7 @@ function findRandom(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Returns the statement around a node, or the member of an object or class. */
+/** Returns the statement, declaration, function or member around a node. */
 function statementAround(node: Node): Node {
   let at = node;
   while (at.parent !== undefined && !/^(?:statement|declarator|leave|entry|function|block)$/.test(at.type))
@@ -270,8 +275,8 @@ function statementAround(node: Node): Node {
 }
 
 /**
- * Whether a session id begins with a readable kind, as `task-${Date.now()}-${Math.random()}` does. Such ids
- * are for display, not for cookies.
+ * Whether a session id begins with a readable word, as in `task-${Date.now()}-${Math.random()}`. Such an id
+ * is shown to people and is not a credential.
  */
 function isNamedId(call: Call, name: string): boolean {
   if (!/(?:sessionid|sid)$/.test(bare(name))) return false;
@@ -282,13 +287,13 @@ function isNamedId(call: Call, name: string): boolean {
 }
 
 /**
- * Returns the name of the variable, member or function that receives a value, if this is the name of a
- * secret.
+ * Returns the name of the variable, member or function that receives a value. Undefined unless this is the
+ * name of a secret.
  */
 function secretNameAround(node: Node): string | undefined {
   let depth = 0;
   for (let at = node.parent; at !== undefined && depth < 3; at = at.parent) {
-    // a function that is named `token` may read the tokens of a text: only what it returns counts
+    // a function named `token` may read tokens of a text, so only the values that it returns count
     if (at.type === 'function' && !isResult(node, at)) return undefined;
     const name =
       at.type === 'declarator' || at.type === 'assign'
@@ -301,27 +306,32 @@ function secretNameAround(node: Node): string | undefined {
     if (at.type === 'function') depth++;
     if (/^(?:length|size|min|max)$/.test(name ?? '')) return undefined;
     if (name !== undefined && SECRET_NAME.test(bare(name)) && !BELONGS.test(name)) return name;
-    // `{ placeholder: Math.random() }` is no part of a secret, whatever holds the object
+    // `{ placeholder: Math.random() }` is not part of a secret, even if the object has the name of a secret
     if (at.type === 'statement' || at.type === 'entry') return undefined;
   }
   return undefined;
 }
 
-/** Whether a function returns a value where it is made: `() => Math.random()`, `return Math.random()`. */
+/** Whether a value is part of the result of a function: `() => Math.random()`, `return Math.random()`. */
 function isResult(node: Node, fn: Fn): boolean {
   let at = node;
   while (at.parent !== undefined && at.parent !== fn && at.type !== 'leave') at = at.parent;
   return at.type === 'leave' || fn.isExpression;
 }
 
-/** Names of values that belong to a secret, such as `idForToken`, or are none, such as `cacheBustToken`. */
+/**
+ * Names that contain the name of a secret but mean another value, such as `idForToken` and `cacheBustToken`.
+ */
 const BELONGS = /[a-z](?:For|Of|From)[A-Z]|cache|bust|placeholder|dummy|fake|mock/i;
 
-/** Names of functions that generate unguessable values: `newInviteCode`, `generateOtp`. */
+/** Names of functions that generate secrets: `newInviteCode`, `generateOtp`. */
 const MAKES_SECRET =
   /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
-/** Returns the name of the function around a call, if the name says that it generates a secret. */
+/**
+ * Returns the name of the function around a call. Undefined unless the name says that the function generates
+ * a secret.
+ */
 function secretMaker(call: Call): string | undefined {
   const fn = functionAround(call);
   const name = fn === undefined ? undefined : nameOfCallback(fn);
@@ -330,8 +340,8 @@ function secretMaker(call: Call): string | undefined {
 }
 
 /**
- * Whether the function also uses a secure random source. Math.random() then probably chooses something else,
- * such as a length.
+ * Whether the function also uses a secure random source. Then Math.random() probably chooses only a detail of
+ * the secret, such as its length.
  */
 function usesBetterChance(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
@@ -351,7 +361,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     const index = called === undefined ? undefined : hashers.get(called);
     const given = index === undefined ? undefined : call.args[index];
     if (given !== undefined && given.type !== 'call' && isTypedPassword(given) && !isSlowLater(call, module))
-      // resolve() found the function, because hashers.get() knows it
+      // `called` is defined here: `index` exists only for a function in `hashers`
       if (!isHashedAgain(sources.handlers.homeOf(called!))) tellHash(call, module, report);
     const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
     const made = isUpdate ? innermostCall(call) : undefined;
@@ -362,26 +372,27 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module)) continue;
-    // the hash replaces its own text, which a slow hash probably takes next, or is a second hash, whose inner
-    // call is reported
+    // no finding if the result replaces the text, because a slow hash probably follows; if the text is
+    // already a hash, whose own call is reported; or if the digest is compared at once
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call)) continue;
-    // a protocol with challenges requires its hash
+    // the protocol prescribes this hash, for example HTTP digest authentication
     if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
-    if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue; // may be a stored hash
+    // a member such as `user.password` may be a stored hash
+    if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue;
     if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
       tellHash(call, module, report);
   }
 }
 
-/** Whether a text is a fast hash itself, as in `md5(md5(password))`. The rule reports the inner call. */
+/** Whether a text is itself a fast hash, as in `md5(md5(password))`. The rule reports only the inner call. */
 function isHashOfHash(text: Node, module: SourceModule): boolean {
   return text.type === 'call' && /^(?:md5|sha1|sha256|crypto\.hash)$/.test(meaningOfCall(text, module));
 }
 
 /**
- * Whether an expression is a password in plain text: a variable, or a field of a form. `user.password` may be
- * a hash.
+ * Whether an expression is a password that was typed: a variable, or a field of a form. `user.password` may
+ * be a hash.
  */
 function isTypedPassword(node: Node): boolean {
   const path = pathOf(node) ?? '';
@@ -400,14 +411,14 @@ function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
   );
 }
 
-/** Whether the module also uses a slow password hash, or asks a list of leaked passwords. */
+/** Whether the module also uses a slow password hash, or a service that lists leaked passwords. */
 function isHashedAgain({ source }: SourceModule): boolean {
   return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
 
 /**
- * Whether the fast hash is probably not stored as it is: the module also uses a slow hash, a loop repeats the
- * fast one, or the function compares or encrypts with it, or asks a service that may require this hash.
+ * Whether this hash is probably not the stored one. The module also uses a slow hash, or a loop repeats the
+ * fast one. Or the function compares digests, encrypts, or calls a service that may require this hash.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
@@ -426,8 +437,8 @@ const ASKS_SERVICE =
   /(?<!\.)\b(?:fetch|axios|got|needle|superagent|request|send[A-Z]\w*)[.(]|\bhttps?\.(?:get|request)\(/;
 
 /**
- * Returns the functions that compute a fast hash of a parameter, such as `digest(text)`, with the index of
- * this parameter.
+ * Returns the functions that compute a fast hash of a parameter, such as `digest(text)`, each with the index
+ * of that parameter.
  */
 function hashersOf(sources: Sources): Map<Fn, number> {
   const found = new Map<Fn, number>();
@@ -436,7 +447,8 @@ function hashersOf(sources: Sources): Map<Fn, number> {
     if (fn === undefined || call.callee.type !== 'member' || call.callee.property !== 'update') continue;
     const made = innermostCall(call);
     if (made === undefined || !/^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module))) continue;
-    if (/timingSafeEqual/.test(module.source.slice(fn.start, fn.end))) continue; // compares the hashes
+    // timingSafeEqual() shows that the function compares hashes and does not store them
+    if (/timingSafeEqual/.test(module.source.slice(fn.start, fn.end))) continue;
     const [text] = call.args;
     const index = fn.params.findIndex(
       (param) =>
@@ -447,7 +459,10 @@ function hashersOf(sources: Sources): Map<Fn, number> {
   return found;
 }
 
-/** Whether the digest is compared at once. Where the other hash was stored, the rule reports it. */
+/**
+ * Whether code compares the digest at once and does not store it. The rule reports the code that stores such
+ * a hash.
+ */
 function isCompared(call: Call): boolean {
   let at: Node | undefined = call.parent;
   while (at?.type === 'member' || at?.type === 'call') at = at.parent;
@@ -461,7 +476,7 @@ function replaces(call: Call, text: Node): boolean {
   return at?.type === 'assign' && pathOf(at.target) !== undefined && pathOf(at.target) === pathOf(text);
 }
 
-/** Returns the first call of a chain: `createHash(…)` of `createHash(…).update(…).update(…)`. */
+/** Returns the first call of a chain: `createHash(…)` for `createHash(…).update(…).update(…)`. */
 function innermostCall(call: Call): Call | undefined {
   let at: Node = call;
   while (at.type === 'call' && at.callee.type === 'member' && at.callee.object.type === 'call')
@@ -469,7 +484,7 @@ function innermostCall(call: Call): Call | undefined {
   return at.type === 'call' && at !== call ? at : undefined;
 }
 
-/** `letters.sort(() => Math.random() - 0.5)`: chance decides the order alone. */
+/** Whether a call of Math.random() only shuffles a list: `letters.sort(() => Math.random() - 0.5)`. */
 function isOrder(call: Call): boolean {
   const around = functionAround(call)?.parent;
   return around?.type === 'call' && calledName(around) === 'sort';

@@ -1,6 +1,6 @@
 /**
- * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They report what
- * the compiled application does not show, or whose line it does not know.
+ * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They report
+ * mistakes that the compiled application does not show, or shows without a line.
  */
 import { calledName, entryOf } from './nodes.ts';
 import { constantOf, literal, numberOf } from './routes.ts';
@@ -84,7 +84,7 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
     if (value?.type === 'value' && value.raw === 'false')
       report(
         'SVC207',
-        options!.module, // entryOf() found the member, so the constant exists
+        options!.module, // entryOf() found the member, so constantOf() returned an object
         value,
         key === 'httpOnly'
           ? 'scripts can read the cookie that identifies a client: an injected script can steal it'
@@ -93,7 +93,7 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
   }
 }
 
-/** SVC207 for cookies that code writes as a header: `'Set-Cookie': 'session=…'`. */
+/** SVC207 for cookies that code writes into a header itself: `'Set-Cookie': 'session=…'`. */
 function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): void {
   const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
   const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
@@ -152,8 +152,8 @@ function scriptSources(policy: Node): (readonly [sources: string, node: Node])[]
 }
 
 /**
- * SVC218: connections to databases on other machines without TLS. A host without a dot, such as `db`, is on a
- * private network of containers, so no finding.
+ * SVC218: connections without TLS to databases on other machines. A host name without a dot, such as `db`, is
+ * not reported, because it usually names a container on a private network.
  */
 function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
   if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
@@ -188,7 +188,7 @@ function judgeSettings(call: Call, module: SourceModule, report: ReportNode): vo
   }
 }
 
-/** SVC210: trusted proxy networks that together cover a large part of all addresses. */
+/** SVC210: networks of trusted proxies that together cover a large part of all addresses. */
 function judgeProxies(given: Node, module: SourceModule, report: ReportNode): void {
   const value = literal(given, module);
   for (const item of value?.type === 'list' ? value.items : []) {
@@ -203,7 +203,7 @@ function judgeProxies(given: Node, module: SourceModule, report: ReportNode): vo
   }
 }
 
-/** SVC403: state in the memory of one process, when the program starts several processes. */
+/** SVC403: state in the memory of one process, although the program starts several processes. */
 function judgeMemory(sources: Sources, report: ReportNode): void {
   const isServedByMany = sources.all('call').some(({ module, node }) => {
     const [options] = calledName(node) === 'run' ? node.args : [];
@@ -237,7 +237,7 @@ function isEndless(value: Node): boolean {
   );
 }
 
-/** Whether an object is an argument of a call, or nested in one. */
+/** Whether an object is an argument of a call, or inside such an argument. */
 function isOption(node: Node): boolean {
   return (
     node.parent?.type === 'call' ||

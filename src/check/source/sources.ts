@@ -1,6 +1,6 @@
 /**
- * The input of the rules: the modules of a project, indexed by kind of node. Knows which functions requests
- * reach, and resolves imported names to their original names.
+ * The input of the rules: the modules of a project, with all nodes listed by type. Finds the functions that
+ * requests reach, and the original names of imports.
  */
 import { basename, dirname } from 'node:path';
 import { Handlers } from './routes.ts';
@@ -57,11 +57,14 @@ export class Sources {
 
   /** Returns every node of a type, with its module. */
   all<T extends Node['type']>(type: T): readonly Located<T>[] {
-    // each list holds only nodes of its type
+    // each list holds nodes of one type only, so the cast is correct
     return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
   }
 
-  /** Whether a module runs in a browser: it uses globals such as `document`. No finding in it counts. */
+  /**
+   * Whether a module runs in a browser, because it uses globals such as `document`. The rules report nothing
+   * in such a module.
+   */
   isOfBrowser(module: SourceModule): boolean {
     this.#ofBrowsers ??= new Set(
       this.all('member').flatMap(({ module, node: { object } }) =>
@@ -75,7 +78,10 @@ export class Sources {
     return this.#ofBrowsers.has(module);
   }
 
-  /** Returns the handler from which requests reach a function, or undefined if none does. */
+  /**
+   * Returns the handler that leads to a call of this function. Undefined if requests do not reach the
+   * function.
+   */
   reachedFrom(fn: Fn | undefined): Fn | undefined {
     this.#reached ??= this.#reach();
     for (let at = fn; at !== undefined; at = functionAround(at)) {
@@ -91,7 +97,7 @@ export class Sources {
     for (const { node } of this.all('class'))
       for (const member of node.members)
         if (member.type === 'entry' && member.key === 'handle' && member.value?.type === 'function')
-          // a function of two parameters is taken for a middleware
+          // a method with two parameters counts as a middleware
           if (member.value.params.length === 2) queue.push([member.value, member.value]);
     for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
       const [fn, from] = next;
@@ -109,9 +115,9 @@ export class Sources {
 }
 
 /**
- * Returns the original name of an expression: `child_process.exec` for `run` of
- * `import { exec as run } from 'node:child_process'`, for `cp.exec`, and for `promisify(exec)`. Names without
- * an import stay unchanged: `db.execute`.
+ * Returns the original name of an expression: `child_process.exec` for `run` after `import { exec as run }
+ * from 'node:child_process'`. Also resolves `cp.exec` and `promisify(exec)`. A name without an import stays
+ * as it is: `db.execute`.
  */
 export function meaningOf(node: Node, module: SourceModule, depth = 0): string | undefined {
   if (depth > 4) return undefined;
@@ -150,8 +156,8 @@ export function meaningOfCall(call: Call, module: SourceModule): string {
 }
 
 /**
- * Returns the original name of the class or function that created an object: `svc.RateLimiter` for
- * `const limiter = new RateLimiter(…)`.
+ * Returns the original name of the class or function that created an object: `svc.RateLimiter` after `const
+ * limiter = new RateLimiter(…)`.
  */
 export function makerOf(node: Node, module: SourceModule): string | undefined {
   if (node.type !== 'name') return undefined;
@@ -168,7 +174,7 @@ export function writtenOf(module: SourceModule, { start, end }: Node): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** Whether a module is a program for the command line, which may print secrets as its result. */
+/** Whether a module is a command-line program. Such a program may print a secret as its result. */
 export function isCommand({ file, source }: SourceModule): boolean {
   if (/^(?:bin|cli|commands|scripts)$/.test(basename(dirname(file)))) return true;
   return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);

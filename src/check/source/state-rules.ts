@@ -1,6 +1,6 @@
 /**
- * Rules about values that leak from one request to others: module variables, caches without a key, and whole
- * bodies stored as rows (SVC631 … SVC633). Also patterns that backtrack exponentially (SVC636).
+ * Rules about data of one client that others can see: module variables, caches without a key, and whole
+ * bodies stored as rows (SVC631 … SVC633). Also finds patterns that backtrack exponentially (SVC636).
  */
 import { boundIn } from './modules.ts';
 import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from './nodes.ts';
@@ -25,10 +25,13 @@ export function reportState(sources: Sources, report: ReportNode): void {
 const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
 
-/** The variables with a finding, by function: a function that sets members of one makes one mistake. */
+/**
+ * The variables that are already reported, by function. A function that sets several members of a variable is
+ * reported once.
+ */
 const reported = new WeakMap<Fn, Set<Node>>();
 
-/** Whether a finding is the first one of a variable in a function. */
+/** Whether a variable is not yet reported for this function. Marks it as reported. */
 function isFirst(fn: Fn, variable: Node): boolean {
   const known = reported.get(fn) ?? new Set();
   reported.set(fn, known);
@@ -52,7 +55,8 @@ function findKept(sources: Sources, report: ReportNode): void {
     if (sources.reachedFrom(fn) === undefined) continue;
     if (isOnlyFirst(node)) continue;
     const given = personalIn(node.value, module);
-    if (given === undefined || !isFirst(fn!, binding.node)) continue; // a binding is looked up in a function only
+    // `fn` is defined here: the binding was found in a function
+    if (given === undefined || !isFirst(fn!, binding.node)) continue;
     report(
       'SVC631',
       module,
@@ -75,7 +79,7 @@ function isOnlyFirst({ target, parent }: Assign): boolean {
     : test.type === 'binary' && /^===?$/.test(test.operator) && pathOf(test.left) === path;
 }
 
-/** SVC631: an assignment of a value of a request to a module variable, or to a member of one. */
+/** SVC631: code that assigns a value of a request to a module variable, or to a member of one. */
 export function findKeptRequests(
   { assign, module, value }: Kept,
   sources: Sources,
@@ -88,7 +92,7 @@ export function findKeptRequests(
   const binding = module.lookup(name, assign.target);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
   if (functionAround(binding.node) !== undefined) return;
-  // a request body may update shared state on purpose: other code then reads the variable
+  // a request body may set shared state on purpose, and other functions then read the variable
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
   if (!isFirst(fn, binding.node)) return;
@@ -100,7 +104,7 @@ export function findKeptRequests(
   );
 }
 
-/** Whether another function, or another module, uses the variable. */
+/** Whether another function or module uses the variable. */
 function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: Sources): boolean {
   const around = functionAround(assign);
   if (declarator.parent?.parent?.type === 'export') return true;
@@ -112,7 +116,10 @@ function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: 
   return false;
 }
 
-/** Returns the local variable or parameter in an expression whose name says that it belongs to one client. */
+/**
+ * Returns the name of a local variable or parameter that, by its name, holds data of one client. Undefined if
+ * the expression contains none.
+ */
 function personalIn(value: Node, module: SourceModule): string | undefined {
   let found: string | undefined;
   walk(value, (node) => {
@@ -120,11 +127,11 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
       return node.type !== 'function';
     if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
       return true;
-    // `providers(req)` may read a setting of the application
+    // `providers(req)` may return a setting of the application
     if (node.parent?.type === 'call' && node.parent.callee !== node && /^req(?:uest)?$/.test(node.name))
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
-      return true; // a request body may update shared state on purpose
+      return true; // a request body may set shared state on purpose
     const binding = module.lookup(node.name, node);
     const isLocal =
       binding?.kind === 'parameter' ||
@@ -137,7 +144,7 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
 
 // -- SVC632: caches without a key for the client --
 
-/** Parameters that do not affect a result. */
+/** Names of parameters that do not affect the result of a function. */
 const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
 
 function findSharedCaches(sources: Sources, report: ReportNode): void {
@@ -184,7 +191,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
     );
 }
 
-/** Returns the name of a value of one client that a function uses without having it as a parameter. */
+/** Returns the name of a client's value that a function uses but does not receive as a parameter. */
 function personalOutside(fn: Fn, module: SourceModule): string | undefined {
   let found: string | undefined;
   walk(fn, (node) => {
@@ -198,8 +205,8 @@ function personalOutside(fn: Fn, module: SourceModule): string | undefined {
 }
 
 /**
- * SVC632: one cache key for all clients, such as `cache.set('profile', …)`, with a value that depends on a
- * client.
+ * SVC632: a value that depends on a client under a key that is the same for all clients, such as
+ * `cache.set('profile', …)`.
  */
 function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const [key, value] = call.args;
@@ -216,7 +223,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
     );
 }
 
-/** Returns the name of a client's value in the initial value of a constant. */
+/** Returns the name of a client's value from which a constant was computed. */
 function personalSource(value: Node, module: SourceModule): string | undefined {
   const binding = value.type === 'name' ? module.lookup(value.name, value) : undefined;
   const made =
@@ -239,11 +246,13 @@ function uses(fn: Fn, name: string): boolean {
 const STORES =
   /^(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values|assign)$/;
 
-/** Objects whose methods store their arguments. */
+/** Names of objects whose methods store their arguments. */
 const MODEL =
   /^(?:[A-Z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
 
-/** Objects of the project between its handlers and the database, which may select the members they need. */
+/**
+ * Names of objects between handlers and the database. Their methods may select the members that they need.
+ */
 const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handler|logic|helper)s?$/i;
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
@@ -301,7 +310,8 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
       .slice(0, -1)
       .join('.') ?? '';
   if (!STORES.test(name) || owner === 'Object') return;
-  if (name === 'set' && call.args.length > 1) return; // `set(key, value)` stores one value and merges nothing
+  // `set(key, value)` stores one value and merges nothing
+  if (name === 'set' && call.args.length > 1) return;
   // a method of the project may select the members that it needs
   if (isOfProject(call.callee, module)) return;
   for (const arg of call.args) {
@@ -314,8 +324,8 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
 }
 
 /**
- * Whether an object is new and the function does not store it: `{}` or `new Form()`, for example for
- * validation.
+ * Whether an object is new and the function does not store it: `{}` or `new Form()`. Such an object may only
+ * validate the body.
  */
 function isNewObject(target: Node, module: SourceModule): boolean {
   const made = literal(target, module);
@@ -330,7 +340,9 @@ function isNewObject(target: Node, module: SourceModule): boolean {
   );
 }
 
-/** Whether the project itself declares a method: `User.create` of `const User = { create(fields) { … } }`. */
+/**
+ * Whether the project declares the called method: `User.create` with `const User = { create(fields) { … } }`.
+ */
 function isOfProject({ object, property }: Member, module: SourceModule): boolean {
   const binding = object.type === 'name' ? module.lookup(object.name, object) : undefined;
   if (binding?.kind === 'module') return true;
@@ -346,8 +358,8 @@ function isOfProject({ object, property }: Member, module: SourceModule): boolea
 }
 
 /**
- * Whether a node calls a function, which may leave out the members that clients must not set:
- * `stripProtected(body)`, `pick(body, FIELDS)`.
+ * Whether a node is the result of a function that may leave out protected members: `stripProtected(body)`,
+ * `pick(body, FIELDS)`.
  */
 function isPicked(node: Node | undefined): boolean {
   const call = node?.type === 'await' ? node.value : node;
@@ -381,7 +393,7 @@ function wholeBody(arg: Node, given: Visit['given']): string | undefined {
 
 function findSlowPatterns(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('pattern')) {
-    // exponential backtracking needs at least two repetitions
+    // exponential backtracking requires at least two repetitions
     if (!/[+*}][^]*[+*}]/.test(node.source)) continue;
     const fn = functionAround(node);
     if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
@@ -398,15 +410,15 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
 
 function isExponential(source: string, flags: string): boolean {
   try {
-    // a `$` in the middle may leave only one way to match, which analysePattern() does not consider
+    // a `$` in the middle may leave only one way to match, and analysePattern() does not know this
     if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false;
     return analysePattern(new RegExp(source, flags))?.degree === 'exponential';
   } catch {
-    return false; // the flags or syntax need another version of JavaScript
+    return false; // this version of Node.js does not know the flags or the syntax
   }
 }
 
-/** Whether a function that requests reach uses the constant that holds a pattern. */
+/** Whether a constant holds the pattern and a function that requests reach uses that constant. */
 function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): boolean {
   let at: Node | undefined = node;
   while (at !== undefined && at.type !== 'declarator') at = at.parent;

@@ -1,6 +1,6 @@
 /**
- * Parses the tokens of a module into statements and expressions. Expects code that Node.js accepts: errors
- * that only a compiler finds, such as a name declared twice, are not reported.
+ * Parses the tokens of a module into statements and expressions. Expects code that Node.js accepts, so it
+ * does not report errors such as a name that is declared twice.
  */
 import { tokensOf } from './tokens.ts';
 import { ExpressionReader, unquoted } from './expressions.ts';
@@ -16,7 +16,7 @@ interface Parsed {
 
 /**
  * Parses a module.
- * @throws Unreadable for text that is not JavaScript
+ * @throws Unreadable if the text is not JavaScript
  */
 export function parse(source: string): Parsed {
   const all = tokensOf(source);
@@ -184,7 +184,7 @@ class Reader extends ExpressionReader {
     }
     this.isInHead = before;
     if (this.is('of') || this.is('in')) {
-      kind = this.take().text as 'of' | 'in'; // the condition above allows only these two
+      kind = this.take().text as 'of' | 'in'; // the condition above allows only `of` and `in`
       head.push(this.expression());
     } else {
       this.expect(';');
@@ -197,7 +197,7 @@ class Reader extends ExpressionReader {
   }
 
   protected whileLoop(start: number): Node {
-    const kind = this.take().text as 'while' | 'do'; // the caller has tested the word
+    const kind = this.take().text as 'while' | 'do'; // the caller has tested that the word is `while` or `do`
     if (kind === 'while') {
       const head = [this.inParentheses()];
       return { type: 'loop', kind, head, body: this.branch(), start, end: this.lastEnd };

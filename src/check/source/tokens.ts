@@ -1,10 +1,10 @@
 /**
- * Splits JavaScript into tokens: names, numbers, strings, templates, patterns, punctuators and comments.
- * Types must be removed first.
+ * Splits JavaScript into tokens: names, numbers, strings, templates, patterns, punctuators and comments. The
+ * text must not contain types.
  *
  *   `a${b}c`  ->  punctuator `  template a  punctuator ${  name b  punctuator }  template c  punctuator `
  *
- * The tokenizer never throws: text that is not JavaScript gives tokens, too.
+ * The tokenizer never throws. It splits text that is not JavaScript, too.
  */
 
 /** The kind of a token. */
@@ -27,7 +27,7 @@ const NAME = /(?:[A-Za-z_$\u0080-\uFFFF]|\\u[\dA-Fa-f{]+\}?)(?:[\w$\u0080-\uFFFF
 const NUMBER = /(?:0[xXoObB][\dA-Fa-f_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?[\d_]+)?)n?/y;
 const PUNCTUATOR =
   />>>=|\.\.\.|===|!==|\*\*=|<<=|>>=|>>>|&&=|\|\|=|\?\?=|=>|==|!=|<=|>=|&&|\|\||\?\?|\?\.(?!\d)|\+\+|--|[-+*/%&|^]=|<<|>>|\*\*|[^]/y;
-/** Words after which an expression begins, so that a slash begins a pattern. */
+/** Words before an expression. A slash after one of them begins a regular expression. */
 const BEFORE_EXPRESSION: ReadonlySet<string> = new Set([
   ...[
     'return',
@@ -46,7 +46,7 @@ const BEFORE_EXPRESSION: ReadonlySet<string> = new Set([
   ],
   'instanceof',
 ]);
-/** Punctuators after which an expression has ended, so that a slash divides. */
+/** Punctuators that end an expression. A slash after one of them is a division. */
 const AFTER_EXPRESSION: ReadonlySet<string> = new Set([')', ']', '}', '`', '++', '--']);
 
 /** Returns all tokens of a text in order, including comments. */
@@ -57,7 +57,7 @@ export function tokensOf(source: string): Token[] {
 class Tokenizer {
   readonly #source: string;
   readonly #tokens: Token[] = [];
-  /** For each open brace, whether it belongs to `${`. */
+  /** For each open brace, whether `${` opened it. */
   readonly #braces: boolean[] = [];
   #at = 0;
   #isFirstOfLine = true;
@@ -114,7 +114,7 @@ class Tokenizer {
 
   #punctuator(): void {
     this.#add('punctuator', this.#match(PUNCTUATOR));
-    const { text } = this.#last!; // this method is called just after a token was added
+    const { text } = this.#last!; // `#last` is defined here: the caller has just added a token
     if (text === '{') this.#braces.push(false);
     if (text === '}' && this.#braces.pop() === true) this.#template();
   }
@@ -124,7 +124,7 @@ class Tokenizer {
     this.#template();
   }
 
-  /** Reads the text of a template up to the next `${` or its end. */
+  /** Reads the text of a template up to the next `${`, or up to the closing backtick. */
   #template(): void {
     const source = this.#source;
     let end = this.#at;

@@ -1,6 +1,4 @@
-/**
- * Tokens that are read without verification (SVC624).
- */
+/** The rule about tokens that code reads but does not verify (SVC624). */
 import { boundIn } from './modules.ts';
 import { calledName, functionAround, pathOf, walk } from './nodes.ts';
 import { literal } from './routes.ts';
@@ -21,7 +19,8 @@ export function findUnverified(sources: Sources, report: ReportNode): void {
       ) &&
       sources.handlers.resolve(call.callee, module) === undefined;
     const isByHand = meaning === 'JSON.parse' && readsTokenPart(call, module);
-    if ((!isDecoder && !isByHand) || call.parent?.type === 'unary' || isOwnObject(call, module)) continue; // `!!jwt.decode(text)` asks for the form
+    // `!!jwt.decode(text)` only tests whether the text is a token
+    if ((!isDecoder && !isByHand) || call.parent?.type === 'unary' || isOwnObject(call, module)) continue;
     const around = functionAround(call);
     if (/verif(?!ied)|timingSafeEqual|TokenExpired|passport/i.test(module.source)) continue;
     const code = module.source.slice(around?.start ?? 0, around?.end);
@@ -37,7 +36,7 @@ export function findUnverified(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a call runs a function of a package, and not a method of the project: `this.tokens.decodeToken()`. */
+/** Whether a call runs a function of a package. `this.tokens.decodeToken()` runs a method of the project. */
 function isOfPackage({ callee }: Call, module: SourceModule): boolean {
   const [root] = (pathOf(callee) ?? '').split('.') as [string];
   const kind = module.lookup(root, callee)?.kind;
@@ -45,8 +44,8 @@ function isOfPackage({ callee }: Call, module: SourceModule): boolean {
 }
 
 /**
- * Whether a token is stored with an account or object, such as `user.ssoToken`, so that no client sends it
- * now.
+ * Whether a token is a member of an account or of `this`, such as `user.ssoToken`. Such a token does not come
+ * from the current request.
  */
 function isOfAccount(node: Node): boolean {
   return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$|^this\.#?\w+$/.test(
@@ -54,12 +53,12 @@ function isOfAccount(node: Node): boolean {
   );
 }
 
-/** Marks the code of an OAuth client, which receives its tokens from the provider itself. */
+/** Matches code of an OAuth client, which receives its tokens directly from the provider. */
 const IS_CLIENT = /\bgrant_type\b|OAuth2?Client\b|\bgetToken\(|\bid_token\b/;
 
 /**
- * Whether a function is the callback of an OAuth provider, which has just sent the tokens over TLS:
- * `(accessToken, refreshToken, profile, done) => …`. Or whether it finds the key that verifies the token.
+ * Whether a function is the callback of an OAuth login, `(accessToken, refreshToken, profile, done) => …`, or
+ * returns the key that verifies a token. The provider has sent the tokens of a login over TLS.
  */
 function isProviderCallback(fn: Fn | undefined): boolean {
   if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
@@ -72,10 +71,13 @@ function isProviderCallback(fn: Fn | undefined): boolean {
 /** Claims that name the client, or that say what the client may do. */
 const CLAIM =
   /^(?:sub|uid|id|_id|user|user_?id|user_?name|login|email|account|account_?id|tenant|tenant_?id|roles?|is_?admin|admin|scopes?|permissions|groups)$/i;
-/** Names of functions that read a token for another purpose than to let its sender in. */
+/** Names of functions that read a token only for information, not to authenticate its sender. */
 const ONLY_READS = /expir|kid|header|audience|issuer|inspect|debug|print|display|log|meta/i;
 
-/** Whether code trusts a decoded token: it reads a claim that names the client, or returns all claims. */
+/**
+ * Whether code trusts a decoded token, because it returns the claims or reads a claim about identity or
+ * rights.
+ */
 function isTrusted(call: Call, fn: Fn | undefined): boolean {
   if (fn === undefined || ONLY_READS.test(nameOfCallback(fn) ?? '')) return false;
   let at: Node = call;
@@ -108,7 +110,7 @@ function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
   });
 }
 
-/** Whether the token comes from the reply of another server, whose identity TLS has proved. */
+/** Whether the token comes from the reply of another server. TLS has proved the identity of that server. */
 function isOfProvider(call: Call, module: SourceModule): boolean {
   let found = false;
   for (const arg of call.args)
@@ -126,14 +128,14 @@ function isOfProvider(call: Call, module: SourceModule): boolean {
   return found;
 }
 
-/** Whether the program itself has just signed the token. */
+/** Whether the code signs a token itself, so that the decoded token is probably its own. */
 function isClearlyOwn(code: string): boolean {
   return /\bcreateToken\s*\(|\bsign\s*\(/.test(code);
 }
 
 /**
- * Whether a call parses a part of a token: `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`, also
- * through a variable.
+ * Whether a call parses a part of a token: `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`. A
+ * variable may hold the part.
  */
 function readsTokenPart(call: Call, module: SourceModule): boolean {
   const [text] = call.args;
@@ -156,7 +158,10 @@ function readsTokenPart(call: Call, module: SourceModule): boolean {
   return found;
 }
 
-/** `const jwt = this.tokens; jwt.decode(token)`: an object of the program may verify. */
+/**
+ * Whether the method is called on an object of the program, which may verify: `const jwt = this.tokens;
+ * jwt.decode(token)`.
+ */
 function isOwnObject({ callee }: Call, module: SourceModule): boolean {
   if (callee.type !== 'member' || callee.object.type !== 'name') return false;
   const binding = module.lookup(callee.object.name, callee);

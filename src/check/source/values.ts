@@ -1,6 +1,6 @@
 /**
- * Values of a request inside a function: their origin, the variable that holds them, and whether code has
- * checked them.
+ * Values of a request inside a function: where they come from, which variables hold them, and whether code
+ * has checked them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
@@ -8,36 +8,39 @@ import type { Call, Fn, Node } from './nodes.ts';
 import { validatesRequest } from './routes.ts';
 import type { Role, RouteCall } from './routes.ts';
 
-/** A value of a request, the request itself, or an object with such members. */
+/** A value of a request, the request itself, or an object whose members are such values. */
 export interface Given {
   readonly kind: 'request' | 'outside' | 'members';
   /** Origin of the value, such as `query.name`. */
   readonly what: string;
-  /** The input that this value is as a whole: `query`, `body`. Undefined for a part of an input. */
+  /**
+   * The name of the input if the value is the whole input, such as `query` or `body`. Undefined for a part of
+   * it.
+   */
   readonly part?: string | undefined;
   readonly route?: RouteCall | undefined;
   /** Parameters of paths that a middleware checks; see Handlers.checked. */
   readonly checked?: ReadonlySet<string> | undefined;
-  /** Literal text before the value. {@link OWN} if the text begins with a value of the program. */
+  /** Literal text before the value. It is {@link OWN} if the text begins with a value of the program. */
   readonly lead: string;
   /** All literal text around the value. */
   readonly text: string;
-  /** Whether no schema has validated the value. */
+  /** True if no schema has validated the value. */
   readonly isRaw?: boolean | undefined;
   /** Members of an object that the program created, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
-/** Stands for a value of the program at the beginning of a text. */
+/** Stands for a value of the program at the beginning of a literal text. */
 export const OWN = '\0';
 
-/** The values that the variables of a function hold, including those of enclosing functions. */
+/** The values of the variables of a function and of its enclosing functions. */
 export class Names {
   readonly #values = new Map<string, Given | undefined>();
   readonly #checked = new Set<string>();
   /**
-   * Keys: the request values with which code looked a variable up, such as `params.id` for `user` of
-   * `const user = await find(params.id)`. A test of `user` then checks `params.id`.
+   * The keys of a variable: the request values with which code found it. After `const user = await
+   * find(params.id)`, the key of `user` is `params.id`, and a test of `user` checks `params.id`.
    */
   readonly #keys = new Map<string, readonly string[]>();
   readonly #around: Names | undefined;
@@ -61,7 +64,7 @@ export class Names {
     this.#keys.set(name, keys);
   }
 
-  /** Returns the keys of a variable, also for its members: of `user` for `user.name`. */
+  /** Returns the keys of a variable. The keys of `user.name` are the keys of `user`. */
   keysOf(node: Node): readonly string[] {
     if (node.type === 'member') return this.keysOf(node.object);
     if (node.type !== 'name') return [];
@@ -78,7 +81,7 @@ export class Names {
     return this.#checked.has(path) || (!this.#values.has(path) && this.#around?.isChecked(path) === true);
   }
 
-  /** Runs `work` while `paths` count as checked. */
+  /** Runs `work`. Until it returns, `paths` count as checked. */
   during(paths: readonly string[], work: () => void): void {
     const added = paths.filter((path) => !this.#checked.has(path));
     for (const path of added) this.#checked.add(path);
@@ -137,10 +140,11 @@ function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
 }
 
-/** Returns a value of a request itself, or the first such member of an object. */
+/** Returns a value of a request. For an object, returns its first member that is such a value. */
 export function outsideOf(value: Given | undefined): Given | undefined {
   if (value?.kind !== 'members') return value;
-  return value.members!.values().find(({ kind }) => kind === 'outside'); // an object of this kind has members
+  // an object of the kind "members" always has `members`
+  return value.members!.values().find(({ kind }) => kind === 'outside');
 }
 
 /** Whether a call takes one character: `name.charAt(0)`, `name.slice(0, 1)`. */
@@ -158,7 +162,7 @@ export function isOneCharacter({ callee, args }: Call): boolean {
 }
 
 /**
- * Whether a call tests for something forbidden: `next.startsWith('//')`, `name.includes('..')`. A value is
+ * Whether a call tests for forbidden text: `next.startsWith('//')`, `name.includes('..')`. A value counts as
  * checked where this test fails.
  */
 export function isDenial({ callee, args }: Call): boolean {
@@ -169,7 +173,7 @@ export function isDenial({ callee, args }: Call): boolean {
   );
 }
 
-/** Returns the literal text in an expression, and in the constants of the same module that it names. */
+/** Returns the literal text in an expression. Includes the text of constants that the expression names. */
 export function literalTextOf(node: Node | undefined, module: SourceModule, depth = 0): string {
   if (node === undefined || depth > 4) return '';
   if (node.type === 'text') return node.value;
@@ -199,17 +203,17 @@ export function first<T extends Node>(
   return undefined;
 }
 
-/** Whether code keeps the result of a call: in a variable, by an assignment, or with `return`. */
+/** Whether code uses the result of a call: in a declaration, in an assignment, or after `return`. */
 export function isUsed({ parent }: Call): boolean {
   return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
 }
 
-/** Beginnings of names that variables with a condition have. */
+/** Prefixes of names that a variable with a condition has. */
 const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
 
 /**
- * Returns the condition that a variable holds: `HOSTS.has(url.host)` for `isOurs` of
- * `const isOurs = HOSTS.has(url.host);`.
+ * Returns the condition that a variable holds: `HOSTS.has(url.host)` for `isOurs` after `const isOurs =
+ * HOSTS.has(url.host);`.
  */
 export function conditionOf(name: Extract<Node, { type: 'name' }>, module: SourceModule): Node | undefined {
   const binding = module.lookup(name.name, name);
@@ -227,7 +231,10 @@ export function givenBy({ kind, route }: Role, checked: ReadonlySet<string>): Gi
   return { kind, what: kind === 'request' ? 'request' : 'the message', route, checked, lead: '', text: '' };
 }
 
-/** Returns the request that a parameter holds by its name: `req`, `ctx`, or an object with the member `req`. */
+/**
+ * Returns the request that a parameter holds, to judge by its name: `req`, `ctx`, or an object with the
+ * member `req`.
+ */
 export function requestByName(param: Node, checked: ReadonlySet<string>): Given | undefined {
   const target = param.type === 'assign' ? param.target : param;
   if (target.type === 'name' && /^(?:req|request|ctx)$/.test(target.name))
@@ -238,8 +245,8 @@ export function requestByName(param: Node, checked: ReadonlySet<string>): Given 
 }
 
 /**
- * Whether a route validates the request before this handler: `router.post('/notes', validate(schema),
- * handler)`. Its values then count as validated.
+ * Whether a route validates the request before this handler runs: `router.post('/notes', validate(schema),
+ * handler)`. The values of the request then count as validated.
  */
 export function isBehindSchema(fn: Fn): boolean {
   const around =

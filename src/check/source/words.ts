@@ -1,11 +1,9 @@
-/**
- * Words in the names of expressions, values and functions, which rules compare.
- */
+/** Reads the words in the names of expressions, values and functions. Rules compare these words. */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { Fn, Node } from './nodes.ts';
 
 /**
- * Returns the last name of an expression in lower case without punctuation: `xapikey` of
+ * Returns the last name of an expression in lower case and without punctuation: `xapikey` for
  * `req.headers['x-api-key']`.
  */
 export function wordOf(node: Node): string {

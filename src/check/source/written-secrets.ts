@@ -1,5 +1,5 @@
 /**
- * A part of SVC205: secrets that the sources contain as arguments, in database addresses, or as fallbacks of
+ * A part of SVC205: secrets in the sources, as arguments, in database URLs, or as fallbacks of environment
  * variables.
  */
 import { basename } from 'node:path';
@@ -11,10 +11,10 @@ import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Remedy for a secret in the sources, which has no variable yet. */
+/** Remedy for a secret that is written in the sources and has no environment variable yet. */
 export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
 
-/** SVC205 in every module of the project. */
+/** SVC205 for every secret that the sources contain. */
 export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
   const secrets = secretsOf(sources);
   findWritten(sources, secrets, report);
@@ -22,7 +22,7 @@ export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
   findFallbacks(sources, report);
 }
 
-/** A function with a secret parameter. */
+/** A function that has a secret as a parameter. */
 interface Taker {
   readonly function: RegExp;
   /** Position of the secret: the index of an argument, or the name of an option. */
@@ -55,7 +55,7 @@ const TAKERS: readonly Taker[] = [
 const MAY_TAKE =
   /^(?:svc[./]|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/;
 
-/** A secret argument of a call. */
+/** An argument that is a secret. */
 interface Taken {
   readonly module: SourceModule;
   readonly meaning: string;
@@ -63,7 +63,7 @@ interface Taken {
   readonly secret: Node;
 }
 
-/** Returns the secret arguments of a call. */
+/** Returns the arguments that are secrets. */
 function secretsOf(sources: Sources): readonly Taken[] {
   const found: Taken[] = [];
   for (const { module, node: call } of sources.all('call')) {
@@ -114,8 +114,8 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
 }
 
 /**
- * Reports a secret that is used for two purposes, at its second use. A leak through one purpose also breaks
- * the other.
+ * Reports a secret that has two purposes, at its second use. If one purpose leaks the secret, the other is no
+ * longer protected.
  */
 function findShared(secrets: readonly Taken[], report: ReportNode): void {
   const first = new Map<string, { readonly purpose: string; readonly place: string }>();
@@ -141,7 +141,7 @@ function findShared(secrets: readonly Taken[], report: ReportNode): void {
   }
 }
 
-/** Returns what identifies a secret: the variable that it is read from, or its text. */
+/** Returns what identifies a secret: its text, or the variable from which code reads it. */
 function keyOf(secret: Node, module: SourceModule): string | undefined {
   const constant = fieldOf(secret) ?? constantOf(secret, module)?.node;
   const value = constant?.type === 'binary' ? constant.left : constant;
@@ -150,7 +150,7 @@ function keyOf(secret: Node, module: SourceModule): string | undefined {
   return path?.startsWith('process.env.') === true ? path : undefined;
 }
 
-/** Returns the initial value of a field: of `#secret` in its class for `this.#secret`. */
+/** Returns the initial value of a field: for `this.#secret`, the value of `#secret` in the class. */
 function fieldOf(node: Node): Node | undefined {
   if (node.type !== 'member' || pathOf(node.object) !== 'this') return undefined;
   let at = node.parent;
@@ -159,7 +159,7 @@ function fieldOf(node: Node): Node | undefined {
   return field?.type === 'entry' ? field.value : undefined;
 }
 
-/** Reports the keys of a Map in which a function looks clients up: `(key) => clients.get(key)`. */
+/** Reports the keys of a Map that holds the API keys of clients: `(key) => clients.get(key)`. */
 function tellKeysOfMap(verify: Node | undefined, module: SourceModule, report: ReportNode): void {
   if (verify === undefined) return;
   walk(verify, (node) => {
@@ -199,15 +199,17 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
 
-/** Endings of variables that describe a secret and do not hold it: `SECRETS_REGION`, `TOKEN_TTL`. */
+/**
+ * Endings of names of variables that describe a secret but do not contain one: `SECRETS_REGION`, `TOKEN_TTL`.
+ */
 const BESIDE_SECRET =
   /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
 
-/** Functions of a project that read a variable. Their second argument is the fallback. */
+/** Names of project functions that read a variable. Their second argument is the fallback. */
 const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|getConfig)$/i;
 
 /**
- * Reports literal fallbacks: with `process.env.TOKEN ?? 'dev'`, production uses 'dev' if the variable is not
+ * Reports literal fallbacks. With `process.env.TOKEN ?? 'dev'`, production uses 'dev' if the variable is not
  * set.
  */
 function findFallbacks(sources: Sources, report: ReportNode): void {

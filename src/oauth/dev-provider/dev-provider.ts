@@ -5,7 +5,7 @@
  *
  *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo   GET|POST /logout
  *
- * It listens on 127.0.0.1 itself, is mounted on an application, or answers requests that are passed to
+ * It has its own server on 127.0.0.1, is mounted on an application, or handles requests that are passed to
  * `handle()`.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -78,7 +78,7 @@ export class DevProvider {
     return this.#issuer;
   }
 
-  /** Listens on 127.0.0.1. Rejects when the port is taken. */
+  /** Starts a server on 127.0.0.1. Rejects if the port is in use. */
   async start(): Promise<void> {
     const server = http.createServer((request, response) => void serve(request, response, this.#handling));
     await new Promise<void>((resolve, reject) =>
@@ -89,7 +89,7 @@ export class DevProvider {
     await this.#ready();
   }
 
-  /** Stops listening, closes open connections, and deletes codes and tokens. */
+  /** Stops the server, closes open connections, and deletes codes and tokens. */
   async stop(): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
@@ -103,8 +103,8 @@ export class DevProvider {
   }
 
   /**
-   * Returns a provider for `OAuthPlugin`. `options` override those of DevProvider. `svc check` reports the
-   * provider in production.
+   * Returns a provider for `OAuthPlugin`. `options` override the options of DevProvider. In production, `svc
+   * check` reports this provider.
    */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
@@ -123,8 +123,9 @@ export class DevProvider {
 
   /**
    * Serves the provider below `path` of an application, and returns it like provider(). Browsers reach it at
-   * the origin of the application, on any port and by any name. The application calls it within the process.
-   * `redirectUris` may be paths. Without the option `issuer`, the issuer is `http://localhost` and the path.
+   * the origin of the application, with any port and host name. The application calls it within the process.
+   * `redirectUris` may be paths. Without the option `issuer`, the issuer is `http://localhost` followed by
+   * the path.
    *
    * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
@@ -132,7 +133,7 @@ export class DevProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
-    // browsers are sent to the origin of the application, so this host is replaced
+    // a login replaces this host by the origin of the application before it redirects the browser
     const here = `http://localhost${path}`;
     return markForDevelopment(
       this.provider({
@@ -145,9 +146,9 @@ export class DevProvider {
   }
 
   /**
-   * Acts as a browser in tests: opens an authorization URL of this provider, and picks the user `sub`;
-   * undefined cancels the login. Returns the address of the application's callback. @throws Error when the
-   * provider responds with an error page
+   * Does in tests what a browser does: opens an authorization URL of this provider, and chooses the user
+   * `sub`. `undefined` cancels the login. Returns the address of the application's callback.
+   * @throws Error when the provider responds with an error page
    */
   async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
     const body = new URLSearchParams(new URL(authorizationUrl).search);
@@ -170,7 +171,7 @@ export class DevProvider {
     return location;
   }
 
-  /** Answers a request. The provider needs an issuer: the option `issuer`, or start(). */
+  /** Handles a request. The provider needs an issuer, from the option `issuer` or from start(). */
   async handle(request: DevRequest): Promise<DevResponse> {
     const isForm =
       request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===
@@ -209,9 +210,9 @@ export class DevProvider {
   }
 
   /**
-   * Handles an authorization request. A wrong client or redirect URI is shown on an error page. Every other
-   * error is sent to the application (RFC 6749 §4.1.1). Only a posted form selects a user, so that a link
-   * cannot log one in.
+   * Handles an authorization request. For an unknown client or redirect URI, the response is an error page.
+   * Every other error goes to the application (RFC 6749 §4.1.1). Only a posted form selects a user, so a link
+   * cannot log a user in.
    */
   #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
     const one = (name: string): string | undefined =>
@@ -292,7 +293,7 @@ export class DevProvider {
     if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs())
       return tokenError('invalid_grant');
     const verifier = form.get('code_verifier') ?? '';
-    // the code counts as used even if a check below fails
+    // from here on the code counts as used, even if a check below fails
     grant.accessToken = randomBytes(32).toString('base64url');
     const isProven =
       /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // PKCE, RFC 7636 §4.6
@@ -318,8 +319,8 @@ export class DevProvider {
   }
 
   /**
-   * Authenticates the client by exactly one method (RFC 6749 §2.3.1). Returns the error response; undefined
-   * on success.
+   * Authenticates the client, which must use exactly one method (RFC 6749 §2.3.1). Returns the error
+   * response; undefined on success.
    */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
     const basic = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authorization ?? '')?.[1];

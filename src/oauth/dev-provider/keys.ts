@@ -25,7 +25,7 @@ export class DevKeys {
     this.#keys = keys;
   }
 
-  /** Generates both pairs in the thread pool. */
+  /** Generates both key pairs. The thread pool does the work. */
   static async make(): Promise<DevKeys> {
     const [rsa, ec] = await Promise.all([
       generate('rsa', { modulusLength: 2_048 }),
@@ -53,8 +53,8 @@ export class DevKeys {
   }
 
   /**
-   * Returns the claims of a compact JWS; undefined unless one of these keys has signed it. Times are not
-   * checked.
+   * Returns the claims of a compact JWS. Undefined unless one of these keys has signed it. Does not check
+   * times.
    */
   verify(token: string): Readonly<Record<string, unknown>> | undefined {
     const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];

@@ -25,7 +25,7 @@ export interface DevProviderOptions {
   readonly redirectUris: readonly string[];
   /**
    * Allowed addresses after a logout, compared byte for byte. A path belongs to the origin of the
-   * application. Default none.
+   * application. Default: none.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
   /** Name of the provider that provider() returns, for applications with several. Default `dev`. */
@@ -37,8 +37,8 @@ export interface DevProviderOptions {
   /** Signature algorithm of id_tokens. Default `RS256`. */
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
   /**
-   * The environment. `production` is refused. Default: the variable SVC_ENV; without it `production`, as for
-   * applications.
+   * The environment. DevProvider refuses `production`. Default: the variable SVC_ENV, or `production` if it
+   * is not set, as for applications.
    */
   readonly env?: Env | undefined;
   readonly clock?: Clock | undefined;
@@ -51,7 +51,7 @@ export type ReadDevOptions = {
   >;
 } & { readonly issuer: string | undefined };
 
-/** Users of a provider whose options name none. */
+/** The users, if the options name none. */
 const USERS: readonly DevUser[] = [
   { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' },
   { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' },

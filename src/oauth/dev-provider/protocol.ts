@@ -1,13 +1,13 @@
 /**
- * Functions of DevProvider without state: metadata, checks of requests, responses, pages, logout (OpenID
- * Connect RP-Initiated Logout 1.0).
+ * Stateless functions of DevProvider: metadata, checks of requests, responses, pages, logout (OpenID Connect
+ * RP-Initiated Logout 1.0).
  */
 import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
 import { pageOf, policyOf } from '../page.ts';
 import type { DevAlgorithm } from './keys.ts';
 
-/** A user to log in as. */
+/** A user as whom a developer can log in. */
 export interface DevUser {
   readonly sub: string;
   readonly name?: string | undefined;
@@ -76,7 +76,7 @@ export function metadataOf(
 }
 
 /**
- * Returns the error code of an authorization request, to send back to the application; undefined for a valid
+ * Returns the error code of an authorization request, which the application receives. Undefined for a valid
  * request (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1).
  */
 export function authorizationError(
@@ -115,7 +115,7 @@ export function claimsOf(
   };
 }
 
-/** Returns a page with an error that must not be sent to the redirect URI. */
+/** Returns an error page. It is for errors that must not be sent to the redirect URI. */
 export function badPage(problem: string, title = 'This login cannot go on'): DevResponse {
   return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
@@ -142,9 +142,7 @@ export function json(
   };
 }
 
-/*
- * Pages of DevProvider, without scripts and external resources.
- */
+/** Pages of DevProvider. They have no scripts and load nothing. */
 
 /** A user on the page that lists the users. */
 interface PickableUser {
@@ -162,8 +160,8 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Returns the headers of a page. `formOrigins`: origins to which its form may lead. Browsers apply
- * form-action of the Content Security Policy to redirects after the form as well.
+ * Returns the headers of a page. Its form may lead only to `formOrigins`: browsers apply form-action of the
+ * Content Security Policy also to a redirect after the form.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');
@@ -228,7 +226,7 @@ function page(title: string, body: string): string {
   return pageOf(title, `<style>${STYLE}</style>`, body);
 }
 
-/** A login that a user has chosen. It is stored by its code, and later by its access token. */
+/** A login for which a user was chosen. It is stored under its code, and later under its access token. */
 export interface Grant {
   readonly user: DevUser;
   readonly redirectUri: string;
@@ -237,24 +235,24 @@ export interface Grant {
   readonly scopes: readonly string[];
   readonly authTime: number;
   readonly expiresMs: number;
-  /** Access token, once the code was exchanged. A second exchange deletes it (RFC 6749 §4.1.2). */
+  /** The access token, after the code was exchanged. A second exchange deletes it (RFC 6749 §4.1.2). */
   accessToken: string | undefined;
 }
 
 const MAX_GRANTS = 1_000;
 
-/** Adds a grant. If there are more than MAX_GRANTS, the oldest one is deleted. */
+/** Adds a grant. Deletes the oldest grant if there are more than MAX_GRANTS. */
 export function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
   grants.set(key, grant);
   const [oldest] = grants.keys();
-  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // the map has the grant that was just added
+  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // the map has at least the grant that was just added
 }
 
 /** Dependencies of a logout request. */
 interface LogoutDeps {
   readonly clientId: string;
   readonly issuer: string;
-  /** Returns the claims of an id_token; undefined if this provider has not signed it. */
+  /** Returns the claims of an id_token. Undefined if this provider has not signed it. */
   readonly claimsOf: (token: string) => Readonly<Record<string, unknown>> | undefined;
   readonly mayReturnTo: (url: string) => boolean;
 }
@@ -269,8 +267,8 @@ const PARAMETERS = [
 ];
 
 /**
- * Handles a logout request (RP-Initiated Logout 1.0 §2). An invalid request is answered by a page, and never
- * sent to the address in it.
+ * Handles a logout request (RP-Initiated Logout 1.0 §2). For an invalid request, the response is a page; it
+ * never redirects to the address in the request.
  */
 export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: LogoutDeps): DevResponse {
   if (new Set(given.keys()).size < given.size) return refused('A parameter occurs more than once.');

@@ -1,5 +1,5 @@
 /**
- * Serves DevProvider: on a server of its own, or by routes of an application. The application calls its own
+ * Serves DevProvider on its own server, or through routes of an application. The application calls its own
  * DevProvider within the process.
  */
 import { HttpResponse } from '../../http/response.ts';
@@ -12,7 +12,7 @@ import type { DevRequest, DevResponse } from './protocol.ts';
 export type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;
-/** Declaration of the routes. They are public, because users have no token yet. */
+/** Spec of the routes. They are public, because users have no token yet. */
 const SPEC = {
   public: 'Development stand-in for an identity provider',
   mcp: false,
@@ -21,7 +21,7 @@ const SPEC = {
   summary: 'Identity provider for development',
 } as const;
 
-/** Answers a node:http request. */
+/** Handles a node:http request. */
 export async function serve(
   request: IncomingMessage,
   response: ServerResponse,
@@ -36,7 +36,7 @@ export async function serve(
       chunks.push(chunk);
     }
     const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
-    // node:http gives lists only for headers that are not read here
+    // node:http returns lists only for headers that DevProvider does not read
     const headers = request.headers as Readonly<Record<string, string | undefined>>;
     const answer = await handle({
       method: request.method ?? '',
@@ -69,7 +69,7 @@ export function serveOn(router: Router, path: string, handle: Handle): void {
   });
 }
 
-/** Returns a transport that answers calls to the provider at `issuer` within the process. */
+/** Returns a transport that handles calls to the provider at `issuer` within the process. */
 export function inProcess(issuer: string, handle: Handle): InProcess {
   return {
     async call({ method, url, headers = {}, body = '' }) {
@@ -83,14 +83,12 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
       };
     },
     close() {
-      /*
-       * there is no connection to close
-       */
+      /** there are no connections to close */
     },
   };
 }
 
-/** Returns the endpoints as options, because discovery would call the application before it listens. */
+/** Returns the endpoints as options. Discovery would call the application before it listens. */
 export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
   return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
 }

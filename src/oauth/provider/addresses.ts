@@ -1,7 +1,6 @@
 /**
- * Decides which addresses of a provider may be called. They must be https; http is allowed only to this
- * machine, and only by option. An address that the provider itself has named must be public (server-side
- * request forgery).
+ * Decides which addresses of a provider the server may call. An address must be https; an option allows http
+ * to this machine. An address that the provider itself names must be public (server-side request forgery).
  */
 import { BlockList, isIP } from 'node:net';
 
@@ -57,7 +56,7 @@ export function isPrivateAddress(address: string): boolean {
   return privateNetworks.check(bits.join('.'), 'ipv4');
 }
 
-/** Returns why a URL must not be called; undefined if it may. The text does not repeat the URL. */
+/** Returns why the server must not call a URL. Undefined if it may. The text does not contain the URL. */
 export function issueOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
   if (typeof text !== 'string' || !URL.canParse(text)) return 'is not an absolute URL';
   const url = new URL(text);

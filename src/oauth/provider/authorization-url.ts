@@ -12,24 +12,25 @@ export interface AuthorizationRequest {
   readonly challenge: string;
   /** Required if the scopes of the provider include `openid`. */
   readonly nonce: string | undefined;
-  /** Scopes to request instead of the provider's own. `openid` is kept if the provider has it. */
+  /**
+   * Scopes to request instead of the provider's own. `openid` is kept if it is one of the provider's scopes.
+   */
   readonly scopes?: readonly string[] | undefined;
   /**
-   * Parameters of the client's request. Only those of {@link EXTRA_PARAMETERS} are used, and the provider's
-   * own URL takes precedence.
+   * Parameters of the client's request. Only the parameters in {@link EXTRA_PARAMETERS} are used, and a
+   * parameter in the provider's own URL takes precedence.
    */
   readonly extra?: Readonly<Record<string, string>> | undefined;
   /** Parameters of the application for this login. They override `authorizeParams`. */
   readonly params?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Parameters that a client's request may pass on to the provider (OpenID Connect Core §3.1.2.1). */
+/** Parameters of a client's request that are sent to the provider (OpenID Connect Core §3.1.2.1). */
 const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
 
 /**
- * Builds the URL that starts a login. The query of the provider's own URL is kept, and no parameter appears
- * twice. `isServedHere`: this application serves the provider, so browsers reach it at the origin of the
- * callback.
+ * Builds the URL that starts a login. Keeps the query of the provider's own URL, and sets no parameter twice.
+ * `isServedHere`: this application serves the provider, so browsers reach it at the origin of the callback.
  */
 export function authorizationUrlOf(
   authorizeUrl: string,
@@ -39,7 +40,7 @@ export function authorizationUrlOf(
 ): string {
   const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = options;
   if (usesOpenId && usesNonce && nonce === undefined)
-    // this is a bug of this package; without a nonce, a replayed id_token would not be detected
+    // only a bug of this package leads here; without a nonce, a replayed id_token would not be detected
     throw new TypeError('A login by OpenID Connect needs a nonce');
   const asked = (scopes ?? options.scopes).filter((scope) => scope !== 'openid');
   const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
@@ -66,7 +67,7 @@ export function authorizationUrlOf(
       ),
     ),
   });
-  // spaces are %20, because some providers read + as a plus sign
+  // a space is %20, because some providers read + as a plus sign
   return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Client authentication by a signed assertion (RFC 7523 §2.2, OpenID Connect Core §9 `private_key_jwt`). The
- * provider has only the public key.
+ * provider knows only the public key.
  */
 import { createPrivateKey, randomBytes, sign } from 'node:crypto';
 import { segmentOf } from '../../crypto/jwt-json.ts';
@@ -23,7 +23,7 @@ const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 const VALID_SECONDS = 60;
 const MIN_RSA_BITS = 2_048;
 
-/** Signs assertions. Printing the object does not show the key. */
+/** Signs assertions. If the object is printed, the output does not contain the key. */
 export class ClientAssertions {
   readonly #key: KeyObject;
   readonly #algorithm: Algorithm;
@@ -35,13 +35,13 @@ export class ClientAssertions {
     this.#keyId = keyId;
   }
 
-  /** Creates a signer. Returns a text if the key cannot sign. */
+  /** Creates a signer. Returns an explanation if the key cannot sign. */
   static of({ privateKey, keyId }: ClientKey): ClientAssertions | string {
     let key: KeyObject;
     try {
       key = createPrivateKey(privateKey);
     } catch {
-      // the cause is dropped, because its message may contain the key
+      // the error is not kept as a cause, because its message may contain the key
       return 'the clientKey is not a private key in PEM';
     }
     const algorithm = algorithmOf(key);
@@ -51,8 +51,8 @@ export class ClientAssertions {
   }
 
   /**
-   * Returns the parameters that authenticate a token request. The assertion is valid for one minute and one
-   * use. `audience`: URL of the token endpoint.
+   * Returns the parameters that authenticate a token request. The assertion is valid once and for one minute.
+   * `audience`: the URL of the token endpoint.
    */
   parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
     const claims = {

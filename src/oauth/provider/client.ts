@@ -2,8 +2,8 @@
  * Client of one provider. It builds the authorization URL, exchanges the code for tokens, verifies the
  * id_token, and reads user info and e-mail addresses.
  *
- * Every failure is a ProviderFault. An application starts without its provider: discovery runs in the
- * background at start-up, and again with the first login if the provider was unreachable.
+ * Every failure is a ProviderFault. An application can start while its provider is unreachable: discovery
+ * runs in the background at start-up, and again at the first login if it has failed.
  */
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
@@ -38,21 +38,21 @@ interface Identification {
   readonly verifier: string;
   readonly nonce: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Form field `user` of the callback. It is only used if the provider has `acceptsPostedName`. */
+  /** The form field `user` of the callback. It is used only with the option `acceptsPostedName`. */
   readonly postedUser?: string | undefined;
-  /** `max_age` of the authorization request. That in `authorizeParams` of the provider takes precedence. */
+  /** `max_age` of the authorization request. A `max_age` in `authorizeParams` takes precedence. */
   readonly maxAgeSeconds?: number | undefined;
 }
 
-/** Identified user, with the tokens of the provider. */
+/** The user that the provider has identified, and the provider's tokens. */
 interface Identified {
   readonly info: UserInfo;
   readonly tokens: TokenAnswer;
-  /** Session id at the provider: claim `sid` of the id_token. */
+  /** Session id at the provider: the claim `sid` of the id_token. */
   readonly sid: string | null;
 }
 
-/** Dependencies of a client. */
+/** Dependencies of {@link ProviderClient}. */
 interface ProviderClientDeps {
   readonly clock: Clock;
   readonly log: Logger;
@@ -68,7 +68,7 @@ const MAX_SID = 255;
 export class ProviderClient {
   readonly #options: ResolvedProviderOptions;
   readonly #deps: ProviderClientDeps;
-  /** True when this application serves the provider. Browsers then reach it at the origin of the callback. */
+  /** True if this application serves the provider. Browsers then reach it at the origin of the callback. */
   readonly #isServedHere: boolean;
   readonly #outbound: InProcess;
   readonly #discovery: Discovery;
@@ -92,14 +92,14 @@ export class ProviderClient {
   }
 
   /**
-   * Maximum duration of a call in milliseconds: the time limit for each of queue, connect, TLS, first byte
-   * and body.
+   * Maximum duration of a call in milliseconds. The time limit applies to each of five stages: queue,
+   * connect, TLS, first byte and body.
    */
   get longestCallMs(): number {
     return 5 * this.#options.timeoutMs;
   }
 
-  /** Starts discovery in the background, if it is needed. An unreachable provider is logged as a warning. */
+  /** Starts discovery in the background if it is needed. If the provider is unreachable, logs a warning. */
   async start(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     void this.#discover();
@@ -131,8 +131,8 @@ export class ProviderClient {
   }
 
   /**
-   * Checks the parameter `iss` of an authorization response: it must name this provider (RFC 9207 §2.4).
-   * Without a configured issuer every response passes, because each provider has its own callback.
+   * Checks that the parameter `iss` of an authorization response is the issuer of this provider (RFC 9207
+   * §2.4). Without a configured issuer, every response passes, because each provider has its own callback.
    *
    * @throws ProviderFault `issuer_mismatch`
    */
@@ -151,7 +151,7 @@ export class ProviderClient {
 
   /**
    * Exchanges the code, verifies the id_token, and reads the user info. Rejects with the reason of `signal`
-   * when it aborts.
+   * if it aborts.
    *
    * @throws ProviderFault
    */
@@ -176,8 +176,8 @@ export class ProviderClient {
   }
 
   /**
-   * Returns the address that ends the user's session at the provider; undefined if the provider has none
-   * (OpenID Connect RP-Initiated Logout 1.0 §2). `origin`: that of this application.
+   * Returns the address that ends the user's session at the provider (OpenID Connect RP-Initiated Logout 1.0
+   * §2). Undefined if the provider has none. `origin`: the origin of this application.
    */
   async logoutUrl(
     origin: string,
@@ -199,7 +199,7 @@ export class ProviderClient {
     };
   }
 
-  /** Cancels running calls. Later calls fail with `temporarily_unavailable`. */
+  /** Cancels running calls. Every later call fails with `temporarily_unavailable`. */
   close(): void {
     this.#outbound.close();
   }
@@ -231,8 +231,8 @@ export class ProviderClient {
   }
 
   /**
-   * Sends a token request with exactly one authentication of the client (RFC 6749 §2.3.1). HTTP Basic encodes
-   * id and secret as form values first.
+   * Sends a token request, in which the client authenticates by exactly one method (RFC 6749 §2.3.1). For
+   * HTTP Basic, id and secret are first encoded as form values.
    */
   #askToken(
     { token, clientAuth }: Endpoints,
@@ -248,7 +248,7 @@ export class ProviderClient {
     else form.set(clientIdName, clientId);
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
     if (clientAuth === 'private_key_jwt') {
-      // the constructor of OAuthProvider requires a key for this method
+      // the constructor of OAuthProvider requires a key for `private_key_jwt`
       const assertion = this.#options.assertions!.parameters(clientId, token.url, this.#nowSeconds());
       for (const [name, value] of Object.entries(assertion)) form.set(name, value);
     }
@@ -280,7 +280,7 @@ export class ProviderClient {
     return verifyIdToken(idToken, rules, this.#keysOf(keys));
   }
 
-  /** Returns the requirements for all tokens that the provider signs. */
+  /** Returns the requirements for every token that the provider signs. */
   #tokenRules(): LogoutRules {
     const { issuer, tenants, clientId, idTokenAlgorithms, clientSecret, leewaySeconds } = this.#options;
     return {
@@ -288,7 +288,7 @@ export class ProviderClient {
       tenants,
       clientId,
       algorithms: idTokenAlgorithms,
-      // a provider with HS256 has a text, as the constructor of OAuthProvider checks
+      // HS256 needs a secret that is a string, which the constructor of OAuthProvider checks
       secret: typeof clientSecret === 'string' ? clientSecret : undefined,
       leewaySeconds,
       nowSeconds: this.#nowSeconds(),
@@ -300,7 +300,7 @@ export class ProviderClient {
   }
 
   /**
-   * Reads the user info, and merges it into the claims. Both must have the same subject (OpenID Connect Core
+   * Reads the user info, and merges it into the claims. Both must name the same subject (OpenID Connect Core
    * §5.3.2).
    */
   async #read(
@@ -332,8 +332,8 @@ export class ProviderClient {
   }
 
   /**
-   * Sets the primary verified address from the e-mail endpoint as the user's e-mail. If there is none, or the
-   * token may not read the list (403, 404), the e-mail counts as not verified.
+   * Reads the e-mail endpoint, and sets the primary verified address as the user's e-mail. If there is none,
+   * or the token may not read the list (403, 404), the e-mail counts as not verified.
    */
   async #withEmail(
     user: MappedUser | undefined,
@@ -388,6 +388,6 @@ function bearer(accessToken: string): Readonly<Record<string, string>> {
 /** A provider of a running application, and its client. */
 export interface ConnectedProvider {
   readonly provider: OAuthProvider;
-  /** It is replaced each time the application starts. */
+  /** Each start of the application replaces it. */
   client: ProviderClient;
 }

@@ -1,12 +1,13 @@
 /**
- * Finds the endpoints of a provider: in the options of the application first, then in the provider's
- * discovery document (OpenID Connect Discovery §3, RFC 8414 §2).
+ * Finds the endpoints of a provider. Options of the application take precedence over the provider's discovery
+ * document (OpenID Connect Discovery §3, RFC 8414 §2).
  *
  * The document is fetched on first use, once for all waiting logins. If that fails, the next login tries
- * again. When the document is an hour old, it is fetched again in the background; until that succeeds, the
- * old one is used. Nothing is fetched if all endpoints are given, or `metadata` is.
+ * again. After an hour, the document is fetched again in the background, and the old one stays in use until
+ * that succeeds. If the options contain all endpoints or `metadata`, nothing is fetched.
  *
- * Endpoints that a provider on a public address names must be public, too (server-side request forgery).
+ * If a provider has a public address, the endpoints that it names must be public, too (server-side request
+ * forgery).
  */
 import { ProviderFault } from './failure.ts';
 import { jsonObject, withoutNulls } from './outbound.ts';
@@ -15,10 +16,10 @@ import type { Clock } from '../../base/clock.ts';
 import type { Outbound } from './outbound.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
-/** A URL of the provider for calls by the server. */
+/** A URL of the provider that the server calls. */
 export interface Target {
   readonly url: string;
-  /** True when the host must be public: a provider on a public address has named the URL. */
+  /** True if the host must be public, because a provider on a public address has named the URL. */
   readonly isGuarded: boolean;
 }
 
@@ -29,10 +30,10 @@ export interface Endpoints {
   readonly token: Target;
   readonly userinfo: Target | undefined;
   readonly keys: Target | undefined;
-  /** Page that only browsers open. */
+  /** Page that only browsers open. Undefined if the provider has none. */
   readonly endSessionUrl: string | undefined;
   readonly clientAuth: 'post' | 'basic' | 'private_key_jwt' | 'none';
-  /** True when every authorization response must have the parameter `iss` (RFC 9207 §2.4). */
+  /** True if every authorization response must have the parameter `iss` (RFC 9207 §2.4). */
   readonly sendsIssuer: boolean;
 }
 
@@ -46,7 +47,7 @@ export class Discovery {
   readonly #clock: Clock;
   #endpoints: Endpoints | undefined;
   #flight: Promise<Endpoints> | undefined;
-  /** Monotonic time of the next fetch in milliseconds. */
+  /** Monotonic time in milliseconds at which the document is fetched again. */
   #refreshMs = Infinity;
 
   constructor(options: ResolvedProviderOptions, outbound: Pick<Outbound, 'call'>, clock: Clock) {
@@ -73,8 +74,8 @@ export class Discovery {
   }
 
   /**
-   * Fetches the document again in the background. After a failure the old document stays in use, and the next
-   * attempt is a minute later.
+   * Fetches the document again in the background. If that fails, the old document stays in use, and the next
+   * attempt follows a minute later.
    */
   #refresh(): void {
     this.#refreshMs = this.#clock.monotonicMs() + RETRY_MS;
@@ -92,13 +93,13 @@ export class Discovery {
   }
 }
 
-/** Returns whether the document is needed to find an endpoint. */
+/** Returns whether an endpoint can only be found through the document. */
 function needsDiscovery(options: ResolvedProviderOptions): boolean {
   const { metadata, discoveryUrl } = options;
   return metadata === undefined && discoveryUrl !== undefined && missingEndpoint(options, {}) !== undefined;
 }
 
-/** Returns why the endpoints are not enough for a login; undefined if they are. */
+/** Returns what a login lacks: an endpoint, or the keys of the provider. Undefined if nothing is missing. */
 export function missingEndpoint(
   options: ResolvedProviderOptions,
   named: Partial<Metadata>,
@@ -110,20 +111,20 @@ export function missingEndpoint(
     return has('userinfoUrl')
       ? undefined
       : 'nothing identifies the user: give the scope "openid" for an id_token, or a userinfoUrl';
-  // with HS256, the client secret is the key
+  // with HS256 the client secret is the key, so no key set is needed
   return options.idTokenAlgorithms.includes('HS256') || options.jwks !== undefined || has('jwksUrl')
     ? undefined
     : 'the keys of the provider are missing: give jwks, jwksUrl, or metadata with a jwks_uri';
 }
 
 /**
- * Returns the endpoints that the options name. They may be private addresses, because the application has
- * named them.
+ * Returns the endpoints in the options. Their addresses may be private, because the application has chosen
+ * them.
  */
 function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
     options.metadata === undefined ? { sendsIssuer: false } : readMetadata(options.metadata, options);
-  // the constructor of OAuthProvider refuses invalid metadata
+  // the constructor of OAuthProvider refuses invalid metadata, so readMetadata() returned an object
   return join(options, metadata as Metadata, false);
 }
 
@@ -147,13 +148,16 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
 
 /** Metadata of a provider. */
 interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
-  /** Client authentication at the token endpoint, if the provider supports `post` or `basic`. */
+  /**
+   * Client authentication at the token endpoint. Undefined if the provider supports neither `post` nor
+   * `basic`.
+   */
   readonly clientAuth?: 'post' | 'basic' | undefined;
-  /** True when every authorization response has the parameter `iss` (RFC 9207 §3). */
+  /** True if every authorization response has the parameter `iss` (RFC 9207 §3). */
   readonly sendsIssuer: boolean;
 }
 
-/** Options that a document must agree with. */
+/** Options with which a document must agree. */
 type MetadataRules = Pick<ResolvedProviderOptions, 'issuer' | 'allowInsecure' | 'requireSameSite'>;
 
 const ENDPOINTS = {
@@ -165,8 +169,8 @@ const ENDPOINTS = {
 } as const;
 
 /**
- * Returns the metadata of a document; a text if it is invalid. The issuer is compared byte for byte (RFC 8414
- * §3.3).
+ * Returns the metadata in a document, or an explanation if the document is invalid. The issuer is compared
+ * byte for byte (RFC 8414 §3.3).
  */
 export function readMetadata(
   document: Readonly<Record<string, unknown>>,
@@ -177,7 +181,7 @@ export function readMetadata(
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];
     if (url === undefined) continue;
-    // the value may be of any type: issueOfUrl() refuses all but strings
+    // the value may have any type; issueOfUrl() refuses everything but strings
     const problem = issueOfUrl(url as string, allowInsecure);
     if (problem !== undefined) return `${member} ${problem}`;
     if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(String(issuer)).hostname))
@@ -192,8 +196,8 @@ export function readMetadata(
 }
 
 /**
- * Returns the first of `post` and `basic` in a list of authentication methods. Without a list it is `basic`
- * (OpenID Connect Discovery §3).
+ * Returns the first of `post` and `basic` in a list of authentication methods. Without a list, returns
+ * `basic` (OpenID Connect Discovery §3).
  */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';

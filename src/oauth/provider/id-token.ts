@@ -2,12 +2,12 @@
  * Verifies an id_token: a compact JWS with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC
  * 8725).
  *
- * The signature is verified first, then issuer, audience, nonce, times, `at_hash` and `auth_time` are
- * checked. A token cannot bring its own key: `jwk`, `jku`, `x5u` and `x5c`, which some providers always send,
- * are ignored (RFC 8725 §3.10). `crit` and fields that change the encoding are refused.
+ * It verifies the signature first, then checks issuer, audience, nonce, times, `at_hash` and `auth_time`. A
+ * token cannot name its own key: `jwk`, `jku`, `x5u` and `x5c` are ignored (RFC 8725 §3.10), and not refused,
+ * because some providers always send them. `crit` and fields that change the encoding are refused.
  *
- * Every refusal is a ProviderFault `provider_error` whose reason names the check. The client does not learn
- * the reason.
+ * If a check fails, it throws a ProviderFault `provider_error` whose reason names the check. The client does
+ * not see the reason.
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
@@ -26,7 +26,7 @@ export interface IdTokenRules {
   readonly tenants: readonly string[] | undefined;
   readonly clientId: string;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Nonce of the login. Null: the provider sends none. Undefined: every token is refused. */
+  /** Nonce of the login. Null means that the provider sends none. Undefined refuses every token. */
   readonly nonce: string | undefined | null;
   /** Client secret, which is the key of HS256. */
   readonly secret?: string | undefined;
@@ -38,11 +38,14 @@ export interface IdTokenRules {
   readonly nowSeconds: number;
 }
 
-/** Source of keys. `again()` fetches them again for an unknown key; undefined if no fetch is due. */
+/**
+ * Source of keys. If no key fits a token, `again()` fetches the keys once more; it returns undefined if it is
+ * too early for that.
+ */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
   again(): Promise<KeySet> | undefined;
-  /** Called after a wrong signature. Fetches the keys again, because another key may have the same id now. */
+  /** Called after a wrong signature. Fetches the keys again, because a new key may now have the same id. */
   renewed?(): Promise<KeySet> | undefined;
 }
 
@@ -65,8 +68,7 @@ interface DecodedIdToken extends SignatureInput {
 const MAX_CHARACTERS = 32_768;
 const MAX_SUBJECT_CHARACTERS = 255;
 /**
- * Maximum number of keys that are tried for a token without a key id, so that a large set does not cost much
- * time.
+ * Maximum number of keys to try for a token without a key id. It limits the time that a large key set costs.
  */
 const MAX_TRIED = 8;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
@@ -95,7 +97,7 @@ const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
 };
 
 /**
- * Verifies an id_token, and returns its claims.
+ * Verifies an id_token. Returns its claims.
  * @throws ProviderFault `provider_error`, or a failure of fetching keys
  */
 export async function verifyIdToken(
@@ -107,7 +109,8 @@ export async function verifyIdToken(
 }
 
 /**
- * Verifies form and signature of a token. `types`: allowed values of the header `typ`, which may be absent.
+ * Verifies the form and the signature of a token. `types`: matches the allowed values of the header field
+ * `typ`. A token may also omit `typ`.
  *
  * @throws ProviderFault as verifyIdToken()
  */
@@ -157,7 +160,7 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   };
 }
 
-/** Decodes a segment. It must be canonical base64url, and not empty (RFC 7515 §2, RFC 4648 §3.5). */
+/** Decodes a segment. The segment must be canonical base64url and not empty (RFC 7515 §2, RFC 4648 §3.5). */
 function segmentBytes(segment: string): Buffer {
   const bytes = Buffer.from(segment, 'base64url');
   if (segment === '' || bytes.toString('base64url') !== segment) throw refused('base64url');
@@ -165,8 +168,8 @@ function segmentBytes(segment: string): Buffer {
 }
 
 /**
- * Parses a JSON object. A duplicate name at any depth is refused, because parsers differ in which one they
- * use (RFC 7515 §4, RFC 7519 §4).
+ * Parses a JSON object. Refuses a name that occurs twice, at any depth, because parsers differ in which value
+ * they use (RFC 7515 §4, RFC 7519 §4).
  */
 function objectOf(bytes: Buffer): Record<string, unknown> {
   const object = isUtf8(bytes) ? parseObject(bytes.toString()) : undefined;
@@ -175,8 +178,8 @@ function objectOf(bytes: Buffer): Record<string, unknown> {
 }
 
 /**
- * Returns `signed` if one of the keys has signed the token. Otherwise returns `other` if a key has the
- * token's `kid`, and `unknown` if none has.
+ * Returns `signed` if one of the keys signed the token. Otherwise returns `other` if a key has the token's
+ * `kid`, and `unknown` if no key has it.
  */
 async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
   const keys = chooseKeys(set, decoded.keyId, decoded.algorithm);
@@ -192,16 +195,16 @@ async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signe
 }
 
 /**
- * Returns whether a key may sign tokens of this issuer. In a set for many tenants a key may name its tenant's
- * issuer, or a template that matches all tenants.
+ * Returns whether a key may sign tokens of this issuer. A key set for many tenants may name the issuer of one
+ * tenant for a key, or a template that fits every tenant.
  */
 function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
 }
 
 /**
- * Returns whether a key has signed a text. The thread pool verifies it. An ECDSA signature is the numbers r
- * and s side by side (RFC 7518 §3.4), not DER. Neither number may be zero.
+ * Returns whether a key signed a text. The thread pool verifies it. An ECDSA signature consists of the
+ * numbers r and s (RFC 7518 §3.4), and is not DER. Neither number may be zero.
  */
 export function isSignedBy(
   { algorithm, signed, signature }: SignatureInput,
@@ -244,8 +247,8 @@ function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTo
 }
 
 /**
- * Returns whether the claim `iss` is the issuer of the provider. For a template it must be the issuer of an
- * allowed tenant.
+ * Returns whether the claim `iss` is the issuer of the provider. If the issuer is a template, `iss` must be
+ * the issuer of an allowed tenant.
  */
 export function isExpectedIssuer(
   iss: unknown,
@@ -289,8 +292,8 @@ export function isTime(value: unknown): value is number {
 }
 
 /**
- * Returns the claim `at_hash` of an access token: the left half of its hash (OpenID Connect Core §3.1.3.6).
- * The hash function is that of the signature.
+ * Returns the claim `at_hash` for an access token: the left half of its hash (OpenID Connect Core §3.1.3.6).
+ * The hash function belongs to the signature algorithm.
  */
 export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): string {
   const digest = hash(HASHES[algorithm], accessToken, 'buffer');

@@ -1,9 +1,9 @@
 /**
- * Fetches the keys of a provider (RFC 7517), and selects those that may verify an id_token.
+ * Fetches the keys of a provider (RFC 7517), and selects the keys that may verify an id_token.
  *
- * The keys are cached for ten minutes. A token that fits no key causes a fetch, at most once a minute.
- * Waiting logins share one fetch. If a fetch fails, the cached keys remain in use for a day, and the next
- * fetch is a minute later.
+ * The keys are cached for ten minutes. If no key fits a token, the keys are fetched again, at most once a
+ * minute. Waiting logins share one fetch. If a fetch fails, the cached keys stay in use for up to a day, and
+ * the next fetch follows a minute later.
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -18,16 +18,16 @@ import type { IdTokenAlgorithm } from './options.ts';
 const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
 /**
- * Time in milliseconds for which cached keys remain in use while the provider is unreachable. It is limited,
- * so that a withdrawn key does not remain valid for ever.
+ * Time in milliseconds for which cached keys stay in use while the provider is unreachable. It is limited, so
+ * a withdrawn key does not stay valid for ever.
  */
 const STALE_MS = 86_400_000;
-/** Pause in milliseconds after a failed fetch, so that not every login waits for the next failure. */
+/** Pause in milliseconds after a failed fetch. Without it, every login would wait for the next failure. */
 const RETRY_MS = 60_000;
-/** Maximum number of keys that are read from a set. Providers have fewer. */
+/** Maximum number of keys that are read from a key set. Providers have fewer. */
 const MAX_KEYS = 64;
 const MIN_RSA_BITS = 2_048;
-/** Maximum size of an RSA key in bits. The verification with a larger one takes milliseconds. */
+/** Maximum size of an RSA key in bits. To verify with a larger key takes milliseconds. */
 const MAX_RSA_BITS = 8_192;
 
 /** A key for verification. */
@@ -35,7 +35,7 @@ export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Issuer whose tokens the key may sign. Sets of keys for many tenants name it in the member `issuer`. */
+  /** Issuer whose tokens the key may sign. A key set for many tenants names it in the member `issuer`. */
   readonly issuer: string | undefined;
 }
 
@@ -62,8 +62,8 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
 }
 
 /**
- * Returns the keys that may have signed a token with this key id and algorithm. Without a key id these are
- * all keys for the algorithm. A key id of several entries is ambiguous.
+ * Returns the keys that may have signed a token with this key id and algorithm. Without a key id, returns
+ * all keys for the algorithm. Returns `ambiguous` if several keys have this id.
  */
 export function chooseKeys(
   set: KeySet,
@@ -87,7 +87,7 @@ export class KeySource {
   #failedMs = -Infinity;
   #flight: Promise<KeySet> | undefined;
 
-  /** `pinned`: keys of the options, in place of fetched ones. */
+  /** `pinned`: keys from the options. If they are given, no keys are fetched. */
   constructor(outbound: Pick<Outbound, 'call'>, clock: Clock, pinned: readonly unknown[] | undefined) {
     this.#outbound = outbound;
     this.#clock = clock;
@@ -114,8 +114,8 @@ export class KeySource {
   }
 
   /**
-   * Fetches the keys again for a token that fits none of them. Returns undefined within a minute of the last
-   * such fetch.
+   * Fetches the keys again because none fits a token. Returns undefined within a minute after the last such
+   * fetch.
    *
    * @throws ProviderFault
    */
@@ -129,8 +129,8 @@ export class KeySource {
   }
 
   /**
-   * Fetches the keys again after a wrong signature, because another key may have the same id now. Returns
-   * undefined within a minute of the last fetch.
+   * Fetches the keys again after a wrong signature, because a new key may now have the same id. Returns
+   * undefined within a minute after the last fetch.
    */
   renewed(target: Target | undefined): Promise<KeySet> | undefined {
     return this.#clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again(target);
@@ -154,7 +154,8 @@ export class KeySource {
 }
 
 /**
- * Converts a JWK. Returns undefined if it is invalid, not for signatures, of an unknown kind, or too weak.
+ * Converts a JWK to a key. Returns undefined if the JWK is invalid, not for signatures, of an unknown kind,
+ * or too weak.
  */
 function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | undefined {
   if (jwk['use'] !== undefined && jwk['use'] !== 'sig') return undefined;
@@ -199,8 +200,8 @@ function kindOf(
 }
 
 /**
- * Returns the public key of a JWK; undefined if it is invalid, for example a point off the curve. Private
- * members, which a set may leak, are ignored.
+ * Returns the public key of a JWK. Undefined if the JWK is invalid, for example a point that is not on the
+ * curve. Ignores private members, which a key set may contain by mistake.
  */
 function publicKey(
   jwk: Readonly<Record<string, unknown>>,

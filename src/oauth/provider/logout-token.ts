@@ -1,9 +1,9 @@
 /**
  * Verifies logout tokens of a provider (OpenID Connect Back-Channel Logout 1.0 §2.4 and §2.6).
  *
- * Form and signature are verified like those of an id_token. Then issuer, audience, times and the logout
- * event are checked, and that the token names a user or a session. A token with a nonce is refused, so that
- * an id_token cannot be used as a logout token.
+ * It verifies the form and the signature as for an id_token. Then it checks issuer, audience, times and the
+ * logout event, and that the token names a user or a session. It refuses a token with a nonce, so an id_token
+ * cannot be used as a logout token.
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault } from './failure.ts';
@@ -12,14 +12,14 @@ import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
 /** Claims of a logout token. */
 export interface LogoutClaims {
-  /** Id of the user at the provider. Undefined: every user of the session. */
+  /** Id of the user at the provider. Undefined means every user of the session. */
   readonly subject: string | undefined;
-  /** Id of the session at the provider. Undefined: every session of the user. */
+  /** Id of the session at the provider. Undefined means every session of the user. */
   readonly providerSid: string | undefined;
   readonly jti: string;
   /**
-   * Remaining lifetime of the token in milliseconds. Its id must be remembered that long, so that the token
-   * counts once.
+   * Remaining lifetime of the token in milliseconds. The id of the token must be remembered that long, so
+   * that the token is accepted only once.
    */
   readonly validMs: number;
 }
@@ -28,12 +28,12 @@ export interface LogoutClaims {
 export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
-/** Maximum age of a logout token, and maximum lifetime, in seconds. */
+/** Maximum age and maximum lifetime of a logout token, in seconds. */
 const MAX_AGE_SECONDS = 86_400;
 const MAX_CHARACTERS = 255;
 
 /**
- * Verifies a logout token, and returns its claims.
+ * Verifies a logout token. Returns its claims.
  * @throws ProviderFault `provider_error`, or a failure of fetching keys
  */
 export async function verifyLogoutToken(

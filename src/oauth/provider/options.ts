@@ -1,6 +1,4 @@
-/**
- * An identity provider: reads and checks its options once, and hides the client secret.
- */
+/** An identity provider. Reads and checks its options once, and hides the client secret. */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -43,14 +41,14 @@ const ID_TOKEN_ALGORITHMS: readonly string[] = [
   'ES512',
   'EdDSA',
 ] satisfies readonly IdTokenAlgorithm[];
-/** Pattern of a host in the form of `URL.hostname`. */
+/** Matches a host in the form that `URL.hostname` returns. */
 const HOST = /^(?:[a-z\d_-]+(?:\.[a-z\d_-]+)*|\[[\da-f:]+\])$/;
 
 let settings: (provider: OAuthProvider) => ResolvedProviderOptions;
 
 /**
- * An identity provider: its name, addresses, and deviations from the standard. Printing it does not show the
- * secret.
+ * An identity provider: its name, its addresses, and how it differs from the standard. If the object is
+ * printed, the output does not contain the secret.
  */
 export class OAuthProvider {
   readonly name: string;
@@ -74,15 +72,18 @@ export class OAuthProvider {
   }
 }
 
-/** Returns all options of a provider. They contain the client secret: only client.ts may use them. */
+/** Returns all options of a provider. Only client.ts may use them, because they contain the client secret. */
 export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
   return settings(provider);
 }
 
-/** Transport that answers calls to a provider within this process. */
+/** Transport that handles calls to a provider within this process. */
 export type InProcess = Pick<Outbound, 'call' | 'close'>;
 
-/** Development providers. The value is the transport of a provider that the application serves itself. */
+/**
+ * Development providers, each with its transport. The transport is undefined unless the application serves
+ * the provider.
+ */
 const forDevelopment = new WeakMap<OAuthProvider, InProcess | undefined>();
 
 /** Marks a provider as one for development. Only dev-provider.ts calls this function. */
@@ -92,14 +93,13 @@ export function markForDevelopment(provider: OAuthProvider, inProcess?: InProces
 }
 
 /**
- * Returns the transport within the process for a provider that the application serves itself; undefined for
- * other providers.
+ * Returns the in-process transport of a provider that the application serves. Undefined for other providers.
  */
 export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
   return forDevelopment.get(provider);
 }
 
-/** Returns why a provider must not be used in production; undefined if it may. */
+/** Returns why a provider must not be used in production. Undefined if it may. */
 export function issueInProduction(provider: OAuthProvider): string | undefined {
   if (forDevelopment.has(provider)) return 'is DevProvider, which accepts any user without a password';
   const { allowInsecure, issuer, ...urls } = settingsOf(provider);
@@ -118,7 +118,7 @@ const ALLOW_INSECURE: OptionKind<boolean | readonly string[]> = {
     typeof value === 'boolean' || (isTextList(value) && value.every((host) => HOST.test(host))),
 };
 
-/** Returns how a provider deviates from the standard in ways that weaken logins, for `svc check`. */
+/** Returns the differences from the standard that weaken logins. `svc check` reports them. */
 export function weaknessesOf(provider: OAuthProvider): string[] {
   const { usesNonce, usesPkce, usesOpenId, idTokenAlgorithms, clientIdName } = settingsOf(provider);
   return [
@@ -236,7 +236,7 @@ function issuerOf(discoveryUrl: string | undefined): string | undefined {
 function certificates(name: string, file: string): string {
   try {
     const pem = readFileSync(file, 'utf8');
-    // this throws if the file has no certificate, which TLS would ignore until every call fails
+    // throws if the file has no certificate; TLS would accept such a file, and then every call would fail
     new X509Certificate(pem);
     return pem;
   } catch (error) {

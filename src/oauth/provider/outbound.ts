@@ -1,10 +1,10 @@
 /**
- * Calls a provider, with limits for number, time, size and targets.
+ * Calls a provider. Limits the number, the time, the size and the targets of calls.
  *
- * A call passes these stages: queue, connect (with DNS), TLS, first byte, whole body. Each may take 10
- * seconds by default; then the socket is destroyed. Redirects are not followed, proxies are not used, and a
- * compressed response is refused. TLS is always verified, whatever the environment says. Only a running call
- * keeps the process alive.
+ * A call passes through these stages: queue, connect (with DNS), TLS, first byte, whole body. If a stage
+ * takes too long, by default 10 seconds, the socket is destroyed. Redirects are not followed, proxies are not
+ * used, and a compressed response is refused. TLS is always verified; no environment variable can switch that
+ * off. Only a running call keeps the process alive.
  *
  * JSON responses are read strictly: status 200, a JSON media type, valid UTF-8.
  */
@@ -22,9 +22,7 @@ import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 
-/**
- * Maximum size of a response in bytes. Responses are not compressed, so this is the size that a parser sees.
- */
+/** Maximum size of a response in bytes. Responses are not compressed, so a parser never sees more. */
 const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
@@ -35,7 +33,7 @@ export interface OutboundCall {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: string | undefined;
-  /** True when connections to private addresses are refused. */
+  /** Whether connections to private addresses are refused. */
   readonly isGuarded?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -43,10 +41,10 @@ export interface OutboundCall {
 /** A response of any status, with its whole body. */
 export interface OutboundAnswer {
   readonly status: number;
-  /** Lower-case media type without parameters; empty if absent. */
+  /** Media type in lower case, without parameters. Empty if the response has none. */
   readonly mediaType: string;
   readonly body: Buffer;
-  /** True when the response came from a private address. */
+  /** Whether the response came from a private address. */
   readonly isPrivate: boolean;
 }
 
@@ -71,7 +69,7 @@ interface Waiting {
   refuse(reason: ProviderFault): void;
 }
 
-/** Calls to one provider: at most 16 at once, at most 64 in the queue, each stage limited in time. */
+/** Calls one provider. At most 16 calls run at once, at most 64 wait, and each stage has a time limit. */
 export class Outbound {
   readonly #deps: OutboundDeps;
   readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
@@ -81,9 +79,9 @@ export class Outbound {
 
   constructor(deps: OutboundDeps) {
     this.#deps = deps;
-    // Each call has its own connection: the provider may close an idle one while a code is sent, and a code
-    // cannot be sent twice. TLS sessions are resumed. The settings of the agent take precedence over
-    // NODE_TLS_REJECT_UNAUTHORIZED.
+    // Each call has its own connection. The provider may close an idle connection while a code is being sent,
+    // and a code cannot be sent twice. TLS sessions are resumed. The options of the agent take precedence
+    // over NODE_TLS_REJECT_UNAUTHORIZED.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
       tls: new https.Agent({
@@ -95,13 +93,13 @@ export class Outbound {
     };
   }
 
-  /** Number of running calls, and of waiting calls. */
+  /** Number of running calls and of waiting calls. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size };
   }
 
   /**
-   * Sends a request, and reads the whole response. Rejects with the reason of `signal` when it aborts.
+   * Sends a request, and reads the whole response. Rejects with the reason of `signal` if it aborts.
    *
    * @throws ProviderFault `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or
    * closed)
@@ -117,7 +115,7 @@ export class Outbound {
     }
   }
 
-  /** Cancels every call, and refuses later ones. */
+  /** Cancels every call. Refuses later calls. */
   close(): void {
     const reason = new ProviderFault('temporarily_unavailable', 'closed');
     this.#closing.abort(reason);
@@ -126,7 +124,7 @@ export class Outbound {
     this.#agents.tls.destroy();
   }
 
-  /** Waits until a call may run, and counts it as running. Returns undefined if it may run at once. */
+  /** Waits until a call may run, and counts it as running. Returns undefined if it may run immediately. */
   #turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -171,7 +169,7 @@ export class Outbound {
       isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 &&
       isPrivateAddress(url.hostname)
     ) {
-      // an IP address is checked here, because lookupOf() is not called for it
+      // checked here, because Node.js does not call lookupOf() for an IP address
       return Promise.reject(new ProviderFault('provider_error', 'private_address'));
     }
     return new Promise((resolve, reject) => {
@@ -193,7 +191,7 @@ export class Outbound {
   }
 }
 
-/** One request, from stage to stage. */
+/** Sends one request and reads its response, with a time limit for each stage. */
 class Exchange {
   readonly #request: ClientRequest;
   readonly #isTls: boolean;
@@ -275,7 +273,10 @@ class Exchange {
     });
   }
 
-  /** Fails with an error of the request. It becomes a ProviderFault, unless the look-up has thrown one. */
+  /**
+   * Fails the call with an error of the request. The error becomes a ProviderFault, unless the DNS look-up
+   * has already thrown one.
+   */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
       error instanceof ProviderFault
@@ -286,7 +287,7 @@ class Exchange {
     );
   }
 
-  /** Rejects the call with a reason, and destroys the socket. Only the first call has an effect. */
+  /** Rejects the call and destroys the socket. Only the first call of this method has an effect. */
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;
@@ -305,7 +306,7 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
 }
 
 /**
- * Returns the DNS look-up of a connection. It checks the addresses that the socket connects to, so that a
+ * Returns the DNS look-up for a connection. It checks the addresses to which the socket then connects, so a
  * later change of the DNS has no effect.
  */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
@@ -322,7 +323,7 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   };
 }
 
-/** Histograms by application, because a metric can be declared only once. */
+/** Histograms by application. They are cached, because a metric can be declared only once. */
 const histograms = new WeakMap<Metrics, Histogram>();
 
 /** Returns the histogram of an application. */
@@ -344,7 +345,7 @@ const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Parses the JSON value of a response. `what`: the call, as the start of the reason of a failure.
+ * Parses the JSON value of a response. `what` names the call and begins the reason of a failure.
  *
  * @throws ProviderFault `provider_error`
  */
@@ -356,11 +357,11 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
     text = utf8.decode(answer.body);
     JSON.parse(text);
   } catch {
-    // the cause is dropped, because its message contains the text
+    // the error is not kept as a cause, because its message contains the text
     throw new ProviderFault('provider_error', `${what}_not_json`);
   }
   const value = parseValue(text);
-  // a member occurs twice, and parsers differ in which one they use
+  // a name occurs twice, and parsers differ in which value they use
   if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`);
   return value;
 }
@@ -377,7 +378,7 @@ export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
 }
 
-/** Returns the members that are not null. Some providers write null for members without a value. */
+/** Returns the members that are not null. Some providers send null for a member without a value. */
 export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }

@@ -1,6 +1,6 @@
 /**
- * Addresses and peculiarities of known identity providers. They are tested against recorded responses, not
- * against the services.
+ * Addresses and peculiarities of known identity providers. The tests use recorded responses, not the
+ * services.
  */
 import { textOr } from './user-info.ts';
 import type { OAuthProviderOptions } from './options.ts';
@@ -17,8 +17,8 @@ function inside(value: unknown, name: string): unknown {
 }
 
 /**
- * Returns an id as text, from a number or a string. An id never changes, whereas a login name may go to
- * another user.
+ * Returns an id as text, from a number or a string. An id never changes, but a login name may pass to another
+ * user.
  */
 function idOf(value: unknown): string | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
@@ -44,7 +44,8 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
    * GitHub has an endpoint for e-mail addresses, sends errors with the status 200, and issues no id_token.
    */
   github: {
-    issuer: 'https://github.com/login/oauth', // GitHub's `iss` in authorization responses (RFC 9207)
+    // the `iss` that GitHub sends in authorization responses (RFC 9207)
+    issuer: 'https://github.com/login/oauth',
     authorizeUrl: 'https://github.com/login/oauth/authorize',
     tokenUrl: 'https://github.com/login/oauth/access_token',
     userinfoUrl: 'https://api.github.com/user',
@@ -53,13 +54,13 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
     mapUser: (raw): MappedUser => ({
       subject: Number.isSafeInteger(raw['id']) ? idOf(raw['id']) : undefined,
-      // GitHub does not verify the public address; that of the e-mail endpoint replaces it
+      // GitHub does not verify the public address, so the address of the e-mail endpoint replaces it
       email: textOr(raw['email'], null),
       name: textOr(raw['name'], textOr(raw['login'], null)),
       picture: textOr(raw['avatar_url'], null),
     }),
   },
-  /** `access_type=online` asks Google for no refresh token. */
+  /** With `access_type=online`, Google issues no refresh token. */
   google: {
     issuer: 'https://accounts.google.com',
     authorizeUrl: 'https://accounts.google.com/o/oauth2/v2/auth',
@@ -71,7 +72,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     authorizeParams: { access_type: 'online' },
   },
   /**
-   * Apple responds with a form, and writes `email_verified` as text. The browser sends the name, only with a
+   * Apple responds with a form, and sends `email_verified` as text. The browser posts the name only with a
    * user's first login.
    */
   apple: {
@@ -90,7 +91,10 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     scopes: ['openid', 'email', 'profile'],
     clientAuth: 'post',
   },
-  /** Discord has no OpenID Connect. `verified` refers to the e-mail. The picture is a hash. */
+  /**
+   * Discord has no OpenID Connect. `verified` refers to the e-mail. `avatar` is only a hash, from which the
+   * picture's address is built.
+   */
   discord: {
     authorizeUrl: 'https://discord.com/oauth2/authorize',
     tokenUrl: 'https://discord.com/api/oauth2/token',
@@ -126,7 +130,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       picture: textOr(inside(inside(raw['picture'], 'data'), 'url'), null),
     }),
   },
-  /** LinkedIn supports neither nonce nor PKCE for clients with a secret. `email_verified` may be text. */
+  /** LinkedIn supports neither a nonce nor PKCE for clients with a secret. `email_verified` may be text. */
   linkedin: {
     issuer: 'https://www.linkedin.com/oauth',
     authorizeUrl: 'https://www.linkedin.com/oauth/v2/authorization',
@@ -139,7 +143,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     usesPkce: false,
     acceptsTextVerified: true,
   },
-  /** X has no OpenID Connect. It needs the scope `users.email` for the e-mail, which is verified. */
+  /** X has no OpenID Connect. It returns the e-mail, which is verified, only with the scope `users.email`. */
   x: {
     authorizeUrl: 'https://x.com/i/oauth2/authorize',
     tokenUrl: 'https://api.x.com/2/oauth2/token',
@@ -167,8 +171,8 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
   },
   /**
-   * Twitch sends further claims only if they are requested, the name as `preferred_username`, and scopes as a
-   * list.
+   * Twitch sends further claims only on request, uses `preferred_username` for the name, and sends scopes as
+   * a list.
    */
   twitch: {
     issuer: 'https://id.twitch.tv/oauth2',

@@ -1,6 +1,6 @@
 /**
- * Functions that create providers. There is one for each entry of preset-table.ts, and one for each product
- * that companies install or rent at their own address.
+ * Functions that create providers. There is one function for each entry of preset-table.ts, and one for each
+ * product whose address differs between customers.
  */
 import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -23,11 +23,12 @@ export {
 export type { ClientKey } from './client-assertion.ts';
 export { type MappedUser, type UserInfo } from './user-info.ts';
 
-/** Options of a preset. Each replaces the preset's own value. */
+/** Options of a preset. Each option replaces the value of the preset. */
 export type PresetOptions = Omit<Partial<OAuthProviderOptions>, 'clientId' | 'clientSecret'>;
 
 /**
- * Creates a provider from client id, client secret and options, which replace the preset's own values.
+ * Creates a provider from a client id, a client secret and options. An option replaces the value of the
+ * preset.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -82,8 +83,8 @@ export const twitchProvider: ProviderPreset = presetOf('twitch');
 export const spotifyProvider: ProviderPreset = presetOf('spotify');
 
 /**
- * Any OpenID Connect provider, by its issuer. The endpoints are discovered. Its name is `options.name`, by
- * default `oidc`.
+ * Any OpenID Connect provider, named by its issuer. Discovery finds the endpoints. The name of the provider
+ * is `options.name`, by default `oidc`.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -97,7 +98,7 @@ export function oidcProvider(
 }
 
 /**
- * Auth0, named `auth0`. `domain`: `tenant.eu.auth0.com`, or a domain of your own.
+ * Auth0, named `auth0`. `domain`: for example `tenant.eu.auth0.com`, or your own domain.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -111,7 +112,8 @@ export function auth0Provider(
 }
 
 /**
- * Keycloak, named `keycloak`. `baseUrl`: `https://id.example`; before Keycloak 17 with `/auth` at its end.
+ * Keycloak, named `keycloak`. `baseUrl`: for example `https://id.example`. Before Keycloak 17, it ends in
+ * `/auth`.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -127,8 +129,8 @@ export function keycloakProvider(
 }
 
 /**
- * Okta, named `okta`. `server`: id of the authorization server, by default `default`. An empty text is the
- * server of the organization.
+ * Okta, named `okta`. `server`: the id of the authorization server, by default `default`. An empty text means
+ * the server of the organization.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -149,8 +151,8 @@ export function oktaProvider(
 }
 
 /**
- * Amazon Cognito, named `cognito`. `poolId`: id of the user pool, such as `eu-central-1_AbCdEfGhI`, which
- * starts with its region.
+ * Amazon Cognito, named `cognito`. `poolId`: the id of the user pool, such as `eu-central-1_AbCdEfGhI`. It
+ * begins with the region.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -170,18 +172,21 @@ export function cognitoProvider(
   return made('cognito', { issuer, acceptsTextVerified: true }, clientId, clientSecret, options);
 }
 
-/** Values of `tenant` for several tenants: all accounts, accounts of work and school, personal accounts. */
+/**
+ * Values of `tenant` that stand for several tenants: all accounts, work and school accounts, personal
+ * accounts.
+ */
 const AUDIENCES: ReadonlySet<string> = new Set(['common', 'organizations', 'consumers']);
-/** Tenant id of all personal accounts. */
+/** The tenant id that all personal accounts share. */
 const PERSONAL = '9188040d-6c67-4c5b-b112-36a304b66dad';
 
 /**
- * Microsoft Entra, named `microsoft`. `tenant`: the GUID of one tenant; or `organizations`, `consumers` or
- * `common` for many, which the option `tenants` may restrict.
+ * Microsoft Entra, named `microsoft`. `tenant`: the GUID of one tenant, or `organizations`, `consumers` or
+ * `common` for many tenants. The option `tenants` may restrict them.
  *
- * The subject is the claim `sub`, which is another one for each client; `raw.tid` and `raw.oid` identify the
- * user at all clients. An e-mail counts as verified only by the claim `xms_edov`, because an administrator of
- * any tenant can write any address.
+ * The subject is the claim `sub`, which differs between clients. `raw.tid` and `raw.oid` identify the user
+ * for every client. An e-mail counts as verified only with the claim `xms_edov`, because the administrator of
+ * any tenant can enter any address.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -211,7 +216,10 @@ export function microsoftProvider(
   return made('microsoft', preset, clientId, clientSecret, options);
 }
 
-/** Maps the claims of Microsoft Entra. The picture is left out, because reading it needs an access token. */
+/**
+ * Converts the claims of Microsoft Entra to a user without a picture, because reading the picture requires an
+ * access token.
+ */
 function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
   const verified = raw['xms_edov'];
   return {
@@ -222,7 +230,7 @@ function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
   };
 }
 
-/** Key for Sign in with Apple. */
+/** Private key for Sign in with Apple. */
 export interface AppleKey {
   readonly teamId: string;
   readonly keyId: string;
@@ -230,14 +238,14 @@ export interface AppleKey {
   readonly privateKey: string;
 }
 
-/** Lifetime in seconds of a client secret for Apple. Each call makes a new one. */
+/** Lifetime of a client secret for Apple in seconds. Each call creates a new secret. */
 const APPLE_SECRET_SECONDS = 300;
 
 /**
- * Sign in with Apple, named `apple`. Each call makes its client secret from the key, so no secret has to be
- * renewed. `clientId`: the Services ID.
+ * Sign in with Apple, named `apple`. Each call creates its client secret from the key, so you renew no
+ * secret. `clientId`: the Services ID.
  *
- * The name comes only with a user's first login: store it in `onUser`, and do not match users by it.
+ * Apple sends the name only with a user's first login, so store it in `onUser`. Do not match users by it.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -265,9 +273,7 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   try {
     key = createPrivateKey(privateKey);
   } catch {
-    /*
-     * the cause is dropped, because its message may contain the key
-     */
+    /** the error is not kept as a cause, because its message may contain the key */
   }
   if (key?.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
     throw new SvcError('E_OAUTH_PROVIDER', [

@@ -1,10 +1,10 @@
-/** Checks the options of a provider. The first problem is reported. */
+/** Checks the options of a provider. Reports only the first problem. */
 import { issueOfUrl } from './addresses.ts';
 import { missingEndpoint, readMetadata } from './discovery.ts';
 import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
-/** Returns the first problem of the options; undefined if they are valid. */
+/** Returns the first problem of the options. Undefined if they are valid. */
 export function issueOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
     return 'the name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
@@ -14,7 +14,7 @@ export function issueOf(given: ResolvedProviderOptions): string | undefined {
   return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given) ?? issueOfEndpoints(given);
 }
 
-/** Checks that the options fit the client's way to authenticate. */
+/** Returns how the secret or key does not fit the client's authentication method. Undefined if it fits. */
 function issueOfClient({
   clientAuth,
   clientSecret,
@@ -29,7 +29,8 @@ function issueOfClient({
 }
 
 /**
- * Returns whether a secret is given. A function may return an invalid one, which is noticed only at its call.
+ * Returns whether a secret is given. A function may return an invalid secret, but that shows only when it is
+ * called.
  */
 function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
   return typeof secret === 'function' || isVisible(secret ?? '');
@@ -82,14 +83,14 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
     (given.clientIdName !== 'client_id' && PROTOCOL_PARAMETERS.has(given.clientIdName))
   )
     return 'the clientIdName is already the name of another parameter';
-  // characters of a scope (RFC 6749 §3.3)
+  // the characters that a scope may contain (RFC 6749 §3.3)
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope));
   if (odd !== undefined) return 'the scopes include one with spaces, quotes or control characters';
   return undefined;
 }
 
 function issueOfEndpoints(given: ResolvedProviderOptions): string | undefined {
-  // discovery may find the missing endpoints
+  // discovery may find the missing endpoints later
   if (given.issuer !== undefined && given.metadata === undefined) return undefined;
   const named = given.metadata === undefined ? {} : readMetadata(given.metadata, given);
   return typeof named === 'string' ? `the metadata cannot be used: ${named}` : missingEndpoint(given, named);

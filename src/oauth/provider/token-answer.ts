@@ -8,7 +8,7 @@ import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 import type { OutboundAnswer } from './outbound.ts';
 
-/** Tokens of the provider. They are secrets, which must not be logged or sent on. */
+/** Tokens of the provider. They are secrets, so they must not be logged or passed on. */
 export interface TokenAnswer {
   readonly accessToken: string;
   readonly refreshToken?: string;
@@ -20,8 +20,8 @@ export interface TokenAnswer {
 const MAX_TOKEN_CHARACTERS = 16_384;
 
 /**
- * Parses a token response. A response with `error` is refused with any status, because GitHub sends errors
- * with the status 200.
+ * Parses a token response. A response with the member `error` is refused whatever its status, because GitHub
+ * sends errors with the status 200.
  *
  * @throws ProviderFault `provider_error`
  */
@@ -61,7 +61,7 @@ export function readTokenAnswer(
   if (idToken !== undefined && typeof idToken !== 'string')
     throw new ProviderFault('provider_error', 'token_id_token');
   const expiresInSeconds =
-    // RFC 6749 §5.1 says a number, but some providers send text
+    // RFC 6749 §5.1 requires a number, but some providers send text
     typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires;
   return {
     accessToken,
@@ -74,7 +74,7 @@ export function readTokenAnswer(
   };
 }
 
-/** Returns scopes as text with spaces (RFC 6749 §3.3). Twitch sends a list. */
+/** Returns scopes as text, separated by spaces (RFC 6749 §3.3). Twitch sends a list. */
 function scopeOf(scope: unknown): string {
   return Array.isArray(scope) && scope.every((each) => typeof each === 'string')
     ? scope.join(' ')
@@ -82,8 +82,8 @@ function scopeOf(scope: unknown): string {
 }
 
 /**
- * Returns the JSON object of a successful response. An error response (RFC 6749 §5.2) throws, with its code
- * for the log.
+ * Returns the JSON object of a successful response. Throws for an error response (RFC 6749 §5.2), with its
+ * error code for the log.
  */
 function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
@@ -92,9 +92,7 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
     const value: unknown = JSON.parse(answer.body.toString());
     error = isRecord(value) ? value['error'] : undefined;
   } catch {
-    /*
-     * without JSON, the reason has only the status
-     */
+    /** without JSON, the reason contains only the status */
   }
   const providerCode = typeof error === 'string' ? error : undefined;
   throw new ProviderFault(
@@ -114,7 +112,7 @@ function formOf(answer: OutboundAnswer): Record<string, unknown> {
   return members;
 }
 
-/** Encodes text as a form value, which RFC 6749 §2.3.1 requires for HTTP Basic. */
+/** Encodes text as a form value, as RFC 6749 §2.3.1 requires for HTTP Basic. */
 export function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1);
 }

@@ -1,24 +1,25 @@
-/** Converts the data of providers to users of one form. */
+/** Converts the data of different providers to users in one form. */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { ProviderFault } from './failure.ts';
 
-/** Identity of a user at a provider, for `onUser(provider, info)`. */
+/** Identity of a user at a provider, passed to `onUser(provider, info)`. */
 export interface UserInfo {
   /**
-   * Id of the user at this provider, 1 ... 255 characters. It never changes, and means nothing at another
-   * provider.
+   * Id of the user at this provider, 1 ... 255 characters. It never changes. At another provider, the same id
+   * may belong to another user.
    */
   readonly subject: string;
   readonly email: string | null;
-  /**
-   * True when the provider has verified `email`. Never match accounts by an e-mail for which this is false.
-   */
+  /** Whether the provider has verified `email`. Never match accounts by an e-mail that is not verified. */
   readonly emailVerified: boolean;
   readonly name: string | null;
-  /** Address of a picture. The plugin neither fetches nor checks it. */
+  /** Address of a picture. The plugin does not fetch or check it. */
   readonly picture: string | null;
-  /** Claims of the verified id_token. Members of the user info replace claims of the same name. */
+  /**
+   * Claims of the verified id_token, merged with the user info. If both have a member, the user info takes
+   * precedence.
+   */
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
@@ -36,8 +37,8 @@ const MAX_POSTED_CHARACTERS = 4_096;
 const MAX_POSTED_NAME_CHARACTERS = 255;
 
 /**
- * Maps the standard claims (OpenID Connect Core §5.1). The claim `email_verified` must be `true`; with
- * `acceptsText` the text "true" counts as well.
+ * Converts the standard claims to a user (OpenID Connect Core §5.1). The claim `email_verified` must be
+ * `true`. With `acceptsText`, the text "true" is accepted, too.
  */
 export function standardUser(
   raw: Readonly<Record<string, unknown>>,
@@ -53,7 +54,7 @@ export function standardUser(
 }
 
 /**
- * Merges claims and user info. `email` and `email_verified` come from the same source, so that one source
+ * Merges claims and user info. `email` and `email_verified` always come from the same source, so one source
  * cannot verify the address of the other.
  */
 export function joinClaims(
@@ -95,9 +96,9 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
 }
 
 /**
- * Returns the name in the form field `user`; null if it has none. Browsers post it with a user's first login
- * by Sign in with Apple, as `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`. The name is
- * not verified. The e-mail is ignored, because the id_token has one.
+ * Returns the name in the form field `user`, or null. Sign in with Apple makes the browser post it with a
+ * user's first login, as `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`. The name is not
+ * verified. The e-mail is ignored, because the id_token contains one.
  */
 export function postedName(text: string | undefined): string | null {
   const name =
@@ -112,7 +113,7 @@ export function postedName(text: string | undefined): string | null {
     : textOr(whole, null);
 }
 
-/** Returns a non-empty string unchanged, and `none` for anything else. */
+/** Returns a non-empty string unchanged. Returns `none` for every other value. */
 export function textOr<T>(value: unknown, none: T): string | T {
   return typeof value === 'string' && value !== '' ? value : none;
 }

@@ -1,6 +1,6 @@
 /**
  * Creates access tokens, and checks the results of the application's hooks. A result is checked before
- * anything is stored or rotated, so that a mistake in a hook ends no login.
+ * anything is stored or rotated, so a mistake in a hook ends no login.
  *
  * With the option `enforceValidAfter`, ValidAfterGate refuses access tokens that were issued before a
  * `revokeAll()` (OWASP ASVS 7.4.1). The time of the revocation is cached for a few seconds.
@@ -19,7 +19,7 @@ import type { Awaitable } from '../../http/contracts.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { TokenStore } from './store.ts';
 
-/** Content of an access token that comes from the application. */
+/** The part of an access token's content that the application provides. */
 export interface TokenUser {
   readonly sub: string;
   readonly scopes: readonly string[];
@@ -36,13 +36,16 @@ interface AccessTokensDeps {
 
 const MAX_SUB = 255;
 /**
- * Maximum length of an access token in a cookie, in characters. Browsers keep 4,096 bytes of a cookie, with
- * its name.
+ * Maximum length of an access token in a cookie, in characters. Browsers keep at most 4,096 bytes of a
+ * cookie, including its name.
  */
 const MAX_COOKIE_TOKEN = 4_000;
 /** Default `maxLength` of BearerAuth(), in characters. */
 const USUAL_TOKEN = 8_192;
-/** Placeholder with the length of a login's id, to compute the length of a token. */
+/**
+ * Placeholder for the id of a login. It has the length of such an id, and serves to compute the length of a
+ * token.
+ */
 const ANY_ID = 'x'.repeat(22);
 
 /** Issues access tokens. */
@@ -55,9 +58,9 @@ export class AccessTokens {
   }
 
   /**
-   * Returns an access token of a login, whose id becomes the claim `sid`. If the login has a key, the token
-   * is bound to it (RFC 9449 §6.1). `issuedAt`: time in microseconds since the epoch. It must be earlier than
-   * the time at which the login was last read as valid.
+   * Returns an access token of a login. The id of the login becomes the claim `sid`. If the login has a key,
+   * the token is bound to it (RFC 9449 §6.1). `issuedAt`: time in microseconds since the epoch. It must be
+   * earlier than the time at which the login was last read as valid.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
@@ -76,8 +79,8 @@ export class AccessTokens {
   }
 
   /**
-   * Checks a result of `onUser` that does not refuse the login, and returns the user. @throws SvcError
-   * `E_OAUTH_USER`
+   * Checks a result of `onUser` that accepts the login. Returns the user.
+   * @throws SvcError `E_OAUTH_USER`
    */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
@@ -140,8 +143,8 @@ export class AccessTokens {
 }
 
 /**
- * Calls `onRefresh`. An exception with a 4xx status refuses this refresh, but does not end the login. Its
- * message is not sent to the client.
+ * Calls `onRefresh`. An exception with a 4xx status refuses this refresh, but does not end the login. The
+ * client does not see its message.
  */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,
@@ -161,12 +164,12 @@ const MAX_SUBJECTS = 10_000;
 /** Largest difference between the clocks of two processes on one machine, in microseconds. */
 const DRIFT = 10_000;
 
-/** Claim with the issue time in microseconds; the claim `iat` has only whole seconds. */
+/** Claim with the issue time in microseconds. The claim `iat` has only whole seconds. */
 const EXACT_TIME = 'iat_us';
 
 /**
- * Returns by how many microseconds a token must be later than a revocation to be valid. Both times may come
- * from different clocks.
+ * Returns by how many microseconds a valid token must be later than a revocation. The margin is needed
+ * because the two times may come from different clocks.
  */
 export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
@@ -176,7 +179,7 @@ export function marginOf(clockSkew: number): number {
 interface Revocation {
   /** Time of the revocation in microseconds since the epoch; 0 for none. */
   readonly moment: number;
-  /** Monotonic time in milliseconds until which the entry is used. */
+  /** Monotonic time in milliseconds after which the entry is read again. */
   readonly deadlineMs: number;
 }
 
@@ -187,7 +190,7 @@ interface Revocation {
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
-  /** Last revocations by subject, the one that was read first at the front. */
+  /** The last revocations by subject, sorted by the time at which they were read. */
   readonly #revocations = new Map<string, Revocation>();
   readonly #margin: number;
 
@@ -199,8 +202,9 @@ export class ValidAfterGate {
   }
 
   /**
-   * Returns whether a token is later than the last revocation. Tokens of this plugin are compared to the
-   * microsecond. Other tokens have only whole seconds, and are refused for the whole second of a revocation.
+   * Returns whether a token is later than the last revocation. For tokens of this plugin, the comparison is
+   * exact to the microsecond. Other tokens have only whole seconds, and are refused for the whole second of a
+   * revocation.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
@@ -210,9 +214,9 @@ export class ValidAfterGate {
     return this.#store.validAfter(sub).then((moment) => made > this.remember(sub, moment));
   }
 
-  /** Caches the time of a revocation. Returns the latest time that is known. */
+  /** Caches the time of a revocation. Returns the latest known time. */
   remember(sub: string, given: number): number {
-    // an older look-up may finish after a newer one
+    // an older look-up may finish after a newer one, so the later time is kept
     const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
     this.#revocations.delete(sub);
     this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + TTL_MS });

@@ -45,7 +45,7 @@ export class TokenCookies {
     );
   }
 
-  /** Deletes both cookies, with the attributes that they were set with. */
+  /** Deletes both cookies. Uses the attributes with which they were set. */
   clear(req: HttpRequest, response: HttpResponse): void {
     for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }

@@ -1,19 +1,20 @@
 /**
- * DPoP (RFC 9449): a proof that the sender of a token holds the key that the token is bound to. Option `dpop`
- * of the plugin.
+ * DPoP (RFC 9449): with a proof, the sender of a token shows that it holds the key to which the token is
+ * bound. See the option `dpop` of the plugin.
  *
  *   DPoP: { typ: 'dpop+jwt', alg, jwk } . { jti, htm, htu, iat, ath } . signature by the private key of jwk
  *
- * The callback is a redirect, and cannot have a proof. So a login is bound from its start only if it names
- * the key (`dpop_jkt`, RFC 9449 §10). Other logins are bound by the first refresh with a proof, in the
- * statement that rotates the token. From then on only that key refreshes the login.
+ * The callback is a redirect, so it cannot carry a proof. Therefore a login is bound from its start only if
+ * it names the key (`dpop_jkt`, RFC 9449 §10). Any other login is bound by its first refresh with a proof, in
+ * the statement that rotates the token. From then on, only that key refreshes the login.
  *
- * Access tokens of a bound login have the claim `cnf: { jkt }` (RFC 9449 §6.1). They need the scheme `DPoP`
- * with a proof of that key. A proof may name its key only by `jwk`, and must be signed by ES256, EdDSA or
- * RS256 (RFC 9449 §11.6).
+ * Access tokens of a bound login have the claim `cnf: { jkt }` (RFC 9449 §6.1). They require the scheme
+ * `DPoP` with a proof of that key. A proof may name its key only by `jwk`, and must be signed with ES256,
+ * EdDSA or RS256 (RFC 9449 §11.6).
  *
- * Nonces of the server (RFC 9449 §8) show that a proof is new, whatever the client's clock says. A nonce is a
- * window of five minutes and its HMAC, so nothing is stored. It is valid in its window and in the next one.
+ * Nonces of the server (RFC 9449 §8) show that a proof is new, even if the client's clock is wrong. A nonce
+ * is the number of a five-minute window and its HMAC, so nothing is stored. It is valid in its window and in
+ * the next one.
  */
 import { hash, createHmac, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -32,7 +33,7 @@ import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 import type { Keyring } from '../../crypto/keys.ts';
 
-/** Check that a proof has failed. */
+/** The reason why a proof is refused. */
 type ProofIssue =
   | 'absent'
   | 'malformed'
@@ -50,9 +51,9 @@ type ProofIssue =
   | 'other_key'
   | 'replayed';
 
-/** Requirements for a proof, besides those of its request. */
+/** Requirements for a proof that do not follow from its request. */
 interface Expected {
-  /** Access token of the request, whose hash must be the claim `ath`. Undefined at the token endpoint. */
+  /** Access token of the request. The claim `ath` must be its hash. Undefined at the token endpoint. */
   readonly accessToken?: string | undefined;
   /** Thumbprint of the expected key. */
   readonly thumbprint?: string | undefined;
@@ -70,11 +71,11 @@ const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
 /**
- * Time in milliseconds for which a used proof is remembered. A proof may be dated 60 seconds ahead, and is
- * valid for 60 seconds after its date.
+ * Time in milliseconds for which a used proof is remembered. The date of a proof may be 60 seconds in the
+ * future, and a proof is valid for 60 seconds after its date.
  */
 const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1_000 + 1_000;
-/** Pattern of a compact JWS. Repeated header fields are joined by commas, so they do not match. */
+/** Matches a compact JWS. Node.js joins repeated header fields by commas, so repeated proofs do not match. */
 const COMPACT = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
@@ -82,9 +83,9 @@ const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
 /** Dependencies of {@link DPoP}. */
 interface DPoPDeps {
-  /** True when every refresh needs a proof. */
+  /** Whether every refresh requires a proof. */
   readonly isRequired: boolean;
-  /** True when every proof needs a nonce of this server. */
+  /** Whether every proof requires a nonce of this server. */
   readonly requiresNonce: boolean;
   readonly nonces: DpopNonces;
   readonly used: SingleUse;
@@ -92,15 +93,12 @@ interface DPoPDeps {
   readonly audit: Audit;
 }
 
-/** Verifies DPoP proofs (RFC 9449). All processes together accept each proof only once. */
+/** Verifies DPoP proofs (RFC 9449). Only one of all processes accepts a proof, and only once. */
 export class DPoP {
   readonly #deps: DPoPDeps;
-  /**
-   * Results by request, because several dependencies may check a request, and its proof can be used only
-   * once.
-   */
+  /** Results by request. Several dependencies may check one request, but its proof can be used only once. */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
-  /** Errors for the challenge, by request with a refused proof. */
+  /** Error code for the challenge, by request. Only requests with a refused proof have one. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
   constructor(deps: DPoPDeps) {
@@ -113,7 +111,7 @@ export class DPoP {
   }
 
   /**
-   * Returns the thumbprint of the key that the proof of a request proves; null without a proof.
+   * Returns the thumbprint of the key that the proof of a request proves. Null if there is no proof.
    *
    * @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce`
    */
@@ -128,14 +126,14 @@ export class DPoP {
     });
   }
 
-  /** Returns the access token of `Authorization: DPoP ...` (RFC 9449 §7.1). */
+  /** Returns the access token in the header `Authorization: DPoP ...` (RFC 9449 §7.1). */
   tokenOf(req: HttpRequest): string | undefined {
     return CREDENTIALS.exec(req.headers['authorization'] ?? '')?.[1];
   }
 
   /**
-   * Returns the challenge of a protected route (RFC 9449 §7.1). It contains the error only if the request has
-   * used the scheme `DPoP`. A refused proof has error codes of its own.
+   * Returns the challenge of a protected route (RFC 9449 §7.1). It contains an error only if the request used
+   * the scheme `DPoP`. A refused proof has its own error codes.
    */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
@@ -143,7 +141,7 @@ export class DPoP {
   }
 
   /**
-   * Returns whether an access token is accepted. A bound token needs a proof of its key. An unbound token
+   * Returns whether an access token is accepted. A bound token requires a proof of its key. An unbound token
    * must be sent as `Bearer`.
    */
   accepts(claims: Claims, asking: HttpRequest): Promise<boolean> {
@@ -169,7 +167,7 @@ export class DPoP {
     return false;
   }
 
-  /** Checks the proof of a request (RFC 9449 §4.3). The proof is marked as used after all other checks. */
+  /** Checks the proof of a request (RFC 9449 §4.3). Marks the proof as used only after all other checks. */
   async #prove(req: HttpRequest, expected: Expected): Promise<{ readonly thumbprint: string } | ProofIssue> {
     const text = req.headers['dpop'];
     if (text === undefined) return 'absent';
@@ -188,8 +186,8 @@ export class DPoP {
 }
 
 /**
- * Returns the request that carries the proof. The call of an MCP tool makes a request of its own within the
- * process, with the same credentials but without the proof.
+ * Returns the request that carries the proof. A call of an MCP tool makes another request within the process.
+ * That request has the same credentials, but not the proof.
  */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
@@ -199,11 +197,11 @@ function carrierOf(req: HttpRequest): HttpRequest {
 export function thumbprintOf(key: KeyObject): string {
   const jwk: JsonWebKey = key.export({ format: 'jwk' });
   const { crv, e, kty, n, x, y } = jwk;
-  // JSON.stringify() leaves out members that are undefined
+  // JSON.stringify() omits undefined members
   return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url');
 }
 
-/** Parses a proof without verifying it. */
+/** Parses a proof. Does not verify its signature. */
 function openProof(text: string): Opened | ProofIssue {
   const segments = text.length > MAX_CHARACTERS ? null : COMPACT.exec(text);
   if (segments === null) return 'malformed';
@@ -238,7 +236,7 @@ function issueOf(
 }
 
 /**
- * Returns whether the claim `htu` has scheme, host and path of the request. Both are compared as URLs,
+ * Returns whether the claim `htu` names the scheme, host and path of the request. Both are compared as URLs,
  * without query and fragment (RFC 9449 §4.3).
  */
 function isTarget(htu: string, req: HttpRequest): boolean {
@@ -269,8 +267,8 @@ export class DpopNonces {
   }
 
   /**
-   * Returns whether a nonce belongs to the current window, to the previous one, or to the next one, which
-   * another host may have reached.
+   * Returns whether a nonce belongs to the current window, the previous one or the next one. The clock of
+   * another host may have reached the next one.
    */
   accepts(nonce: unknown): boolean {
     const parts = typeof nonce === 'string' ? NONCE.exec(nonce) : null;

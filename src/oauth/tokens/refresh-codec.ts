@@ -1,5 +1,5 @@
 /**
- * Creates and parses the text of refresh tokens. It uses neither the store nor the time.
+ * Creates and parses the text of refresh tokens. It uses neither the store nor a clock.
  *
  *   svcrt_1<kid>.<fid>.<gen>.<secret>.<tag>
  *
@@ -11,8 +11,8 @@
  * - tag: 16 bytes of HMAC(tag key, fid, gen, secret). So an invented token costs no query, and cannot end a
  * login.
  *
- * A token has about 120 characters, and is opaque to clients. Scanners for leaked secrets find it by the
- * prefix.
+ * A token has about 120 characters, and clients do not interpret it. Scanners for leaked secrets recognize
+ * its prefix.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
@@ -32,7 +32,7 @@ const SECRET_BYTES = 32;
 const TAG_BYTES = 16;
 const PATTERN = /^svcrt_1([\w-]{1,32})\.([\w-]{22})\.(0|[1-9]\d{0,15})\.([\w-]{43})\.([\w-]{22})$/;
 
-/** Creates and parses refresh tokens with the keys of a ring. */
+/** Creates and parses refresh tokens with the keys of a keyring. */
 export class RefreshTokenCodec {
   readonly #tags: Keyring;
   readonly #chain: Keyring;
@@ -53,8 +53,8 @@ export class RefreshTokenCodec {
   }
 
   /**
-   * Returns the next token of a login if it has the given hash; else undefined. Any key of the ring may have
-   * created it.
+   * Returns the next token of a login if its hash is `storedHash`, else undefined. Tries every key of the
+   * keyring, because any of them may have created the next token.
    */
   nextThatHas(storedHash: string, token: RefreshToken): RefreshToken | undefined {
     return this.#chain.keys
@@ -69,8 +69,8 @@ export class RefreshTokenCodec {
   }
 
   /**
-   * Parses a text. Returns undefined if it is malformed, forged, or tagged with a key that was removed from
-   * the ring.
+   * Parses a text. Returns undefined if it is malformed or forged, or if its key was removed from the
+   * keyring.
    */
   parse(text: string): RefreshToken | undefined {
     if (text.length > MAX_LENGTH) return undefined;
@@ -96,7 +96,7 @@ export class RefreshTokenCodec {
     )
       return undefined;
     const token = { id, generation, secret };
-    // base64url has several texts for the same bytes; only the canonical one is valid
+    // several base64url texts have the same bytes, so only the canonical text is valid
     return timingSafeEqual(tagOf(token, key), tag) &&
       secret.toString('base64url') === secretText &&
       tag.toString('base64url') === tagText
@@ -111,8 +111,8 @@ export class RefreshTokenCodec {
 }
 
 /**
- * Returns the stored form of a token: SHA-256 of its secret in hexadecimal. The secret has 256 random bits,
- * so no salt is needed.
+ * Returns the stored form of a token: the SHA-256 of its secret in hexadecimal. The secret has 256 random
+ * bits, so it needs no salt.
  */
 export function hashOf(token: RefreshToken): string {
   return hash('sha256', token.secret, 'hex');
@@ -123,8 +123,8 @@ function tagOf(token: RefreshToken, key: KeyObject): Buffer {
 }
 
 /**
- * Returns the HMAC of some fields. Each is prefixed with its length, so that different fields never give the
- * same bytes.
+ * Returns the HMAC of some fields. The length of each field precedes it, so different fields never produce
+ * the same bytes.
  */
 function mac(key: KeyObject, purpose: string, id: string, generation: number, secret: Buffer): Buffer {
   const head = `${purpose.length}:${purpose}${id.length}:${id}${String(generation).length}:${generation}${secret.length}:`;

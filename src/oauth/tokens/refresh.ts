@@ -1,16 +1,16 @@
 /**
- * The life of a refresh token: it is issued, rotated on every use, replayed for requests that overlap, and
- * revoked on theft.
+ * The life of a refresh token. It is issued, and rotated on every use. Requests that overlap get the same
+ * successor. A stolen token is revoked.
  *
- * An UPDATE in the database decides which of several requests with one token wins. The winner waits 25 ms for
- * requests that overlap, passes its response to the socket, and writes the delivery mark. The others wait for
- * the mark. A request that arrived before the mark gets the same successor, derived again. For a request that
- * arrived later the token counts as stolen, and the login ends.
+ * If several requests send one token, an UPDATE in the database decides which wins. The winner waits 25 ms
+ * for requests that overlap, passes its response to the socket, and writes the delivery mark. The others wait
+ * for that mark. A request that arrived before the mark gets the same successor, which is derived again. If a
+ * request arrived later, the token counts as stolen, and the login ends.
  *
- * A rotation is complete when its response was passed to the socket. Until then the old token still leads to
+ * A rotation is complete when its response was passed to the socket. Until then, the old token still leads to
  * its successor (`deliveredAt` is null), so a crash before that moment loses nothing. A login is one row, so
- * a revocation ends all its rotations. The successor is derived from the token, so there is never a second
- * one.
+ * a revocation ends all its rotations. The successor is derived from the token, so a token never has two
+ * successors.
  */
 import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
@@ -27,22 +27,22 @@ interface RefreshPolicy {
   readonly idleTtl: number;
   readonly absoluteTtl: number;
   /**
-   * Time after the response during which a rotated token still leads to its successor, because responses get
+   * Time after the response for which a rotated token still leads to its successor, because responses can be
    * lost.
    */
   readonly grace: number;
   /** Maximum difference between the clocks of several hosts. */
   readonly clockSkew: number;
   /**
-   * `coalesce`: requests that overlap get the same successor. `strict`: one of them gets it, and the others
-   * are refused.
+   * `coalesce`: all requests that overlap get the same successor. `strict`: one of them gets it, and the
+   * others are refused.
    */
   readonly concurrency: 'coalesce' | 'strict';
   /** Time in milliseconds for which the response waits for requests that overlap. */
   readonly holdMs: number;
   /**
-   * Time by which access tokens must be later than a `revokeAll()` to be valid; 0 if access tokens are not
-   * compared.
+   * Time by which a valid access token must be later than a `revokeAll()`. It is 0 if access tokens are not
+   * compared with revocations.
    */
   readonly apart: number;
 }
@@ -63,20 +63,20 @@ interface NewLogin {
   readonly keyThumbprint: string | null;
 }
 
-/** Result of `onRefresh`. `false`: the user may no longer log in. */
+/** Result of `onRefresh`. `false` ends the login. */
 export type RefreshVerdict =
   | boolean
   | { readonly scopes?: readonly string[]; readonly claims?: Readonly<Record<string, unknown>> }
   | undefined;
 
-/** Login that is refreshed, for the hook `onRefresh`. */
+/** The login that is refreshed, as the hook `onRefresh` receives it. */
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
 
 /** Parameters of a refresh. */
 interface RefreshRequest {
   /** Time at which the request head was read, in microseconds. */
   readonly arrivedAt: number;
-  /** Requested scopes of the access token; undefined for all granted ones. */
+  /** Requested scopes of the access token. Undefined means all granted scopes. */
   readonly scopes: readonly string[] | undefined;
   /** Thumbprint of the key that the request proved. */
   readonly keyThumbprint: string | null;
@@ -93,7 +93,8 @@ interface Issued {
 }
 
 /**
- * Result of a refresh. {@link RefreshTokens.markDelivered} completes the rotation when the response was sent.
+ * Result of a refresh. {@link RefreshTokens.markDelivered} completes the rotation after the response was
+ * sent.
  */
 export interface Refreshed {
   readonly refreshToken: string;
@@ -101,7 +102,7 @@ export interface Refreshed {
   readonly generation: number;
   /**
    * Time at which the response was ready, in microseconds since the epoch. A request that arrives later does
-   * not overlap.
+   * not overlap with this one.
    */
   readonly readyAt: number;
   readonly login: LoginRow;
@@ -109,7 +110,7 @@ export interface Refreshed {
   readonly claims: Readonly<Record<string, unknown>>;
   /**
    * Issue time of the access token in microseconds since the epoch. It is earlier than the time at which the
-   * login was read as valid, so every later revocation is later than it.
+   * login was read as valid, so every revocation after that read is later than the token.
    */
   readonly issuedAt: number;
 }
@@ -118,18 +119,18 @@ interface RefreshContext {
   readonly request: RefreshRequest;
   /** Equals {@link Refreshed.issuedAt}. */
   readonly issuedAt: number;
-  /** Monotonic time in milliseconds at which the UPDATE had decided. */
+  /** Monotonic time in milliseconds at which the result of the UPDATE was known. */
   readonly knownAtMs: number;
 }
 
 /**
- * Time in microseconds after which an undelivered successor may be issued again in strict mode: the process
+ * Time in microseconds after which strict mode may issue an undelivered successor again, because the process
  * of its request has probably ended.
  */
 const ABANDONED_AFTER = 5_000_000;
 /**
- * Time in milliseconds for which a request waits for the delivery mark of its token's rotation. After that
- * the process that has rotated the token has probably ended.
+ * Time in milliseconds for which a request waits for the delivery mark. After that, the process that rotated
+ * the token has probably ended.
  */
 const DELIVERY_WAIT_MS = 1_000;
 const DELIVERY_POLL_MS = 10;
@@ -141,7 +142,7 @@ interface RefreshTokensDeps {
   readonly clock: Clock;
   readonly audit: Audit;
   readonly policy: RefreshPolicy;
-  /** Waits for some milliseconds. Default: by the clock. Tests replace it. */
+  /** Waits for some milliseconds. Default: uses the clock. Tests replace it. */
   readonly pause?: ((ms: number) => Promise<void>) | undefined;
   readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 }
@@ -184,8 +185,8 @@ export class RefreshTokens {
       revokeReason: null,
     };
     await this.#deps.store.addLogin(row);
-    // this method and revokeAll() both write first and then read, so at least one of them sees the write of
-    // the other
+    // both this method and revokeAll() write before they read, so at least one of them sees the write of the
+    // other
     const revokedAt = await this.#revokedBefore(row, startedAt);
     return {
       refreshToken: this.#deps.codec.format(token),
@@ -197,7 +198,7 @@ export class RefreshTokens {
   /**
    * Returns the time of the subject's last `revokeAll()`.
    *
-   * @throws OAuthError `access_denied` if that was after the start of the login
+   * @throws OAuthError `access_denied` if that time is after the start of the login
    */
   async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
     const revokedAt = await this.#deps.store.validAfter(row.sub);
@@ -207,13 +208,13 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until an access token that is issued now is later than a revocation, whatever the clocks. Returns
-   * its issue time in microseconds since the epoch.
+   * Waits until an access token that is issued now is certainly later than a revocation, even if clocks
+   * differ. Returns its issue time in microseconds since the epoch.
    */
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#deps.policy;
     const short = revokedAt + apart - row.createdAt;
-    // a longer wait would be the effect of a clock that was set back
+    // only a clock that was set back can require a longer wait, so the wait is skipped then
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt;
     await this.#pause(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
     const issuedAt = this.#deps.clock.nowMicros();
@@ -237,21 +238,23 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
-    // `now` is from before the commit, which a slow disk delays, so the wait starts at a later time
+    // a slow disk delays the commit after `now` was read, so the wait starts at this later time
     const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
     return isWinner ? this.#answer(next, row, 'rotated', context) : this.#replay(token, row, context);
   }
 
-  /** Ends the login of a token, also of a rotated one (RFC 7009). Returns whether this call has ended it. */
+  /**
+   * Ends the login of a token, even if the token was rotated (RFC 7009). Returns whether this call ended it.
+   */
   async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
     const isEnded = await this.#deps.store.revoke(token.id, 'logout', this.#deps.clock.nowMicros());
     if (isEnded) this.#deps.audit.tokenRevoked(req, token.id, 'logout');
     return isEnded;
   }
 
-  /** Checks the requested scopes before the rotation, which cannot be undone. */
+  /** Checks the requested scopes. This happens before the rotation, which cannot be undone. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#deps.store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
@@ -260,8 +263,8 @@ export class RefreshTokens {
       hashOf(token) === row.currentHash &&
       isLive(row, this.#deps.clock.nowMicros())
     )
-      // scopes are checked only for the current token of a valid login, so that other tokens tell an attacker
-      // nothing about them
+      // scopes are checked only for the current token of a valid login, so other tokens reveal nothing about
+      // them
       this.#assertGranted(row, request);
   }
 
@@ -272,7 +275,7 @@ export class RefreshTokens {
   }
 
   /**
-   * Completes a rotation when its response was sent. From then on presenting the previous token ends the
+   * Completes a rotation after its response was sent. From then on, a use of the previous token ends the
    * login.
    */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
@@ -285,14 +288,16 @@ export class RefreshTokens {
     if (row !== undefined && (await this.#end(row, 'reuse'))) this.#deps.audit.reuseDetected(req, row);
   }
 
-  /** Handles a token that has not won: it was rotated already, or does not belong to this login. */
+  /**
+   * Handles a token that did not win the UPDATE: it was rotated already, or it does not belong to this login.
+   */
   async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
     const { request } = context;
     const row = await this.#whenDelivered(token, found, request);
-    // the store was restored from a backup, or has lost a commit
+    // the store was restored from a backup, or has lost a commit, so it does not know this token
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id);
     if (token.generation === row.generation) {
-      // the tag is valid, so another secret means that keys of the ring have leaked
+      // the tag is valid, so a wrong secret means that keys of the keyring have leaked
       throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
     }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
@@ -307,16 +312,16 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // reuse is checked before the key: otherwise an attacker who has bound a stolen token to his key would
-    // not be detected by the owner, who has another key
+    // reuse is checked before the key: an attacker may have bound the stolen token to his own key, and the
+    // owner, who has another key, must still reveal the reuse
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', context);
   }
 
   /**
-   * Waits for the delivery mark of the login's last rotation, at most a second. Returns the login as read
-   * last.
+   * Waits at most a second for the delivery mark of the login's last rotation. Returns the login as it was
+   * read last.
    */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
     const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
@@ -325,8 +330,8 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // the next rotation has come, so no mark follows; a request that arrived during the wait has certainly
-      // overlapped
+      // the next rotation has happened, so no mark follows, and a request that arrived during the wait has
+      // certainly overlapped
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000
@@ -379,7 +384,8 @@ export class RefreshTokens {
     }
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
     await this.#hold(knownAtMs);
-    await this.#living(row.id, request); // the login may have been revoked during the wait
+    // the login may have been revoked during the wait, so it is read again
+    await this.#living(row.id, request);
     this.#deps.audit.tokenRefreshed(request.req, row, how);
     return {
       issuedAt,
@@ -394,8 +400,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until `holdMs` after `sinceMs`. If the event loop was blocked, timers run before sockets are read.
-   * So the wait has two steps: sockets are read during the second one.
+   * Waits until `holdMs` after `sinceMs`. After the event loop was blocked, timers run before sockets are
+   * read. So the wait has two steps, and sockets are read during the second one.
    */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#deps.policy;

@@ -1,11 +1,11 @@
 /**
- * {@link TokenStore} in a database, by single statements without transactions. The number of affected rows
- * decides which of several calls wins. The statements are the same for SQLite, PostgreSQL, MySQL and MariaDB,
- * with two exceptions.
+ * Stores the plugin's data in a database ({@link TokenStore}), by single statements without transactions. If
+ * several callers compete, the number of affected rows decides which wins. SQLite, PostgreSQL, MySQL and
+ * MariaDB use the same statements, with two exceptions.
  *
- * A statement that fails with a retryable error is tried four times, with random pauses. A database that does
- * not respond is the error `temporarily_unavailable`, never `invalid_grant`: clients would log their users
- * out.
+ * A statement that fails with a retryable error is tried four times, with random pauses. If the database does
+ * not respond, the error is `temporarily_unavailable`. It is never `invalid_grant`, because clients would
+ * then log their users out.
  */
 import { randomInt } from 'node:crypto';
 import { pass } from '../../base/clock.ts';
@@ -21,7 +21,7 @@ const ATTEMPTS = 4;
 /** Maximum length of the first pause in milliseconds. It doubles with each attempt. */
 const PAUSE_MS = 20;
 
-/** Columns of svc_oauth_login by the member of {@link LoginRow}. */
+/** Columns of svc_oauth_login, by member of {@link LoginRow}. */
 const COLUMNS = {
   id: 'id',
   sub: 'sub',
@@ -58,7 +58,7 @@ const ROTATE = `UPDATE svc_oauth_login
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
  WHERE id = ? AND gen = ? AND cur_hash = ? AND ${LIVE} AND cnf_jkt IS NULL`;
 
-/** Statement for a client that has proved a key. The rotation binds the login to the key. */
+/** Statement for a client that has proved a key. It also binds the login to that key. */
 const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
   'AND cnf_jkt IS NULL',
   'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
@@ -131,7 +131,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Ends each login by a statement of its own, whose affected rows show whether this call has ended it. */
+  /** Ends each login by a separate statement. Its affected rows show whether this call ended that login. */
   async revokeIdentity(
     { provider, subject, providerSid }: ProviderIdentity,
     now: number,
@@ -150,8 +150,8 @@ export class SqlTokenStore implements TokenStore {
   }
 
   /**
-   * Writes the time of the revocation first. A login that is starting writes its row and then reads the time,
-   * so at least one of both sees the other.
+   * Writes the time of the revocation first. A login that starts at the same time writes its row and then
+   * reads that time. So at least one of the two sees the write of the other.
    */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))
@@ -180,7 +180,7 @@ export class SqlTokenStore implements TokenStore {
 
   cleanUp(now: number, batch: number): Promise<number> {
     const { dialect } = this.#database();
-    // MySQL and MariaDB have no LIMIT inside IN; SQLite and PostgreSQL have none after DELETE
+    // MySQL and MariaDB do not allow LIMIT inside IN; SQLite and PostgreSQL do not allow it after DELETE
     return this.#execute(
       dialect === 'sqlite' || dialect === 'postgres'
         ? 'DELETE FROM svc_oauth_login WHERE id IN (SELECT id FROM svc_oauth_login WHERE abs_expires_at <= ? LIMIT ?)'
@@ -206,7 +206,7 @@ export class SqlTokenStore implements TokenStore {
     return (await this.#run((database) => database.fetchAll(sql, params))).map(loginOf);
   }
 
-  /** Returns whether a statement has changed a row. */
+  /** Returns whether a statement changed exactly one row. */
   async #hits(sql: string, params: readonly Parameter[]): Promise<boolean> {
     return (await this.#execute(sql, params)) === 1;
   }
@@ -239,19 +239,19 @@ function loginOf(found: Row): LoginRow {
     ...row,
     sub: typeof row.sub === 'string' ? row.sub : Buffer.from(row.sub).toString(),
     scopes: row.scopes === '' ? [] : row.scopes.split(' '),
-    claims: JSON.parse(row.claims) as Record<string, unknown>, // addLogin() has written this JSON
+    claims: JSON.parse(row.claims) as Record<string, unknown>, // addLogin() wrote this JSON
   };
 }
 
 /*
- * Tables of the plugin for each engine.
+ * The tables of the plugin, by database engine.
  *
- * No statement uses `svc_oauth_state` any more, which had the logins that were under way; browsers keep them
- * now. The table remains, because an applied migration does not change, and processes of the previous version
- * may still run.
+ * No statement uses `svc_oauth_state` any more. It contained unfinished logins, which browsers keep now. The
+ * table remains, because an applied migration must not change, and processes of the previous version may
+ * still run.
  *
- * Times are microseconds since the epoch, as integers. Subjects are compared byte for byte: otherwise "Alice"
- * would end the logins of "alice".
+ * Times are integers: microseconds since the epoch. Subjects are compared byte for byte, because otherwise a
+ * revocation for "Alice" would end the logins of "alice".
  */
 
 /** Statements by engine, for `host.migration()`. */
@@ -311,7 +311,7 @@ export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   mariadb: sessionsOfMySql(),
 };
 
-/** The indexes contain only the start of each text, because MySQL 5.6 limits keys to 767 bytes. */
+/** Each index contains only the beginning of the texts, because MySQL 5.6 limits keys to 767 bytes. */
 function sessionsOfMySql(): readonly string[] {
   return [
     `ALTER TABLE svc_oauth_login ADD COLUMN provider_sid VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -322,7 +322,7 @@ function sessionsOfMySql(): readonly string[] {
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';
   const exact = 'CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
-  // compared as bytes, because text collations ignore trailing spaces; MySQL 5.6 limits keys to 767 bytes
+  // bytes, because text collations ignore trailing spaces; at most 767, the limit of a key in MySQL 5.6
   const subject = 'VARBINARY(767)';
   return [
     `CREATE TABLE svc_oauth_login (

@@ -1,16 +1,17 @@
 /**
- * Data of the plugin: logins, and the time of each subject's last `revokeAll()`. This file has the interface,
- * and its implementation in memory for development; sql-store.ts implements it in a database.
+ * Data of the plugin: logins, and the time of each subject's last `revokeAll()`. This file contains the
+ * interface and an implementation in memory, for development. sql-store.ts implements the interface in a
+ * database.
  *
- * Each method is atomic, so none needs a transaction. Times are microseconds since the epoch.
+ * Each method is atomic, so callers need no transaction. Times are microseconds since the epoch.
  */
 
 /** Why a login ended early. */
 export type RevokeReason = 'reuse' | 'logout' | 'all' | 'user' | 'disabled' | 'provider';
 
-/** One login: one row for all its rotations. */
+/** A login. All its rotations share this row. */
 export interface LoginRow {
-  /** Random id. It is part of the refresh token, and shown by `listSessions`. */
+  /** Random id. The refresh token contains it, and `listSessions` shows it. */
   readonly id: string;
   /** The application's subject. */
   readonly sub: string;
@@ -31,7 +32,7 @@ export interface LoginRow {
   readonly createdAt: number;
   readonly lastUsedAt: number;
   readonly rotatedAt: number | null;
-  /** Time at which the response with the current refresh token was passed to the socket; null until then. */
+  /** Time at which the response with the current refresh token was passed to the socket. Null until then. */
   readonly deliveredAt: number | null;
   readonly idleExpiresAt: number;
   readonly absoluteExpiresAt: number;
@@ -39,23 +40,23 @@ export interface LoginRow {
   readonly revokeReason: RevokeReason | null;
   readonly userAgent: string | null;
   readonly ip: string | null;
-  /** Thumbprint of the key that the tokens are bound to (RFC 9449). */
+  /** Thumbprint of the key to which the tokens are bound (RFC 9449). */
   readonly keyThumbprint: string | null;
 }
 
-/** A rotation: the expected state of the login, and its new state. */
+/** A rotation: the state that the login must have, and its new state. */
 export interface Rotation {
   readonly id: string;
   readonly generation: number;
   readonly currentHash: string;
   readonly nextHash: string;
   /**
-   * Thumbprint of the key that the request has proved. The login is bound to it; a login with another key
-   * does not match. Null: only an unbound login matches.
+   * Thumbprint of the key that the request proved. The rotation binds the login to it, and fails for a login
+   * with another key. Null: only an unbound login is rotated.
    */
   readonly keyThumbprint: string | null;
   readonly now: number;
-  /** New idle expiry of the login. It is limited by the absolute expiry. */
+  /** New idle expiry of the login. The absolute expiry limits it. */
   readonly idleExpiresAt: number;
 }
 
@@ -71,33 +72,33 @@ export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
   /**
-   * Rotates a valid login in the expected state, and binds it to the proved key. Of several calls, one
-   * returns true.
+   * Rotates a valid login that has the expected state, and binds it to the proved key. If several callers
+   * compete, only one call returns true.
    */
   rotate(rotation: Rotation): Promise<boolean>;
   /**
    * Stores the time `now` at which the response with the token of this generation was passed to the socket.
-   * Of several times the earliest one is kept.
+   * If the method is called several times, the earliest time is kept.
    */
   markDelivered(id: string, generation: number, now: number): Promise<void>;
   /** Ends a login. Returns whether this call ended it. */
   revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
   /** Ends a login if it belongs to this subject. Returns whether this call ended it. */
   revokeOf(sub: string, id: string, now: number): Promise<boolean>;
-  /**
-   * Ends the logins of a user or session at a provider, and returns them. Without user and session it ends
-   * none.
-   */
+  /** Ends the logins of a user or session at a provider, and returns them. If neither is given, ends none. */
   revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
-  /** Ends every login of a subject, including those that are starting. Returns their number. */
+  /** Ends every login of a subject, including logins that are just starting. Returns how many it ended. */
   revokeAll(sub: string, now: number): Promise<number>;
-  /** Returns the time before which logins and tokens of a subject are invalid; 0 if never revoked. */
+  /**
+   * Returns the time before which logins and tokens of a subject are invalid. Returns 0 if there was no
+   * revocation.
+   */
   validAfter(sub: string): Promise<number>;
   /** Returns the valid logins of a subject, most recently used first. */
   listLogins(sub: string, now: number): Promise<readonly LoginRow[]>;
   /**
-   * Deletes at most `batch` logins whose absolute expiry has passed. Returns their number. Revoked logins are
-   * kept until then, so that reuse is detected.
+   * Deletes at most `batch` logins whose absolute expiry has passed. Returns how many it deleted. Revoked
+   * logins are kept until then, because otherwise reuse could not be detected.
    */
   cleanUp(now: number, batch: number): Promise<number>;
 }
