@@ -14,9 +14,6 @@ interface CodingLevels {
   readonly gzip: number;
 }
 
-/** Encoder stream of node:zlib. */
-export type Encoder = Transform & { flush(kind: number): void };
-
 /** An encoder for one coding at one level. */
 export interface Coder {
   /** Up to this number of bytes, compressing in this thread is faster than in the thread pool. */
@@ -24,7 +21,7 @@ export interface Coder {
   now(bytes: Uint8Array): Buffer;
   later(bytes: Uint8Array, done: (error: Error | null, coded: Buffer) => void): void;
   /** Encoder for a body in chunks. Its windows are small, because many streams may run at once. */
-  stream(): Encoder;
+  stream(): Transform;
   /** Flush mode for node:zlib that sends each chunk at once. */
   readonly flush: number;
 }

@@ -10,28 +10,21 @@
  * secret, the compressed size reveals the secret (BREACH), and responses to a login are likely to contain
  * one. A route can decide for itself: `meta: { compress: false }`, or `true` if its cookie is not secret.
  */
+import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
 import { codersOf, negotiateEncoding } from '../content-codings.ts';
 import { isThenable } from '../../base/promises.ts';
-import {
-  checkedChunk,
-  discard,
-  EndlessChunks,
-  gather,
-  isChunks,
-  isPending,
-  iterate,
-  writable,
-} from '../chunks.ts';
+import { checkedChunk, discard, EndlessChunks, gather, isChunks, isPending, iterate } from '../chunks.ts';
 import { selectedBy } from '../files/files.ts';
 import { TransportRequest } from '../request/request.ts';
 import { hasNoContent } from '../response.ts';
-import type { Coder, ContentCoding, Encoder } from '../content-codings.ts';
+import type { Coder, ContentCoding } from '../content-codings.ts';
 import type { ChunkIterator, Chunks, ChunkStep } from '../chunks.ts';
 import type { HeaderList } from '../headers.ts';
 import type { HttpResponse } from '../response.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
+import type { Transform } from 'node:stream';
 
 /** Options of compression. An option that is `undefined` has its default. */
 export interface CompressionOptions {
@@ -336,6 +329,8 @@ function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
  * the source has produced.
  */
 
+const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
+
 /** Compresses the chunks of another body. */
 export class CompressedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
@@ -343,8 +338,11 @@ export class CompressedChunks extends EndlessChunks {
   readonly #isEager: boolean;
   readonly #onEnd: () => void;
   #source: ChunkIterator | undefined;
-  /** The output of the encoder; undefined until the first chunk is pulled. */
-  #coded: ChunkIterator | undefined;
+  #encoder: Encoder | undefined;
+  /** The next step of the source, requested while earlier output was sent. */
+  #asked: PromiseLike<ChunkStep> | undefined;
+  /** Whether the encoder holds output that was not flushed. */
+  #isDirty = false;
   #isOver = false;
 
   /**
@@ -367,14 +365,26 @@ export class CompressedChunks extends EndlessChunks {
   }
 
   async next(): Promise<ChunkStep> {
-    const step = await (this.#coded ??= this.#begin()).next();
-    if (step.done === true) this.#end();
-    return step;
+    const source = (this.#source ??= iterate(this.#chunks));
+    const encoder = (this.#encoder ??= new Encoder(this.#coder));
+    while (!this.#isOver) {
+      let step = this.#asked ?? source.next();
+      if (isPending(step)) {
+        const early = await this.#flushBefore(step, encoder);
+        if (early !== undefined) return { done: false, value: early };
+        step = await step;
+        this.#asked = undefined;
+      }
+      const coded =
+        step.done === true ? await this.#finish(encoder) : await encoder.write(checkedChunk(step.value));
+      this.#isDirty = true;
+      if (coded.length > 0) return { done: false, value: coded };
+    }
+    return DONE;
   }
 
   return(): unknown {
     if (this.#source === undefined) return this.#end() ? discard(this.#chunks) : undefined;
-    this.#coded?.return?.();
     return this.#end() ? this.#source.return?.() : undefined;
   }
 
@@ -382,40 +392,30 @@ export class CompressedChunks extends EndlessChunks {
     if (this.#chunks instanceof EndlessChunks) this.#chunks.finish();
   }
 
-  #begin(): ChunkIterator {
-    const encoder = this.#coder.stream();
-    this.#source = iterate(this.#chunks);
-    void this.#feed(this.#source, encoder);
-    return iterate(encoder);
+  /**
+   * Waits one turn of the event loop for the next step. If it is not there, flushes the encoder, and returns
+   * its output.
+   */
+  async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
+    if (!this.#isDirty) return undefined;
+    this.#asked = step;
+    step.then(undefined, ignore); // the next call of next() reports an error of this step
+    if (!this.#isEager && (await isReady(step))) return undefined;
+    this.#isDirty = false;
+    const coded = await encoder.flush();
+    return coded.length === 0 ? undefined : coded;
   }
 
-  /** Writes all chunks to the encoder. Never rejects: an error destroys the encoder, whose reader gets it. */
-  async #feed(source: ChunkIterator, encoder: Encoder): Promise<void> {
-    // whether the encoder holds output that was not flushed
-    let isDirty = false;
-    try {
-      for (;;) {
-        const next = source.next();
-        if (isDirty && isPending(next) && (this.#isEager || !(await isReady(next)))) {
-          encoder.flush(this.#coder.flush);
-          isDirty = false;
-        }
-        const step = await next;
-        if (encoder.destroyed) return;
-        if (step.done === true) break;
-        isDirty = true;
-        if (!encoder.write(checkedChunk(step.value))) await writable(encoder);
-        if (encoder.destroyed) return;
-      }
-      encoder.end();
-    } catch (error) {
-      encoder.destroy(error as Error); // only errors of the source and of this module are thrown here
-    }
+  async #finish(encoder: Encoder): Promise<Buffer> {
+    const coded = await encoder.finish();
+    this.#end();
+    return coded;
   }
 
   #end(): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;
+    this.#encoder?.close();
     this.#onEnd();
     return true;
   }
@@ -431,3 +431,61 @@ function isReady(step: PromiseLike<ChunkStep>): Promise<boolean> {
     setImmediate(() => resolve(false));
   });
 }
+
+/** A node:zlib stream whose write, flush and end calls return promises of their output. */
+class Encoder {
+  readonly #stream: Transform & { flush?(kind: number, done: () => void): void };
+  readonly #flush: number;
+  #chunks: Buffer[] = [];
+
+  constructor({ stream, flush }: Coder) {
+    this.#stream = stream();
+    this.#flush = flush;
+    // the pending call reports the error
+    this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore);
+  }
+
+  write(chunk: string | Uint8Array): Promise<Buffer> {
+    return this.#ask((done) => this.#stream.write(chunk, done));
+  }
+
+  /** Returns all output that the encoder has held back. */
+  flush(): Promise<Buffer> {
+    return this.#ask((done) => this.#stream.flush!(this.#flush, done));
+  }
+
+  /** Ends the encoder, and returns the rest of its output. */
+  finish(): Promise<Buffer> {
+    return this.#ask((done) => {
+      this.#stream.once('end', done).end();
+    });
+  }
+
+  close(): void {
+    this.#stream.destroy();
+  }
+
+  #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
+    // the stream was closed while a chunk was awaited, which is not an error
+    if (this.#stream.destroyed) return Promise.resolve(EMPTY);
+    return new Promise((resolve, reject) => {
+      // the stream was closed: without this, the promise would never settle
+      const lose = (): void => resolve(EMPTY);
+      this.#stream.once('close', lose);
+      how((error) => {
+        this.#stream.off('close', lose);
+        if (error !== undefined && error !== null) reject(error);
+        else resolve(this.#take());
+      });
+    });
+  }
+
+  #take(): Buffer {
+    while (this.#stream.read() !== null); // reports output that no "data" event has reported yet
+    const chunks = this.#chunks;
+    this.#chunks = [];
+    return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
+  }
+}
+
+const EMPTY = Buffer.alloc(0);
