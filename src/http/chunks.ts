@@ -20,8 +20,8 @@ export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is Pro
 }
 
 /**
- * Starts to read a source. The iterators of node and web streams queue `return()`: they would end only with
- * the next chunk. So streams are read by classes of this file, which end at once.
+ * Starts to read a source. Streams are read by two classes of this file, which end a stream at once. The
+ * iterators of node and web streams would end it only when the next chunk has come.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
@@ -31,8 +31,8 @@ export function iterate(chunks: Chunks): ChunkIterator {
 }
 
 /**
- * Runs the steps of a source in the async context of this call, because the server pulls them later, in its
- * own context.
+ * Makes every step of a source run in the async context of the caller. Without this, a step would run in the
+ * context of the server, which pulls it later.
  */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = currentContext();
@@ -79,9 +79,9 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * Reader of FormData that Node encodes. Node's encoder continues after `cancel()`, and an error that it
- * throws then ends the process. So `return()` reads an unwanted form (HEAD, or a client that left) to its end
- * instead.
+ * Reader of FormData that Node encodes. Node's encoder continues after `cancel()`, and if it throws then, the
+ * process ends. So if the form is not wanted (HEAD, or the client has left), `return()` reads it to its end
+ * instead of cancelling it.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
@@ -93,14 +93,14 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* no caller waits for the rest of an unwanted form, so its error has no receiver */
+      /* no caller waits for the rest of the form, so the error is ignored */
     }
   }
 }
 
 /** Returns the chunks of a FormData body, which Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  // the cast is safe: `for await` does not use the result of return()
+  // the cast only hides the type of return(), whose result `for await` does not use
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
 }
 
@@ -111,7 +111,7 @@ class NodeChunks implements ChunkIterator {
 
   constructor(stream: Readable) {
     this.#stream = stream;
-    // without a listener an error would end the process; next() reports it to the reader
+    // without a listener an "error" event would end the process; next() reports the error to the reader
     stream.on('error', ignore);
     this.#steps = stream[Symbol.asyncIterator]() as AsyncIterator<Chunk, unknown>;
   }
@@ -143,10 +143,10 @@ export interface ChunkSink {
 export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
-  /** Marks the source as read, and returns it as its own iterator. */
+  /** Marks the source as read, and returns the source itself, which is also the iterator. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
-    // `for await` also accepts steps that are not promises
+    // the cast is safe: `for await` also accepts a step that is not a promise
     return this as unknown as AsyncIterator<Chunk, unknown>;
   }
 
@@ -181,8 +181,8 @@ export class Primed implements ChunkIterator {
   }
 
   /**
-   * Lets middleware that changes bodies read with `for await`, which also accepts steps that are not
-   * promises.
+   * Lets middleware read the chunks with `for await`. The cast is safe: `for await` also accepts a step that
+   * is not a promise.
    */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     return this as unknown as AsyncIterator<Chunk, unknown>;
@@ -211,8 +211,8 @@ export class Primed implements ChunkIterator {
 }
 
 /**
- * Pulls the first chunk that is not empty, so that a failing source becomes an error before the response
- * starts. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended at
+ * Pulls the first chunk that is not empty. So if the source fails by then, the response can still be an
+ * error. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended at
  * once, and the result is returned without waiting for the source.
  *
  * @throws errors of the source, and SvcError `E_STREAM`
@@ -250,7 +250,7 @@ function unlessLeft(
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       const rest = new Primed(source);
-      // the caller has its result already, so an error of return() has no receiver
+      // the caller already has its result, so an error of return() is ignored
       Promise.try(() => rest.return()).catch(ignore);
       resolve(rest);
     };
@@ -285,7 +285,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
   const all: Buffer[] = [];
   let length = 0;
   for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
-    // `for await` also accepts steps that are not promises
+    // the cast is safe: `for await` also accepts a step that is not a promise
     const checked = checkedChunk(chunk);
     const bytes = typeof checked === 'string' ? Buffer.from(checked) : asBuffer(checked);
     length += bytes.length;

@@ -31,8 +31,8 @@ export function isAsciiValue(text: string): boolean {
 }
 
 /**
- * Fields that must not repeat: the first value is used, as in Node. Repeated credentials are joined instead,
- * so that they match no account.
+ * Fields of which only the first value is used if they repeat, as in Node. `Authorization` is not among them:
+ * repeated credentials are joined, so that they match no account.
  */
 const SINGLE = new Set([
   'age',
@@ -56,7 +56,8 @@ const SINGLE = new Set([
 ]);
 
 /**
- * Constructor of objects without prototype that keep fast properties, which `Object.create(null)` does not.
+ * Constructor of objects without prototype. Access to their properties is fast; V8 makes it slow for objects
+ * of `Object.create(null)`.
  */
 function Bare(this: object): void {
   /* the caller adds properties */
@@ -285,9 +286,9 @@ const MAX_NAME_LENGTH = 255;
  * Builds a `Content-Disposition` value: `attachment; filename="report.pdf"`. Folders in front of the name are
  * removed, with either slash.
  *
- * A name with characters beyond plain ASCII has two forms (RFC 6266 §4.3). `filename` is for old clients, and
- * has `_` for characters they cannot read, including quotes, backslashes and `%`. `filename*` is for all
- * others. The name is cut to 255 characters.
+ * A name with characters beyond plain ASCII has two forms (RFC 6266 §4.3). `filename` is for old clients; in
+ * it, `_` replaces the characters that they cannot read, and quotes, backslashes and `%`. `filename*` is for
+ * all other clients. The name is cut to 255 characters.
  */
 export function contentDisposition(filename: string, type: DispositionType = 'attachment'): string {
   const name = /[^/\\]*$/.exec(filename)![0].slice(0, MAX_NAME_LENGTH).toWellFormed();

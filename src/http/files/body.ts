@@ -1,10 +1,10 @@
 /**
  * Content of an open file: whole, a slice, or several slices with text between them.
  *
- * For a socket, two blocks of a pool alternate: one is read while the other is written. A new block would
- * cost a page fault for each 4 KiB (test/bench/streams.ts --only=file). A reader that iterates gets
- * blocks of its own. If the file changes meanwhile, the body ends with an error before its last bytes, so
- * that the client sees an incomplete response.
+ * Sending to a socket uses two blocks in turn: one is filled from the file while the other is written. The
+ * blocks come from a pool, because a new block would cost a page fault for each 4 KiB (test/bench/streams.ts
+ * --only=file). Code that iterates the body gets a new block each time. If the file changes meanwhile, the
+ * body ends with an error before its last bytes, so that the client sees an incomplete response.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -15,8 +15,8 @@ import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 
 /**
- * Size of a block, which is one write. Larger blocks are not faster, and a client that does not read would be
- * detected later.
+ * Size of a block, which is one write. Larger blocks are not faster, and it would take longer to detect that
+ * a client does not read.
  */
 const BLOCK_BYTES = 131_072;
 /** Maximum number of free blocks in the pool: 4 MiB. */
@@ -24,8 +24,8 @@ const MAX_FREE_BLOCKS = 32;
 const freeBlocks: Buffer[] = [];
 
 /**
- * A body that is read from a file. Closes the file when the body was sent, has failed, or its iterator
- * returned.
+ * A body that is read from a file. The file is closed when the body was sent, when sending fails, and when
+ * the iterator's return() is called.
  */
 export class FileBody implements AsyncIterable<Uint8Array> {
   readonly #file: OpenFile;
@@ -53,7 +53,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          // the file was closed because the request ended during a read: the client has left
+          // the client has left: the end of the request closed the file during a read
           const isLeft = file.isClosed;
           await end();
           throw isLeft ? new ClientDisconnected() : error;
@@ -79,7 +79,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
       }
       outgoing.end();
     } catch (error) {
-      if (outgoing.destroyed) return; // the request ended, and so closed the file during a read
+      if (outgoing.destroyed) return; // the end of the request closed the file during a read
       outgoing.destroy();
       throw error;
     } finally {
@@ -89,7 +89,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Position within the parts of a body, for reading one block after the other. */
+/** Reads the parts of a body block by block, and keeps the position. */
 class Cursor {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -149,7 +149,7 @@ class BlockWriter {
     outgoing.once('close', this.#leave);
   }
 
-  /** The block that may be filled while the other one is written. */
+  /** The block that may be filled now. The other block may still be being written. */
   block(): Buffer {
     return (this.#blocks[this.#turn] ??= freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES));
   }
@@ -202,8 +202,8 @@ const MAX_FIELD_LENGTH = 1_000;
 
 /**
  * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, `unsatisfiable`
- * (416) if no slice is within the content, or `whole` if the field is ignored: malformed, another unit
- * (RFC 9110 §14.2), more than 16 ranges, or overlapping ranges, which serve no client and cost much.
+ * (416) if no slice is within the content, or `whole` if the field is ignored: malformed, another unit (RFC
+ * 9110 §14.2), more than 16 ranges, or overlapping ranges, which no client needs.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -236,7 +236,10 @@ function readRange(spec: string, size: number): Slice | undefined {
   return { start: Math.min(start, size), end: Math.min(Number(last) + 1, size) };
 }
 
-/** Whether the number `left` is greater than `right`. Compares digits, so numbers may have any length. */
+/**
+ * Whether the number `left` is greater than `right`. Compares the digits as text, so the numbers may exceed
+ * 2^53.
+ */
 function isGreater(left: string, right: string): boolean {
   const [a, b] = [left, right].map((digits) => digits.replace(/^0+/, '')) as [string, string];
   return a.length === b.length ? a > b : a.length > b.length;

@@ -22,7 +22,7 @@ export interface FileOptions extends ResponseOptions {
   readonly filename?: string | undefined;
 }
 
-/** Files up to this size are read whole: a stream would cost more than reading the bytes. */
+/** Files up to this size are read whole, because sending them in blocks would take longer. */
 export const SMALL_BYTES = 65_536;
 /**
  * Two writes within this time may leave the same modification time: the coarsest file systems store times in
@@ -30,7 +30,7 @@ export const SMALL_BYTES = 65_536;
  */
 const YOUNG_MS = 2_000;
 
-/** Content of a file in one state, and its validators: all responses to this state use them. */
+/** Content and validators of a file. All responses share them until the file changes. */
 export interface Content extends Validators {
   readonly size: number;
   /** The bytes, or the open file to read them from; undefined if only HEAD was requested. */
@@ -67,8 +67,8 @@ export function validatorsOf(
  * Sends the content of a file, by its path or `file:` URL. The path is trusted: do not build it from a
  * request (`mountStatic` does that safely). 404 if there is no readable regular file.
  *
- * With status 200 and GET or HEAD the response has validators, and supports preconditions and ranges (RFC
- * 9110 §13, §14).
+ * If the status is 200 and the method GET or HEAD, the response has validators, and preconditions and ranges
+ * are applied (RFC 9110 §13, §14).
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
@@ -203,7 +203,7 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
   'accept-ranges',
 ]);
 
-/** Fields and size of the 200 response in whose place a 304 is sent. */
+/** Fields and size of the 200 response that a 304 replaces. */
 interface Selected {
   readonly flat: readonly string[];
   /** The size of its body in bytes, or -1 if unknown. */
@@ -213,8 +213,8 @@ interface Selected {
 const selected = new WeakMap<HttpResponse, Selected>();
 
 /**
- * Records which 200 a 304 replaces: from it, outer middleware derives the fields that the 304 must repeat
- * (RFC 9110 §15.4.5).
+ * Records which 200 a 304 replaces. Outer middleware needs the 200 to compute the fields that the 304 must
+ * have, too (RFC 9110 §15.4.5).
  */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);
@@ -227,8 +227,8 @@ export function selectedBy(answer: HttpResponse): Selected | undefined {
 }
 
 /**
- * Turns a response into a 304: removes the fields about content. Its chunks are not removed here: the sender
- * ends their source. `size`: length of the content, or -1 if unknown.
+ * Turns a response into a 304 by removing the fields about content. A body in chunks stays; the sender ends
+ * its source. `size`: length of the content, or -1 if unknown.
  */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });

@@ -1,11 +1,11 @@
 /**
  * A served folder: resolves paths safely, and checks the file of a path at most once a second.
  *
- * The real path of a file must lie within the folder, and be spelled as requested. The entry of a path has
- * the file's state, its precompressed forms (.br, .zst, .gz) and prepared header fields.
+ * The real path of a file must lie within the folder, and must be spelled as requested. For each path an
+ * entry is cached: the state of the file, its precompressed forms (.br, .zst, .gz) and the header fields.
  *
- * The bytes of a small file stay cached while its state is unchanged, unless the file is so new that a change
- * could leave its modification time as it was.
+ * The bytes of a small file stay cached while size and modification time are unchanged. They are not cached
+ * if the file is so new that another write could have the same modification time.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -39,7 +39,9 @@ interface Moment {
   readonly wallMs: number;
   readonly monotonicMs: number;
 }
-/** One form of a file, uncoded or with a content coding, as far as its header fields depend on it. */
+/**
+ * The properties of one form of a file (uncoded, or with a content coding) that determine its header fields.
+ */
 interface Form {
   /** Name of the uncoded file; its extension determines the media type. */
   readonly name: string;
@@ -53,7 +55,10 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
   ['.zst', 'zstd'],
   ['.gz', 'gzip'],
 ];
-/** A coded form may be this much older than its file, because file systems round modification times. */
+/**
+ * A coded form is used even if it is this much older than its file, because file systems round modification
+ * times.
+ */
 const SKEW_MS = 2_000;
 
 /** Resolves paths below a folder. */
@@ -101,8 +106,8 @@ export class StaticFolder {
   }
 
   /**
-   * Looks a path up, once for concurrent requests. `key` is the path; for a folder it is empty or ends with a
-   * slash.
+   * Looks a path up. Concurrent requests share one look-up. `key` is the path; for a folder it is empty or
+   * ends with a slash.
    */
   look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
     let looking = this.#looking.get(key);
@@ -321,9 +326,9 @@ function isDenial(error: unknown): boolean {
 }
 
 /**
- * Whether the file that a path resolves to may be served. False if the name differs in case or accent
- * encoding, because access rules compare paths. False also if a link leads out of the folder, or to a name
- * that starts with a dot.
+ * Whether the file that a path resolves to may be served. False if the name differs in case or in the
+ * encoding of accents: with such a name, a client could avoid rules that compare paths. False also if a link
+ * leads out of the folder, or to a name that starts with a dot.
  */
 export function isServed(
   real: string,
@@ -448,7 +453,7 @@ function bytesOf(entry: StaticEntry): number {
  * characters that it strips.
  */
 
-/** Treatment of names that start with a dot: 404, 403, or served. */
+/** How to respond to names that start with a dot: with 404, with 403, or with the file. */
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
 /** The segments of a path that may be looked up; or `none` (404), `denied` (403). */
