@@ -240,7 +240,7 @@ export interface Services {
  */
 export type Next = () => Awaitable<HttpResponse>;
 
-/** Kind of a middleware. `svc check` uses it to check the order of middleware. */
+/** Kind of a middleware, by which the order of middleware is checked. */
 export type MiddlewareKind =
   | 'request-id'
   | 'trusted-host'

@@ -25,7 +25,7 @@ export function isFieldValue(text: string): boolean {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
 
-/** Whether a field value has ASCII characters only, the common case. */
+/** Whether a field value consists of ASCII characters. */
 export function isAsciiValue(text: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(text);
 }
@@ -110,7 +110,7 @@ export function findField(rawHeaders: readonly string[], name: string): string |
 export class HeaderList {
   /** One array of alternating names and values, for the server. @internal */
   readonly flat: string[];
-  /** Whether all values have ASCII characters only. @internal */
+  /** Whether all values consist of ASCII characters. @internal */
   isAscii: boolean;
 
   /** @internal */

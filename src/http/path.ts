@@ -6,9 +6,9 @@
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
- * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are
- * matched. A segment that starts with ":" or "*" is refused, because other frameworks have parameters there;
- * after a backslash (`/\\:id` in source) it is literal.
+ * Literals are written without escapes (`/café`), because paths are decoded before they are matched, once and
+ * segment by segment. A segment that starts with ":" or "*" is refused, because it is a parameter in other
+ * frameworks. With a backslash before it (`/\\:id` in source) it is literal.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -64,8 +64,8 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
     : Unreadable<Placeholders<P>>;
 
 /**
- * How a converter matches and parses a segment. `rank` orders by specificity: converters with a lower rank
- * are tried first.
+ * How a converter matches and parses a segment. The more specific a converter is, the lower its `rank`; lower
+ * ranks are tried first.
  */
 export interface Converter {
   readonly name: ConverterName;
@@ -76,7 +76,10 @@ export interface Converter {
   read(segment: string): string | number;
 }
 
-/** Creates a test for segments that match a pattern and are numbers which JavaScript can represent. */
+/**
+ * Creates a test for segments: they must match the pattern, and the number must be one that JavaScript can
+ * represent.
+ */
 function matching(
   pattern: RegExp,
   isHeld: (value: number) => boolean = () => true,
@@ -92,7 +95,7 @@ const isFloat = matching(/^-?(?:0|[1-9]\d*)(?:\.\d+)?$/, Number.isFinite);
 const isUuid = matching(/^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i);
 
 const same = (segment: string): string => segment;
-// + 0 turns -0, the value of "-0", into 0
+// "-0" gives -0, and adding 0 makes it 0
 const toNumber = (segment: string): number => Number(segment) + 0;
 
 /** Each converter by name. */
@@ -120,7 +123,7 @@ export interface ParsedTemplate {
 /** Parameters as Express writes them: `/:id` or `/*`. */
 const FOREIGN = /\/[:*]/;
 
-/** Throws an error that shows how a template of Express is written here. */
+/** Throws an error that shows how to write this template of Express in the syntax of this framework. */
 function refuseForeign(template: string): never {
   const respelt = template
     .replace(/\/:(\w+)[^/]*/g, '/{$1}')
@@ -202,8 +205,8 @@ function readParameter(text: string, template: string, before: readonly PathPara
 }
 
 /**
- * A lone surrogate replaces an encoded slash (`%2F`) while routes are matched. Percent-decoding never yields
- * one, so `%2F` stays inside its segment and differs from a real slash.
+ * Stands for an encoded slash (`%2F`) while routes are matched, so that `%2F` does not end a segment. It is a
+ * lone surrogate, which percent-decoding never yields.
  */
 const INNER_SLASH = '\uD800';
 
@@ -266,7 +269,7 @@ export function encodeLiteral(literal: string): string {
   return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
 }
 
-/** The segment that the converter would parse as `value`, or an error text. */
+/** Returns the segment that the converter parses as `value`, or the problem if there is none. */
 export function writeSegment({ name }: Converter, value: unknown): Written {
   return WRITERS[name](value);
 }
@@ -278,13 +281,14 @@ const WRITERS: Readonly<Record<ConverterName, Writer>> = {
   str: writeText,
   path(value) {
     const written = writeText(value);
-    // the first slash stays escaped: "//evil.example" would be a host, not a path (RFC 3986 §4.2)
+    // a slash at the start stays escaped: the path would begin with "//", and what follows would be a host
+    // (RFC 3986 §4.2)
     return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
   },
 };
 
 /**
- * Segments `.` and `..`: clients remove them when they parse a URL, so the path would be another one (RFC
+ * The segments `.` and `..`. Clients remove them when they parse a URL, and so request a different path (RFC
  * 3986 §5.2.4; the URL Standard treats `%2e` as a dot).
  */
 const DOT_SEGMENT = /(?:^|\/)\.\.?(?:\/|$)/;
@@ -315,7 +319,8 @@ function plainDecimal(value: number): string {
   // the pattern matches every result of String() for a finite number
   const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!;
   const shift = Number(exponent);
-  if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0'); // from 1e21 on: more places than digits
+  // an exponent is used from 1e21 on, so there are fewer digits than places
+  if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0');
   return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
 }
 
@@ -326,13 +331,13 @@ const noParams: ParamsReader = () => NO_PARAMS;
 /** Readers by names and converters: one for each different list of parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
- * The reader for these parameters. Routes with equal parameter names share a reader. A constructor for each
- * route would give each its own hidden class, and make look-ups among 200 routes slower (test/bench/parts.mjs
- * --only=router).
+ * Returns the reader for these parameters. Routes whose parameters have equal names and converters share a
+ * reader, so their results have the same hidden class. With a constructor for each route, look-ups among 200
+ * routes are slower (test/bench/parts.mjs --only=router).
  */
 export function paramsReader(parameters: readonly PathParameter[]): ParamsReader {
   if (parameters.length === 0) return noParams;
-  // names are identifiers, so "," and ":" separate them safely
+  // names are identifiers, which contain neither "/" nor ":", so the key is unambiguous
   const key = parameters.map(({ name, converter }) => `${name}:${converter.name}`).join('/');
   let reader = READERS.get(key);
   if (reader === undefined) READERS.set(key, (reader = readerOf(parameters)));
@@ -340,9 +345,9 @@ export function paramsReader(parameters: readonly PathParameter[]): ParamsReader
 }
 
 /**
- * Makes a constructor, which gives its objects one hidden class. An object literal with computed keys takes
- * four times as long, 93 ns against 23 (routes `param` of test/bench/http.ts). The prototype is that of
- * Object, so the results are plain objects.
+ * Uses a constructor, because all objects that it makes have one hidden class: 23 ns instead of 93 for an
+ * object literal with computed keys (routes `param` of test/bench/http.ts). Its prototype is that of Object,
+ * so the results are plain objects.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   const names = parameters.map((parameter) => parameter.name);
@@ -355,11 +360,12 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   return (captures) => new Params(captures);
 }
 
-/*
- * Local paths: redirect targets that may come from a request, because they cannot lead to another site.
- */
+/* Local paths: redirect targets that cannot lead to another site, so a request may name them. */
 
-/** A base for parsing; any origin would do, because only changes of the origin matter. */
+/**
+ * Base address for parsing. Any origin would do: the check is only whether the parsed address has the same
+ * origin.
+ */
 const HERE = 'http://local.invalid';
 
 /**

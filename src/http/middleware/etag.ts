@@ -2,8 +2,8 @@
  * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1): a tag of the content, 304 for
  * clients that have it, and 412 for requests with other preconditions.
  *
- * The handler runs in any case; only the transfer of the body is saved. Place it inside compression: the weak
- * tag is equal for every coding.
+ * The handler runs in any case; only the transfer of the body is saved. Place it inside compression: the tag
+ * is made of the uncompressed content, and so is equal for every coding.
  */
 import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';

@@ -46,9 +46,10 @@ export interface IdempotencyOptions {
   /** Lifetime of a stored response in seconds, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Identifies the client: responses are never shared between clients. Use only verified data. Default, and
-   * for the result undefined: the credentials as sent. These are `Authorization`, the route's credentials and
-   * the session; without them all cookies; without cookies the address.
+   * Returns a text that identifies the client, so that a client never gets the response of another one. Use
+   * only verified data. If the option is not set, or the result is undefined, the credentials of the request
+   * identify the client: `Authorization`, the route's credentials and the session. If there are none, all
+   * cookies do; without cookies, the address.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
   /** Store that all processes share. Default: 10_000 records in the memory of this process. */
@@ -76,7 +77,9 @@ export interface IdempotencyOptions {
 const MEMORY_RECORDS = 10_000;
 /** Number of renewals of a claim within its lease. */
 const RENEWALS = 3;
-/** Number of address bits that identify an IPv6 client: a client has a whole network (RFC 6177 §2). */
+/**
+ * Number of address bits that identify an IPv6 client, because a client has a whole network (RFC 6177 §2).
+ */
 const IPV6_BITS = 64;
 
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
@@ -249,7 +252,10 @@ export class IdempotencyMiddleware implements Middleware {
     throw this.#inProgress();
   }
 
-  /** Returns what identifies the client, so that equal keys of two clients are different. */
+  /**
+   * Returns what identifies the client. It is part of the record's key, so two clients with the same
+   * idempotency key have two records.
+   */
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
     const principal: unknown = await this.#principal?.(req);
     if (typeof principal === 'string') return ['principal', principal];
@@ -320,8 +326,8 @@ export class IdempotencyMiddleware implements Middleware {
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
     else {
-      // the time limit has passed, but the handler still runs: its own result is stored, not the 503 that the
-      // client got
+      // the time limit has passed and the client got a 503, but the handler still runs: store the result of
+      // the handler
       void late.then((answer) =>
         (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
       );
@@ -337,7 +343,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // a lost claim is not renewed again; the end of the request logs it
+        // a claim that was lost is not renewed; #settle() logs the loss
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);
@@ -426,7 +432,7 @@ export function readIdempotencyKey(field: string): string | undefined {
   return key.length > 0 && key.length <= MAX_KEY ? key : undefined;
 }
 
-/** Key of a record: a hash, so that the store does not learn its parts. */
+/** Key of a record: a hash of `parts`, so that the store does not contain them. */
 export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }
@@ -442,15 +448,15 @@ export function fingerprint(target: string, contentType: string, body: Uint8Arra
     .digest('base64url');
 }
 
-/** Fields that are not stored, because they are meant for one client, moment or connection. */
+/** Fields that are not stored, because they concern only one client, one connection or one point in time. */
 const UNKEPT_FIELDS =
   /^(?:set-cookie|date|age|x-request-id|traceparent|tracestate|ratelimit.*|x-ratelimit-.*|access-control-.*)$/i;
 /** Statuses below 500 after which a retry is executed again. */
 const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 424, 425, 428, 429]);
 
 /**
- * Whether a response with this status is final: then it is stored, and a retry does not execute the request
- * again.
+ * Whether a response with this status is stored. If so, a retry gets the stored response, and the request is
+ * not executed again.
  */
 export function isFinal(status: number): boolean {
   return status < 500 && !UNKEPT_STATUSES.has(status);

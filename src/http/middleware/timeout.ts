@@ -30,7 +30,7 @@ import type {
 /** Time limit of requests. An option that is `undefined` has its default. */
 export interface TimeoutOptions {
   /**
-   * Time in seconds from this middleware to the head of the response, 0.001 ... 86_400. Default 30. A route's
+   * Maximum time in seconds until the inner layers return a response, 0.001 ... 86_400. Default 30. A route's
    * `timeoutMs` overrides it.
    */
   readonly seconds?: number | undefined;
@@ -72,8 +72,8 @@ export class TimeLimit implements Middleware {
   }
 
   /**
-   * Ends a request whose time has passed. Makes two equal errors: the first aborts the handler, the second is
-   * the response. So the first is still recognized if the handler throws it.
+   * Ends a request whose time has passed. Makes two equal errors: one aborts the handler, the other becomes
+   * the response. So if the handler throws the first one, it is recognized as the abort.
    */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
