@@ -48,7 +48,7 @@ type Unreadable<K> = K extends `${string}:${infer C}`
 export type PathParams<P extends string> = string extends P
   ? Readonly<Record<string, string | number>>
   : { readonly [K in Placeholders<P> as NameOf<K> & string]: ValueOf<K> };
-/** Rewrites a template of Express (`/:id`) as one of this framework (`/{id}`). */
+/** Converts a template of Express (`/:id`) to the syntax of this framework (`/{id}`). */
 type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
   ? Rest extends `${infer Name}/${infer More}`
     ? `${Before}/{${Name}}${Respelt<`/${More}`>}`
@@ -56,7 +56,9 @@ type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
   : P extends `${infer Before}/*${infer Name}`
     ? `${Before}/{${Name extends '' ? 'path' : Name}:path}`
     : P;
-/** `P` itself, or a sentence about its mistake, which the compiler shows instead of the expected type. */
+/**
+ * `P` itself; if it has a mistake, a text about the mistake, which the compiler shows as the expected type.
+ */
 export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${string}`
   ? `Write "${Respelt<P>}": parameters stand in braces`
   : [Unreadable<Placeholders<P>>] extends [never]
@@ -70,7 +72,7 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
 export interface Converter {
   readonly name: ConverterName;
   readonly rank: number;
-  /** Whether `path[start, end)` matches, on the decoded path. */
+  /** Whether the characters `start` to before `end` of the decoded path match. */
   test(path: string, start: number, end: number): boolean;
   /** Converts a segment that `test` has accepted to the value of the parameter. */
   read(segment: string): string | number;

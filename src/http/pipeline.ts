@@ -276,7 +276,7 @@ interface FailureDeps {
   readonly errors: Counter;
   /** Whether responses show stacks. */
   readonly debug: boolean;
-  /** Called with every unhandled error and its request: a test client rethrows it. */
+  /** Called with every unhandled error and the id of its request. A test client throws the error again. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
   /**
    * Called with every error of a clean-up or a background task. The id is empty if the task belongs to no
@@ -285,7 +285,10 @@ interface FailureDeps {
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
 }
 
-/** Default rendering: HTTP exceptions as they are; all other errors are 500 and logged. */
+/**
+ * Default rendering of an error. An HTTPException determines its response; every other error is a 500. Errors
+ * from 500 on are logged.
+ */
 function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
@@ -316,7 +319,7 @@ function problemFor(
   try {
     return issueOf(error, req.id, trace);
   } catch (failure) {
-    // rendering failed: an invalid header, or a detail that is not a string
+    // the exception has an invalid header, or a detail that is not a string
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });
     return problem(error.status, req.id, {
       detail: typeof error.detail === 'string' ? error.detail : undefined,
@@ -383,14 +386,17 @@ export type ErrorClass<E> = abstract new (...args: never[]) => E;
 /** Turns an exception into a reply. Exceptions that it throws count as unhandled errors. */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
-/** An exception handler, how its replies are converted, and the responses that it declares for documents. */
+/**
+ * An exception handler, how its replies are converted, and the responses that it declares for the API
+ * document.
+ */
 interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
   readonly plan: ReplyPlan;
   readonly declared: unknown;
 }
 
-/** Exception handlers by class, searched along the prototype chain; results are cached by class. */
+/** Exception handlers by class. The search follows the prototype chain of an error, and caches the result. */
 export class ExceptionHandlers {
   /**
    * Handlers by the prototype of their class, so that the search works like `instanceof`, and does not read
