@@ -61,7 +61,7 @@ export class RequestIdentity {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
 
-  /** Makes a new id, for a request without a usable one, or for other uses. */
+  /** Makes a new id, for a request whose header fields were not read. */
   fresh(): string {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }

@@ -127,7 +127,7 @@ function readDisposition(value: string, contentType: string): PartHead | string 
         extended = extendedValue(match[3] ?? '');
         if (extended === undefined) return 'a part has a filename* that is not percent-encoded UTF-8';
         break;
-      default: // another type than "form-data" is not that of a form
+      default: // other parameters have no meaning in forms
     }
   }
   if (name === undefined) return 'a part has no name';
