@@ -118,10 +118,7 @@ export class TransportRequest implements HttpRequest {
    * @internal
    */
   failure: unknown;
-  /**
-   * Whether the response is decided. It is not when the client leaves while the handler runs. Set by the
-   * transport. @internal
-   */
+  /** Whether the response is decided. Set by the transport. @internal */
   isAnswered = false;
   /** The error of the time limit; undefined until the limit has passed. @internal */
   expiry: HTTPException | undefined;
