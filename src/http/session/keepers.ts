@@ -52,7 +52,7 @@ const MAX_RECORD_CHARACTERS = 1_500_000;
 const MAX_ATTEMPTS = 100;
 /**
  * The idle time of a session is renewed when this fraction of it (one part in ten) has passed. So not every
- * response must renew it, and a session in use never expires.
+ * response renews it, and a session in use does not expire by idleness.
  */
 const RENEWED_AFTER = 10;
 
