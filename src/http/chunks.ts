@@ -1,9 +1,9 @@
 /**
- * Reads the chunks of a body: pulls one at a time from a source, and ends the source as soon as no reader
- * wants more.
+ * Reads the chunks of a body. Pulls one chunk at a time from a source, and ends the source as soon as no more
+ * chunks are wanted.
  *
- * iterate() returns a ChunkIterator of a source. prime() pulls the first chunk of a ChunkIterator, so that a
- * source that fails at once becomes an error response.
+ * iterate() returns a ChunkIterator of a source. prime() pulls its first chunk before the response starts. So
+ * if the source fails at once, the response is an error.
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -48,7 +48,7 @@ export async function discard(chunks: Chunks): Promise<void> {
 }
 
 /**
- * Checks the value of a step and returns it as a chunk: text unchanged, bytes as a `Uint8Array`.
+ * Checks the value of a step and returns it as a chunk: text unchanged, bytes of any kind as a `Uint8Array`.
  * @throws SvcError `E_STREAM` for other values
  */
 export function checkedChunk(value: unknown): Chunk {
@@ -129,7 +129,7 @@ class NodeChunks implements ChunkIterator {
   }
 }
 
-/** Sink for chunks that are pushed instead of pulled: a response that is being sent. */
+/** Receives chunks that a source writes itself: a response that is being sent. */
 export interface ChunkSink {
   write(chunk: Chunk): boolean;
   writeShared(chunk: SharedChunk): boolean;
@@ -159,7 +159,10 @@ export abstract class EndlessChunks implements ChunkIterator {
     return false;
   }
 
-  /** Ends the source if no one has read it, because middleware has sent a different response. */
+  /**
+   * Ends the source if no code has begun to read it. That happens if middleware has sent another response
+   * instead.
+   */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
@@ -204,7 +207,10 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /** Ends the source if no one has read it, because middleware has sent a different response. */
+  /**
+   * Ends the source if no code has begun to read it. That happens if middleware has sent another response
+   * instead.
+   */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
@@ -307,7 +313,7 @@ export function lengthError(announced: number, found: number): SvcError {
 export type Chunk = string | Uint8Array;
 /** Values that can be sent as chunks: strings, buffers, and views of them. */
 export type Chunks = AsyncIterable<string | ByteSource> | Iterable<string | ByteSource>;
-/** The result of {@link ChunkIterator.next}: a chunk for {@link checkedChunk}, or the end. */
+/** The result of {@link ChunkIterator.next}: a value that {@link checkedChunk} must check, or the end. */
 export type ChunkStep = IteratorResult<string | ByteSource, unknown>;
 
 /** Iterator of chunks. */
@@ -322,7 +328,7 @@ export function isChunks(body: unknown): body is Chunks {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body);
 }
 
-/** Text that is sent to many clients: it is encoded for chunked coding only once. */
+/** Text that is sent to many clients. It is encoded for chunked coding only once. */
 export class SharedChunk {
   /** Must not be empty: an empty chunk would end the body. */
   readonly text: string;
@@ -332,7 +338,7 @@ export class SharedChunk {
     this.text = text;
   }
 
-  /** The text as one chunk of the chunked transfer coding: its length in front (RFC 9112 §7.1). */
+  /** The text as one chunk of the chunked transfer coding, which begins with the length (RFC 9112 §7.1). */
   get encoded(): Buffer {
     return (this.#encoded ??= Buffer.from(
       `${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`,
@@ -342,7 +348,7 @@ export class SharedChunk {
 
 /** Resolves when the stream accepts more data, or is destroyed. Then its listeners are removed. */
 export function writable(stream: Writable): Promise<void> {
-  // a destroyed stream may have emitted "close" already, so that no event would follow
+  // a destroyed stream may have emitted "close" already, and then no event would follow
   if (stream.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {

@@ -1,7 +1,8 @@
 /**
  * Content codings (RFC 9110 §8.4.1): encodes bytes synchronously, in the thread pool, or chunk by chunk.
  */
-// a namespace import: with named imports Node.js 20 fails to link, and cannot report that it is too old
+// a namespace import, because named imports do not link on Node.js 20, and then the message that it is too
+// old could not be shown
 import * as zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
 

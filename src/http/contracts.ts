@@ -55,7 +55,7 @@ export interface HttpRequest {
   /** Request fields by lower-case name. */
   readonly headers: HeaderView;
   readonly cookies: Readonly<Record<string, string>>;
-  /** Values that middleware and plugins store for later layers and handlers. */
+  /** Values that middleware and plugins store for inner middleware and handlers. */
   readonly state: StateMap;
   /** Session of the client. @throws SvcError `E_SESSION_ABSENT` without session middleware */
   readonly session: Session;
@@ -153,7 +153,7 @@ export interface FormPart extends AsyncIterable<Uint8Array> {
 /** The key of a session value of type `T`, made by `sessionKey<T>(name)`. */
 export interface SessionKey<out T> {
   readonly name: string;
-  /** Not set at run time: carries the type `T` for the compiler. */
+  /** Has the type `T` for the compiler. Not set at run time. */
   readonly value?: T;
 }
 
@@ -206,8 +206,8 @@ export interface Context {
 }
 
 /**
- * Names a value of type `T` in a {@link StateMap}. Called with a context, the key returns that value, so that
- * `Depends(key)` works.
+ * Names a value of type `T` in a {@link StateMap}. The key is also a function that returns the value from a
+ * context, so `Depends(key)` works.
  */
 export interface StateKey<T> {
   readonly name: string;
@@ -317,7 +317,7 @@ export interface SecurityRequirement {
   readonly isOptional?: true | undefined;
 }
 
-/** The compiled application: all that was declared, for rules, documents and plugins. */
+/** The compiled application: all its declarations, for rules, documents and plugins. */
 export interface CompiledView {
   readonly env: Env;
   readonly routes: readonly CompiledRoute[];
@@ -344,11 +344,13 @@ export interface Rule {
 /** A reusable part of an application. */
 export interface Plugin {
   readonly name: string;
-  /** Names of plugins that must be registered, and start before this one. */
+  /** Names of plugins that must be registered. They start before this one. */
   readonly requires?: readonly string[];
   /** Names of plugins that start before this one if they are registered. */
   readonly after?: readonly string[];
-  /** Whether this plugin starts before, and stops after, plugins without this flag: true for databases. */
+  /**
+   * If true, this plugin starts before all plugins without this flag, and stops after them. Databases set it.
+   */
   readonly startsFirst?: boolean;
   /**
    * Names of required secret settings, for example `['authSecret']`: an application that lacks one does not
@@ -390,8 +392,8 @@ export interface Host {
   /** Provides a value under a key. `read` is called anew for each request. */
   provide<T>(key: StateKey<T>, read: () => T): void;
   /**
-   * Adds a check to `/readyz`. A probe that throws, or takes more than 2 s, counts as down; the error is only
-   * logged.
+   * Adds a check to `/readyz`. If the probe throws or takes more than 2 s, the part counts as down. The error
+   * is logged, but not shown in the response.
    */
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
   /** Adds a rule of `svc check`. */

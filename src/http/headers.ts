@@ -86,7 +86,7 @@ export function viewOf(rawHeaders: readonly string[]): HeaderView {
 /** The bit that differs between upper and lower case of an ASCII letter. */
 const LOWER = 0x20;
 
-/** Whether two texts are equal except for case; the second is in lower case. */
+/** Whether two texts are equal except for case. The second one must be in lower case. */
 export function isNamed(text: string, lower: string): boolean {
   return (
     text === lower ||
@@ -97,8 +97,7 @@ export function isNamed(text: string, lower: string): boolean {
 }
 
 /**
- * The value of the first field of that name; `name` in lower case. Cheaper than a view if one field is
- * needed.
+ * The value of the first field of that name; `name` in lower case. Faster than making a view of all fields.
  */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
   for (let index = 0; index < rawHeaders.length; index += 2)

@@ -99,7 +99,7 @@ export class AllowedOrigins {
       const isAllowed = test(origin, undefined as never);
       if (!isThenable(isAllowed)) return isAllowed === true;
       this.#isAsynchronous = true;
-      // settle() awaits the results; here a rejection must not end the process
+      // settle() awaits the results later; until then a rejection must not end the process
       isAllowed.then(undefined, () => undefined);
       return false;
     } catch {
@@ -195,7 +195,8 @@ function issueOf(origin: string): string | undefined {
 
 /*
  * Whether a page of this application sent a request. Decides by fields that scripts cannot change:
- * `Sec-Fetch-Site`, else `Origin`. A client that sends neither passes: it is not a browser, or an old one.
+ * `Sec-Fetch-Site`, else `Origin`. A request with neither field is accepted: its client is not a browser, or
+ * is a very old one.
  */
 
 /** Which pages count as the application's own. */

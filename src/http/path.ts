@@ -330,7 +330,7 @@ type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unk
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 const noParams: ParamsReader = () => NO_PARAMS;
-/** Readers by names and converters: one for each different list of parameters. */
+/** Readers by the names and converters of their parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
  * Returns the reader for these parameters. Routes whose parameters have equal names and converters share a

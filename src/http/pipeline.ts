@@ -61,7 +61,7 @@ export class ErrorRenderer {
   /** The response for an error: the result of an exception handler, else a problem document. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
-      // the handler was stopped by its time limit: the client already has a response, so this one is not sent
+      // the time limit has stopped the handler; this response is not sent, because the client has one already
       return problem(req.expiry.status, req.id);
     const found = this.#find(error);
     if (found === undefined) return plainAnswer(error, req, this.#failures);
@@ -229,7 +229,7 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
   };
 }
 
-/** Whether `Promise.resolve()` would return the value unchanged, so that the call can be skipped. */
+/** Whether `Promise.resolve()` would return the value unchanged. If so, the call is not needed. */
 function isPlainPromise(value: unknown): value is Promise<unknown> {
   return value instanceof Promise && value.constructor === Promise;
 }

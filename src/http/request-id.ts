@@ -1,5 +1,5 @@
 /**
- * Request ids and trace contexts: how a request gets them, and the fields that carry them.
+ * Request ids and trace contexts: how a request gets them, and in which fields they are sent.
  *
  * A well-formed `X-Request-Id` of the request is its id. Otherwise the id is 128 random bits in hex. Every
  * response, log line and problem document has it. An application makes ids in one way for all its requests;

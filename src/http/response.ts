@@ -22,7 +22,7 @@ import type { CookieOptions } from './cookies.ts';
 import type { Chunks, Primed, Chunk, ChunkIterator, ChunkStep } from './chunks.ts';
 import type { Awaitable } from '../cache/stores.ts';
 
-/** Body of a response: text, bytes, none, or chunks that are pulled while it is sent. */
+/** Body of a response: text, bytes, none, or chunks, which are pulled while the response is sent. */
 type ResponseBody = string | Uint8Array | null | Chunks;
 
 /** Options of every response class. An option that is `undefined` has its default. */
@@ -214,7 +214,10 @@ export class HttpResponse {
     return this.#securedLater !== undefined;
   }
 
-  /** Header fields as sent; with `isSecure`, cookies get `Secure`. Do not change the list. @internal */
+  /**
+   * Header fields as they are sent. If `isSecure`, cookies whose `Secure` is not decided get it. Do not
+   * change the list. @internal
+   */
   fields(isSecure: boolean): readonly string[] {
     const flat = this.#headers === undefined ? this.#prepared.flat : this.#headers.flat;
     const later = this.#securedLater;

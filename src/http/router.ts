@@ -46,7 +46,6 @@ interface StaticLeaf<T> extends Leaf<T> {
   matches: readonly Match<T>[];
 }
 
-/** Shared empty list. */
 const EMPTY: readonly never[] = [];
 
 /**
@@ -394,8 +393,8 @@ function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
 }
 
 /**
- * Returns the node below `from` for the rest of `text` from `at` on. Creates it if necessary, and splits a
- * node that shares only the start.
+ * Returns the node below `from` for the part of `text` from `at` on. Creates it if necessary. If an existing
+ * node has only the start in common with the text, that node is split.
  */
 function literalOf<T>(from: Node<T>, text: string, at = 0): Node<T> {
   if (at === text.length) return from;

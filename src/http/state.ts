@@ -26,7 +26,7 @@ export const SESSION: StateKey<Session> = stateKey('session');
  */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
 
-/** The state of an application: values set once, or read from their provider each time. */
+/** The state of an application: values that were set, or that a function provides at each access. */
 export class AppState implements StateMap {
   readonly #values = new Map<StateKey<unknown>, () => unknown>();
 
@@ -40,7 +40,7 @@ export class AppState implements StateMap {
     this.#values.set(key, () => value);
   }
 
-  /** Registers `read` as the source of the key's value. */
+  /** Makes `read` provide the value of the key at each access. */
   provide<T>(key: StateKey<T>, read: () => T): void {
     this.#values.set(key, read);
   }

@@ -1,5 +1,5 @@
 /**
- * Content of an open file: whole, a slice, or several slices with text between them.
+ * Sends the content of an open file: all of it, a slice, or several slices with text between them.
  *
  * Sending to a socket uses two blocks in turn: one is filled from the file while the other is written. The
  * blocks come from a pool, because a new block would cost a page fault for each 4 KiB (test/bench/streams.ts
@@ -224,7 +224,10 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
   return overlap(slices) ? 'whole' : slices;
 }
 
-/** Returns one range within the content, empty if it lies beyond the end; undefined if it is malformed. */
+/**
+ * Parses one range. The result is within the content, and empty if the range lies beyond its end. Undefined
+ * if the range is malformed.
+ */
 function readRange(spec: string, size: number): Slice | undefined {
   const match = /^(?:(\d+)-(\d*)|-(\d+))$/.exec(spec);
   if (match === null) return undefined;
@@ -250,12 +253,14 @@ function overlap(slices: readonly Slice[]): boolean {
   return sorted.some((slice, index) => index > 0 && slice.start < sorted[index - 1]!.end);
 }
 
-/** `Content-Range` of a slice; without a slice, that of a 416. */
+/** The value of `Content-Range`: for a slice, or without one for a 416. */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
 
-/** Several slices as one body (RFC 9110 §14.6): the headers of each part as text, followed by its slice. */
+/**
+ * Several slices as one body (RFC 9110 §14.6). Each part is the text of its headers, followed by its slice.
+ */
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
@@ -263,8 +268,8 @@ interface Multipart {
 }
 
 /**
- * Builds a multipart body from slices, each with its own type and range. The boundary is random: the chance
- * that the content contains it is 2^-122.
+ * Builds a multipart body; each part has a slice and its type and range. The boundary is random, so the
+ * content almost certainly does not contain it.
  */
 export function layOut(slices: readonly Slice[], size: number, mediaType: string | undefined): Multipart {
   const boundary = randomUUID();
@@ -313,10 +318,13 @@ export function isAbsence(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException).code);
 }
 
-// O_NONBLOCK: opening a pipe in place of the file must not block
+// O_NONBLOCK, because opening must not block if the path leads to a pipe
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** An open file. close() waits for the current read; later calls return the same promise. */
+/**
+ * An open file. close() waits until the current read has ended. Further calls of close() return the same
+ * promise.
+ */
 export class OpenFile implements FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -364,8 +372,8 @@ export class OpenFile implements FileState {
 }
 
 /**
- * Opens a regular file; undefined if the path has no readable one. `followsLink`: the last part of the path
- * may be a link.
+ * Opens a regular file. Undefined if the path leads to no readable regular file. `followsLink`: whether the
+ * last part of the path may be a link.
  *
  * @throws HTTPException 503 when this process, or the machine, has too many files open
  */

@@ -1,7 +1,7 @@
 /**
- * Responses with the content of a file. The file is opened before the response passes back through the
- * middleware. Then preconditions (304, 412) and ranges (206, 416) apply. A small file is sent as bytes; a
- * larger one is read while it is sent.
+ * Responses with the content of a file. The file is opened before middleware gets the response. Then
+ * preconditions (304, 412) and ranges (206, 416) are applied. A small file is sent as bytes; a larger one is
+ * read while it is sent.
  */
 import { fileURLToPath } from 'node:url';
 import { extname } from 'node:path';
@@ -25,8 +25,8 @@ export interface FileOptions extends ResponseOptions {
 /** Files up to this size are read whole, because sending them in blocks would take longer. */
 export const SMALL_BYTES = 65_536;
 /**
- * Two writes within this time may leave the same modification time: the coarsest file systems store times in
- * steps of 2 s.
+ * After two writes within this time, a file may have the same modification time, because some file systems
+ * store times in steps of 2 s.
  */
 const YOUNG_MS = 2_000;
 
@@ -35,7 +35,7 @@ export interface Content extends Validators {
   readonly size: number;
   /** The bytes, or the open file to read them from; undefined if only HEAD was requested. */
   readonly source: Buffer | OpenFile | undefined;
-  /** Whether the validators are strong: each change of the file changes them. */
+  /** Whether the validators are strong, which means that every change of the file changes them. */
   readonly isStrong: boolean;
 }
 
@@ -241,9 +241,7 @@ export function notModified(answer: HttpResponse, size: number = lengthOf(answer
   return answer;
 }
 
-/*
- * Media types by file name extension: the type that is registered with IANA, if there is one.
- */
+/* Media types by the extension of the file name. If IANA has registered a type, that type is used. */
 
 const UTF8 = '; charset=utf-8';
 

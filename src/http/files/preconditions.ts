@@ -125,9 +125,9 @@ function isKnown(request: Answered, { etag, lastModified }: Validators): boolean
 }
 
 /**
- * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). A request with `If-Range` must
- * name the content's strong tag, or its exact date. `isDateStrong`: the content cannot have changed twice
- * within that second.
+ * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). They do not if `If-Range` has
+ * another tag or date, or a weak tag. `isDateStrong`: the content cannot have changed twice within the second
+ * of its date.
  */
 export function isSameForRange(
   request: Answered,

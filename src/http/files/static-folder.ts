@@ -46,7 +46,7 @@ interface Form {
   /** Name of the uncoded file; its extension determines the media type. */
   readonly name: string;
   readonly coding: string | undefined;
-  /** Whether there are other forms, so that `Accept-Encoding` selected this one. */
+  /** Whether the file has other forms. If so, `Accept-Encoding` has selected this one. */
   readonly varies: boolean;
 }
 
@@ -212,7 +212,7 @@ export class StaticFolder {
     now: Moment,
   ): Promise<FileEntry | undefined> {
     const known = before?.kind === 'file' ? before : undefined;
-    const name = segments.at(-1)!; // a path without segments names a folder, so there is at least one
+    const name = segments.at(-1)!; // a path that names a file has at least one segment
     const forms = await this.#formsOf(segments, located);
     const varies = forms.length > 0;
     const plain = await this.#represent(located, { name, varies, coding: undefined }, known?.plain, now);
@@ -310,8 +310,8 @@ export class StaticFolder {
 }
 
 /**
- * Whether an open file is still the one at this path, and no link is on the path. Folders are checked before
- * and after, because they may be replaced in between.
+ * Whether an open file is still the file at this path, and no part of the path is a link. The folders are
+ * checked before and after the file, because they may be replaced in between.
  */
 async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   if ((await realpath(path)) !== path) return false;
@@ -347,7 +347,7 @@ function fold(path: string): string {
   return path.normalize('NFC').toLowerCase();
 }
 
-/** One form of a file, uncoded or coded, with prepared header fields: a flat list of names and values. */
+/** One form of a file, uncoded or coded. Its header fields are lists of alternating names and values. */
 export interface Representation {
   /** Path on disk, without links. */
   readonly path: string;
@@ -385,7 +385,7 @@ const MAX_BYTES = 33_554_432;
 /** Estimated memory of an entry or form, in addition to its bytes. */
 const OVERHEAD_BYTES = 1_024;
 
-/** Entries by path, the least recently used first: at most 4,096, and at most 32 MiB. */
+/** Cache of entries by path, the least recently used first. It has at most 4,096 entries and 32 MiB. */
 class StaticCache {
   readonly #index = new LruIndex(MAX_ENTRIES);
   readonly #entries: (StaticEntry | undefined)[] = [];

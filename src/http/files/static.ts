@@ -1,6 +1,6 @@
 /**
- * Static files: responds to requests below the path of a mount. `Accept-Encoding` selects the form of a file;
- * preconditions and ranges apply to that form.
+ * Static files: responds to requests below the path of a mount. `Accept-Encoding` selects a form of the file
+ * (uncoded or precompressed); preconditions and ranges apply to that form.
  */
 import { systemClock } from '../../base/clock.ts';
 import { Forbidden, NotFound } from '../../base/errors.ts';

@@ -66,8 +66,8 @@ export class AccessLog {
   #due = 0;
 
   /**
-   * `share` 0 ... 1: this share of responses below 500 is logged, evenly spread. Responses from 500 on are
-   * always logged.
+   * `share`: which share of responses below 500 has a line, 0 ... 1, evenly spread. Responses from 500 on
+   * always have one.
    */
   constructor(log: Logger, share: number) {
     this.#log = log.child('svc_access');

@@ -61,13 +61,13 @@ const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
  */
 const COMPRESSIBLE =
   /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
-/** Media types whose chunks are messages that a client waits for, so each chunk is flushed. */
+/** Media types of messages that a client waits for, so each chunk is flushed. */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
 /** Bodies in chunks up to this size are joined and compressed as one. */
 const WHOLE_BYTES = 65_536;
 /**
- * Kinds of middleware that must be inside of compression: they need the uncompressed body, or would store the
- * compressed one.
+ * Kinds of middleware that must be inside compression, because they need the uncompressed body, or would
+ * store the compressed one.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'session',
@@ -139,7 +139,7 @@ export class CompressionMiddleware implements Middleware {
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
-    // no Content-Length: it would be that of the uncompressed bytes (RFC 9110 §8.6)
+    // Content-Length is removed, because it is that of the uncompressed bytes (RFC 9110 §8.6)
     if (body === null) return coded(response, [], coding);
     if (isChunks(body)) {
       const isSmall =

@@ -149,7 +149,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       return answer;
     }
     return answer.then((response) => {
-      // the promise of next() never rejects, so then() needs no second callback
+      // then() needs no second callback, because the promise of next() never rejects
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
       // the client has its 503, but the handler still runs: wait until it returns

@@ -83,7 +83,10 @@ export function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
 const PATH = `:${CONVERTERS.path.name}`;
 const TEXT = `:${CONVERTERS.str.name}`;
 
-/** `whole`: every path of the route is exempt. `part`: the paths that the template matches. `none`: the route is more specific, or different. */
+/**
+ * `whole`: every path of the route is exempt. `part`: only the paths that the template matches are exempt.
+ * `none`: no path is, because the route is more specific or different.
+ */
 function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | 'part' | 'none' {
   let isWhole = true;
   for (const [index, ours] of exempt.entries()) {

@@ -9,8 +9,8 @@
  * 428 or 429 the claim is deleted, and the next attempt is executed.
  *
  * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after
- * leaseSeconds, and the next attempt executes the request again. How far the first execution got is unknown,
- * so the guarantee is then "at least once".
+ * leaseSeconds, and the next attempt executes the request again. The first execution may have been complete,
+ * so in this case a request may be executed twice.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -93,8 +93,8 @@ interface Claim {
 }
 
 /**
- * Executes requests with an idempotency key once. A route with `meta: { idempotency: false }` is not covered:
- * for example one with large bodies.
+ * Executes requests with an idempotency key once. It ignores routes with `meta: { idempotency: false }`, for
+ * example those with large bodies.
  */
 export class IdempotencyMiddleware implements Middleware {
   readonly kind = 'idempotency';
@@ -362,7 +362,10 @@ export class IdempotencyMiddleware implements Middleware {
     };
   }
 
-  /** Stores the response, or deletes the claim. If the store fails, the claim expires by itself, and the response is sent. */
+  /**
+   * Stores the response, or deletes the claim. If the store fails, the response is sent nevertheless, and the
+   * claim expires by itself.
+   */
   async #settle({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
     try {
@@ -499,8 +502,8 @@ export function encodeRecord(record: IdempotencyRecord): string {
 }
 
 /**
- * Decodes a record of {@link encodeRecord}; undefined for unknown text, such as that of another version of
- * this program.
+ * Decodes a record of {@link encodeRecord}. Undefined for other text, for example that of another version of
+ * the framework.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { kind, print, owner, status, fields, body, bytes } = recordMembers(text);

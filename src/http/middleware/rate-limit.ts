@@ -316,7 +316,7 @@ export class RateLimitMiddleware implements Middleware {
 }
 
 function pass(limit: Limit, result: RateLimitResult | undefined, next: Next): Awaitable<HttpResponse> {
-  if (result === undefined) return next(); // the store has failed, and `onStoreError` allows requests
+  if (result === undefined) return next(); // undefined: the store has failed, and `onStoreError` is `allow`
   if (!result.isAllowed) throw limit.refusal(result);
   const response = next();
   return response instanceof HttpResponse

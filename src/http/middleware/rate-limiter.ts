@@ -33,7 +33,7 @@ export interface RateLimitStoreOptions {
    * first. Default 10_000, about 1 MB.
    */
   readonly maxBuckets?: number | undefined;
-  /** Reaction to a failing store: `allow` requests (default), or `refuse` them with 503. */
+  /** Requests while the store fails are allowed (`allow`, the default), or refused with 503 (`refuse`). */
   readonly onStoreError?: 'allow' | 'refuse' | undefined;
   /**
    * Number of address bits that identify an IPv6 client, 32 ... 128. Default 64: the network of one client.
@@ -84,7 +84,7 @@ export const STORE_OPTIONS: {
   ipv6Prefix: int(64, 32, 128),
 };
 
-/** Rate limiter for use in handlers: for example of logins by account, or of mails by recipient. */
+/** Rate limiter for handlers. For example, it limits logins by account, or mails by recipient. */
 export class RateLimiter {
   readonly #limit: Limit;
   readonly #gate: Gate;
@@ -234,7 +234,7 @@ function secondsOf(ms: number): number {
   return Math.max(0, Math.ceil(ms / 1_000));
 }
 
-/** Counts requests in the store, and reports refusals. One gate may serve several limits. @internal */
+/** Counts requests in the store, and logs refusals. Several limits may use one gate. @internal */
 export class Gate {
   readonly #options: GateOptions;
   #services: Services | undefined;

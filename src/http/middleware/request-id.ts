@@ -59,7 +59,7 @@ export class RequestIDMiddleware implements Middleware {
     this.identity = new RequestIdentity(read);
   }
 
-  /** Passes the request on unchanged: the server has set the id before. */
+  /** Does nothing, because the server has set the id before. */
   handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     return next();
   }

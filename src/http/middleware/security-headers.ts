@@ -80,7 +80,7 @@ const REFERRER_POLICIES = [
 const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
-/** Kinds of middleware that send responses to browsers themselves, and so must be inside this one. */
+/** Kinds of middleware that send responses to browsers themselves, so they must be inside this one. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'trusted-host',
   'cors',
@@ -311,7 +311,8 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
  * Example:
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
- * Browsers ignore unknown directives and keywords, so a misspelt one would leave a gap: here it is an error.
+ * Browsers ignore unknown directives and keywords, so a misspelt one would restrict nothing. Therefore it is
+ * an error here.
  */
 
 /** The sources of a directive: one text, or a list of texts. `false` omits the directive. */

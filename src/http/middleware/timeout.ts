@@ -1,12 +1,12 @@
 /**
  * Time limits of requests: a client does not wait for a handler that takes too long.
  *
- * After the limit the client gets 503 with Retry-After, and `req.signal` aborts with RequestTimeout. The
- * response that the handler returns later is discarded, RequestTimeout is thrown into its generators, and its
- * background tasks are dropped.
+ * After the limit the client gets 503 with Retry-After, and `req.signal` aborts with RequestTimeout. If the
+ * handler returns a response later, it is discarded, and the background tasks do not run. RequestTimeout is
+ * thrown into the generators of its dependencies.
  *
  * The status is 503; 504 is for a gateway whose upstream server is late (RFC 9110 §15.6). The limit applies
- * until the head of the response is ready: a stream that has started is not cut.
+ * until the head of the response is ready, so a stream that has started is not interrupted.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { RequestTimeout } from '../../base/errors.ts';

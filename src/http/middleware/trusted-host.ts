@@ -33,7 +33,7 @@ const AUTHORITY = /^(?:([a-z0-9_.-]+)|\[([0-9a-f:.]+)\])(?::(\d{0,5}))?$/i;
  */
 const NAME = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const MAX_NAME = 253;
-/** Maximum length in characters: the longest name with its final dot, and a port. */
+/** Maximum length of `Host` in characters: that of the longest name with its final dot and a port. */
 const MAX_AUTHORITY = 260;
 const MAX_PORT = 65_535;
 /** Kinds of middleware that must be inside this one, because their data or responses depend on the host. */

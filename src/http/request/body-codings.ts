@@ -5,7 +5,8 @@
  * A few bytes can decode to very many (a decompression bomb). So the output is limited in two ways: by the
  * limit of the body, and by a ratio to the size of the input. Nested codings are refused.
  */
-// a namespace import: with named imports Node.js 20 fails to link, and cannot report that it is too old
+// a namespace import, because named imports do not link on Node.js 20, and then the message that it is too
+// old could not be shown
 import * as zlib from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';

@@ -189,8 +189,9 @@ export async function* chunksOf(
 }
 
 /**
- * Reads the start of a body. Calls `isEnough` with each chunk, until it returns true or throws, or the body
- * ends. Then the source is paused. The body still counts as unread: pass the result to {@link chunksOf}.
+ * Reads the start of a body, and returns its chunks. Calls `isEnough` with each chunk, until it returns true
+ * or throws, or the body ends. Then the source is paused. To read the whole body later, pass the result to
+ * {@link chunksOf}.
  */
 export function readAhead(
   source: BodySource,

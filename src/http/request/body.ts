@@ -2,7 +2,7 @@
  * The body of a request: received once, and readable as bytes, text, JSON, form or stream. The object is
  * created on demand, because most requests have no body.
  */
-// imported, because the global `Buffer` is a getter, which is slower
+// imported, because reading the global `Buffer`, a getter, takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { isObject, shown } from '../../base/options.ts';
@@ -324,7 +324,7 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
       name.length // the length is compared first, because few other names have one of these lengths
     ) {
       case 12:
-        // the exact comparison comes first, because nearly all clients write the name this way
+        // first the exact comparison, because nearly all clients write the name in this way
         if (type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) type = value;
         break;
       case 14:

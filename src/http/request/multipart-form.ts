@@ -21,7 +21,7 @@ import type { MultipartLimits, MultipartIssue, MultipartSink } from './multipart
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
 
-/** Number of bytes that may wait to be written to disk; beyond it, reading the body pauses. */
+/** Number of bytes that may wait to be written to disk. If there are more, reading the body pauses. */
 const PENDING_BYTES = 262_144;
 const KEEP_ALL: FileKeeper = () => Infinity;
 

@@ -87,7 +87,7 @@ export class MultipartParser {
   #matched = 2;
   #implied = 2;
   /**
-   * Collects a head that spans several chunks. `#headLength` is its number of bytes so far, or -1 if no head
+   * Buffer for a head that spans several chunks. `#headLength` is the number of bytes in it, or -1 if no head
    * is being collected.
    */
   #head: Buffer | undefined;
@@ -155,7 +155,8 @@ export class MultipartParser {
   }
 
   /**
-   * Index of a possible start of the delimiter at the end of the chunk; the chunk's length if there is none.
+   * Index at which the delimiter may begin in the last bytes of the chunk. If it cannot, the length of the
+   * chunk.
    */
   #beginning(from: number): number {
     const chunk = this.#chunk,

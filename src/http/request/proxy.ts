@@ -55,7 +55,7 @@ export function parseAddress(text: string): Address | undefined {
 }
 
 /**
- * Formats an IPv6 address: lower case, the longest run of zeros left out, an IPv4 part at the end as two
+ * Formats an IPv6 address: lower case, the longest run of zeros as `::`, an IPv4 part at the end as two
  * groups (RFC 5952 §4).
  */
 function shortest(text: string): string {
@@ -75,8 +75,8 @@ export function isIPv4(address: Address): boolean {
 }
 
 /**
- * Formats an address in its one canonical form: IPv4 with dots, IPv6 in lower case with its longest run of
- * zeros left out (RFC 5952 §4).
+ * Formats an address in its canonical form: IPv4 with dots, IPv6 in lower case with the longest run of zeros
+ * as `::` (RFC 5952 §4).
  */
 export function formatAddress(address: Address): string {
   if (isIPv4(address)) {
@@ -139,8 +139,8 @@ export function clientOf(text: string, ipv6Bits: number): string {
 }
 
 /**
- * Client, scheme and host of a request as trusted proxies report them. Undefined: use those of the
- * connection.
+ * Client, scheme and host of a request as trusted proxies report them. If scheme or host is undefined, that
+ * of the request itself applies.
  */
 export interface Forwarding {
   readonly ip: string;
@@ -240,7 +240,7 @@ function readNetworks(text: unknown): Network[] {
 
 /** The trusted proxies: either a number of them, or their networks. */
 export class ProxyTrust {
-  /** Number of trusted proxies; 0 if they are given by their networks. */
+  /** Number of trusted proxies. 0 if their networks are given instead. */
   readonly #hops: number;
   readonly #networks: readonly Network[];
   readonly #fields: ForwardedFields;
@@ -306,7 +306,10 @@ export class ProxyTrust {
     return { ip, read: count };
   }
 
-  /** Whether the proxy at this position of the chain is trusted; the peer is hop 1. */
+  /**
+   * Whether the proxy with this address and position is trusted. `hop`: its position, 1 for the peer of the
+   * connection.
+   */
   #trusts(address: Address | undefined, hop: number): boolean {
     if (this.#hops > 0) return hop <= this.#hops;
     return address !== undefined && this.#networks.some((network) => contains(network, address));

@@ -4,7 +4,7 @@
  * Decodes as URL Standard §5.1 does: "+" is a space, a malformed escape stays unchanged. Invalid UTF-8
  * is refused in forms, and becomes U+FFFD in query strings, which may come from links on other sites.
  */
-// imported, because the global `Buffer` is a getter, which is slower
+// imported, because reading the global `Buffer`, a getter, takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest } from '../../base/errors.ts';
 import { indexFrom } from '../cookies.ts';

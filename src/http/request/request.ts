@@ -229,8 +229,8 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * The value of a field by lower-case name; repeated values are joined with commas. Faster than `headers`,
-   * which parses all fields. @internal
+   * The value of a field by lower-case name; repeated values are joined with commas. For a few fields faster
+   * than `headers`, which parses all. @internal
    */
   field(name: string): string | undefined {
     if (this.#headers !== undefined) return this.#headers[name];
@@ -424,7 +424,7 @@ export class TransportRequest implements HttpRequest {
    */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
     if (this.#late !== undefined)
-      // the request has ended: a middleware responded before the handler added this callback
+      // the request has ended, because a middleware responded before the handler added this callback
       this.#late.runLate(this, fn, this.#outcomeReported);
     else (this.#afterwards ??= []).push(fn);
   }

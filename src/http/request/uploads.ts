@@ -213,10 +213,10 @@ async function publish(beside: string, path: string): Promise<void> {
 }
 
 /*
- * A temporary file without a name: bytes are appended, and can be read at any offset.
+ * A temporary file without a name. Bytes are appended to it, and can be read at any offset.
  *
- * Only the owner can open it (mode 0600). It is unlinked before the first byte is written, so that a killed
- * process leaves no data. If a system cannot unlink an open file, close() removes it.
+ * Only the user of the process can open it (mode 0600). It is unlinked before the first byte is written, so
+ * if the process is killed, no data remains. If the system cannot unlink an open file, close() removes it.
  */
 
 /** Minimum number of bytes of one write, except for the last. */

@@ -154,7 +154,7 @@ const REPORT_PAUSE_MS = 60_000;
 /** Value of `Retry-After` in responses with 503, in seconds. */
 const RETRY_AFTER = '1';
 
-/** Verdict for a connection beyond `maxConnections`: 503, then the connection is closed. */
+/** Verdict for a request on a connection beyond `maxConnections`: 503, then the connection is closed. */
 const SURPLUS: HeadVerdict = Object.freeze({
   status: 503,
   detail: 'The server has too many connections',
@@ -167,7 +167,7 @@ export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The serve
  */
 const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
 /**
- * Verdict for a request that is served as the last of its connection: a probe on a connection beyond
+ * Verdict for a request that is handled, but as the last of its connection: a probe on a connection beyond
  * `maxConnections`, or a request beyond `maxPipelined`.
  */
 export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
@@ -206,7 +206,9 @@ export class Connections {
     this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
   }
 
-  /** Counts the connections of a server. `event`: the event that reports sockets on which requests arrive. */
+  /**
+   * Watches the connections of a server. `event`: the event with which the server reports new connections.
+   */
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const connections = this;
     function onClose(this: Socket): void {

@@ -1,6 +1,6 @@
 /**
- * Premature ends of requests and connections: bytes that the parser refuses, clients that leave, and
- * responses that are sent before their request is complete.
+ * Requests and connections that end early: the parser refuses bytes, the client leaves, or the response is
+ * sent before the request is complete.
  */
 import { statusTitle } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';

@@ -88,7 +88,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     ) {
       case 4:
         if (name === 'Host' || isNamed(name, 'host')) {
-          // the exact comparison comes first, because nearly all clients write the name this way
+          // first the exact comparison, because nearly all clients write the name in this way
           bit = SEEN.host;
           if (value !== lastHost) {
             if (isHost(value)) lastHost = value;
@@ -143,8 +143,8 @@ function judgeTarget(method: string | undefined, target: string): HeadVerdict | 
 }
 
 /**
- * Checks `Transfer-Encoding`. If the last coding is not chunked, the end of the body is unknown: 400. Other
- * codings are not supported: 501 (RFC 9112 §6.1, §6.3).
+ * Checks `Transfer-Encoding`. If the last coding is not chunked, the result is 400, because the end of the
+ * body is unknown. Other codings before it are not supported and give 501 (RFC 9112 §6.1, §6.3).
  */
 function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | undefined {
   if (httpVersionMinor === 0) return CODING_EARLY;

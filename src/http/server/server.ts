@@ -116,9 +116,7 @@ export class HttpServer {
   /** Called when the last adopted connection has closed. */
   #whenAlone: (() => void) | undefined;
   readonly #sending: Sending;
-  /**
-   * Created when the first request asks for another protocol, because most applications have no WebSockets.
-   */
+  /** Created with the first request for another protocol, because most applications have no WebSockets. */
   #sockets: OpenSockets | undefined;
 
   /** `secure`: the TLS transport for HTTPS; undefined for HTTP. */
@@ -291,7 +289,7 @@ export class HttpServer {
     await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
-  /** Used during close(): closes idle connections, and ends close() as soon as no request is left. */
+  /** Used by close(): closes idle connections. close() ends as soon as no request is left. */
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#whenIdle = this.#endAll;
@@ -370,7 +368,7 @@ export class HttpServer {
 
   #onRequest(incoming: ReceivedMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
-    // the request came after the decision to close the connection, so it must not be processed (RFC 9112
+    // the response before this request closes the connection, so the request must not be processed (RFC 9112
     // §9.6)
     if (connection.hasSaidClose) return void incoming.socket.pause();
     this.#inFlight++;

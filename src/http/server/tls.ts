@@ -4,8 +4,8 @@
  * SIGHUP reads certificate and key again. If they cannot be used, an error is logged, and the old ones stay.
  * Open connections keep their certificate.
  *
- * Keys of session tickets are replaced twice a day, and with every certificate, so a stolen key decrypts few
- * sessions (RFC 8446 §8.1, RFC 5077 §5.5).
+ * The keys of session tickets are replaced twice a day, and with every new certificate. So with a stolen key,
+ * only few sessions can be decrypted (RFC 8446 §8.1, RFC 5077 §5.5).
  */
 import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -46,7 +46,7 @@ interface Credentials {
   readonly ciphers: string;
 }
 
-/** TLS for one server: its credentials, and the node:https server. */
+/** TLS for one server: certificate and key, and the node:https server. */
 export class SecureTransport {
   readonly #options: ServerTlsOptions;
   readonly #clock: Clock;

@@ -1,6 +1,6 @@
 /**
- * WebSockets of one server. For the `upgrade` event of node:http the application returns 101 and an open
- * socket, or an ordinary response, which is sent with `Connection: close`.
+ * WebSockets of one server. When node:http emits `upgrade`, the application returns a 101, and a socket is
+ * opened. If it returns another response, that is sent with `Connection: close`.
  *
  * An open socket keeps only the header fields of its request. The objects of node:http, which take several
  * KB, are released.
@@ -43,7 +43,7 @@ interface UpgradeHost {
   refuse(req: TransportRequest, incoming: IncomingMessage, response: HttpResponse): Promise<void>;
   /** Called when a connection becomes a WebSocket. */
   accept(socket: Socket): void;
-  /** Called when a request has its result: its socket is open, or another response was sent. */
+  /** Called when a request has its response: its socket is open, or another response was sent. */
   answered(): void;
   /** Called when a socket has closed. */
   closed(): void;
@@ -280,8 +280,8 @@ function keepFreedMemory(): void {
 /*
  * The 101 response of a handshake: as an object for middleware, and as bytes (RFC 6455 §4.2.2).
  *
- * Middleware gets the 101 as an ordinary response, and may add fields and cookies. If it returns another
- * response, the handshake is refused.
+ * Middleware gets the 101 like any response, and may add fields and cookies. If it returns another response,
+ * the handshake is refused.
  */
 
 /** Parameters that client and server have agreed on. */

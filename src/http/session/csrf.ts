@@ -57,7 +57,7 @@ export interface CSRFOptions {
   readonly exempt?: readonly string[] | undefined;
   /**
    * Other origins whose pages may send requests with a token: `['https://admin.example']`. The application's
-   * own origin is needed only if a proxy changes `Host`.
+   * own origin need not be listed, unless a proxy changes `Host`.
    */
   readonly trustedOrigins?: readonly string[] | undefined;
   /**
@@ -262,7 +262,7 @@ export function csrfToken(req: HttpRequest): string {
   return req.state.get(CSRF).token();
 }
 
-/** Returns the token of {@link csrfToken}; undefined without CSRF middleware. @internal */
+/** Returns what {@link csrfToken} returns; undefined without CSRF middleware. @internal */
 export function csrfTokenIfAny(req: HttpRequest): string | undefined {
   return req.state.has(CSRF) ? req.state.get(CSRF).token() : undefined;
 }
@@ -285,7 +285,7 @@ interface ProtectionDeps {
 class RequestProtection {
   readonly #req: HttpRequest;
   readonly #deps: ProtectionDeps;
-  /** The visitor id that was made for this request; undefined if the client has sent one. */
+  /** The visitor id that this request has made. Undefined if the client has sent one, or none was needed. */
   #mintedId: string | undefined;
   #isAsked = false;
   #isFinished = false;

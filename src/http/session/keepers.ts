@@ -1,6 +1,6 @@
 /**
- * Storage of sessions: in a signed or encrypted cookie, or in a store, with the key of the record in a signed
- * cookie.
+ * Storage of sessions: in a signed or encrypted cookie; or in a store, while a signed cookie contains the
+ * session id.
  *
  * Where the parts are:
  *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
@@ -23,7 +23,7 @@ import type { HttpResponse } from '../response.ts';
 import type { KeptCookie, ReadValue, ValueIssue, ValueTimes } from './cookie.ts';
 import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 
-/** Opens the session of a request, and saves it after the response. */
+/** Opens the session of a request, and saves it before the response is sent. */
 export interface SessionKeeper {
   open(req: HttpRequest): Awaitable<RequestSession>;
   /** Saves a session. Called only if the session was used; it accepts no changes any more. */
@@ -43,7 +43,9 @@ export interface SessionDeps {
 /** Maximum size of name and value of a cookie: browsers silently drop larger ones (RFC 6265bis §5.6). */
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
-/** Maximum length of a stored record: the encrypted bytes in base64url, with the fields before them. */
+/**
+ * Maximum length of a stored record that is encrypted: the bytes in base64url, and the fields before them.
+ */
 const MAX_RECORD_CHARACTERS = 1_500_000;
 /**
  * Maximum number of attempts to update a record. An attempt fails if another request has just changed the
@@ -260,7 +262,7 @@ export class StoreKeeper implements SessionKeeper {
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
-    // deletes the old record before the new one exists, so that both are never valid at once
+    // deletes the old record before the new one is stored, so that at no time both are valid
     const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
@@ -371,8 +373,8 @@ function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: str
 }
 
 /**
- * Decodes the text of {@link encoded}; undefined for unknown text, such as that of another version of this
- * program.
+ * Decodes the text of {@link encoded}. Undefined for other text, for example that of another version of the
+ * framework.
  */
 function decoded(text: string): StoredSession | undefined {
   const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = recordMembers(text);

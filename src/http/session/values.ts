@@ -58,7 +58,10 @@ export function sessionKey<T>(name: string): SessionKey<T> {
 
 /** Maximum number of unread messages; beyond it the oldest are dropped. */
 const MAX_FLASHES = 50;
-/** Maximum length of a message in characters, because messages often contain input of the client. */
+/**
+ * Maximum length of a message in characters. It is limited, because messages often contain input of the
+ * client.
+ */
 const MAX_FLASH_CHARACTERS = 500;
 /** Maximum nesting of values. Real data has much less; a nesting that overflows the stack is much deeper. */
 const MAX_DEPTH = 100;
@@ -181,7 +184,7 @@ export class RequestSession implements Session {
     return this.#isRead;
   }
 
-  /** Whether the client will have a session after this response, by the changes so far. @internal */
+  /** Whether the client will have a session after this response, if nothing else is changed. @internal */
   get isKept(): boolean {
     this.#read();
     return this.#continues || this.#values.size > 0 || this.#flashed.length > 0;
@@ -218,7 +221,7 @@ export class RequestSession implements Session {
   }
 
   /**
-   * Refuses later changes, and finds objects that were changed in place.
+   * From now on refuses changes. Finds the objects that callers of get() have changed.
    * @throws SvcError `E_SESSION_VALUE`, or BadRequest for a value that a client may have sent @internal
    */
   close(): void {

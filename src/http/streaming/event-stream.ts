@@ -15,7 +15,10 @@ import type { Beating } from './heartbeat.ts';
 import type { Chunk, ChunkIterator, ChunkStep, Chunks, ChunkSink } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
-/** Sources of events: iterables, async iterables and web streams. A string is an event with this data. */
+/**
+ * Sources of events: iterables, async iterables and web streams. A string becomes an event with the string as
+ * its data.
+ */
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
 /** A source that may send last events when the server stops, and then ends by itself. @internal */
@@ -255,7 +258,9 @@ export interface ServerSentEvent {
   readonly data?: unknown;
 }
 
-/** A comment line, which browsers ignore: it keeps proxies from closing the connection as idle. */
+/**
+ * A comment line, which browsers ignore. Proxies do not close the connection as idle if comments are sent.
+ */
 const COMMENT = ':\n\n';
 
 /**
@@ -370,8 +375,8 @@ export class EventBroadcast {
   }
 
   /**
-   * Returns a response that sends every event from now on. The events `missed` are sent first: those that a
-   * reconnecting client has not received, see `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
+   * Returns a response that sends every event from now on. Before them, it sends the events `missed`, which a
+   * reconnecting client has not received: see `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
    */
   stream(
     missed: Iterable<ServerSentEvent | string> = [],

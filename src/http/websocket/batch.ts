@@ -22,7 +22,7 @@ let owner: Batch | undefined;
  * (test/bench/websocket.ts: idle).
  */
 export class Batch {
-  /** Chunks of the batch; a shared empty list if there are none. */
+  /** Chunks of the batch. All batches without chunks share one empty list. */
   #chunks: Chunk[] = NONE;
   #start = 0;
   #bytes = 0;
@@ -76,7 +76,7 @@ export class Batch {
     return chunks;
   }
 
-  /** Removes and returns the bytes if they are one chunk of the slab; undefined otherwise. */
+  /** If all bytes are one chunk of the slab, removes and returns them; otherwise returns undefined. */
   takeOne(): Buffer | undefined {
     if (owner !== this || this.#chunks.length > 0) return undefined;
     owner = undefined;

@@ -55,7 +55,7 @@ export interface InflatingSink extends FrameSink {
   onInflating(isInflating: boolean): void;
 }
 
-/** Returns a frame reader that inflates messages; `ownsChunks` as in FrameReaderOptions. */
+/** Returns a frame reader that inflates messages. `ownsChunks` is an option of FrameReader. */
 export function inflatingReader(
   { clientBits, clientTakesOver }: DeflateAgreement,
   maxMessageBytes: number,
@@ -86,7 +86,7 @@ export function deflaterOf(
 export class MessageDeflater {
   readonly #bits: number;
   readonly #level: number;
-  /** Earlier bytes to which a message may refer; undefined without context takeover. */
+  /** Earlier bytes to which a message may refer. Undefined without context takeover. */
   #history: History | undefined;
 
   constructor(bits: number, level: number, takesOver: boolean) {

@@ -59,7 +59,10 @@ export function encodeMaskedFrame(
   return frame;
 }
 
-/** Maximum size of the reason in a close frame, in bytes: a control frame has at most 125 (RFC 6455 §5.5). */
+/**
+ * Maximum size of the reason in a close frame, in bytes. A control frame has at most 125 bytes (RFC 6455
+ * §5.5), of which the code takes two.
+ */
 const MOST_REASON_BYTES: number = MOST_CONTROL_BYTES - 2;
 
 /** Encodes the payload of a close frame. A reason that is too long is cut between two characters. */

@@ -1,5 +1,5 @@
 /**
- * Parser of WebSocket frames (RFC 6455 §5). It uses no socket and no timer; websocket.ts has both.
+ * Parser of WebSocket frames (RFC 6455 §5). It uses neither sockets nor timers; websocket.ts does.
  *
  * Grammar:
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
@@ -133,7 +133,7 @@ export class FrameReader {
     this.#ownsChunks = options.ownsChunks === true;
   }
 
-  /** Whether parsing has ended: the peer has sent a close frame, or has broken the protocol. */
+  /** Whether parsing has ended, because the peer has sent a close frame or violated the protocol. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -240,7 +240,7 @@ export class FrameReader {
     return this.#begin(chunk, at);
   }
 
-  /** State: a head that spans several chunks. Collects it byte by byte. */
+  /** State: within a head that spans several chunks. Collects the head byte by byte. */
   #gatherHeader(): boolean {
     // not allocated from a pool, because it would keep the whole pool in memory
     const head = (this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES));
@@ -488,7 +488,7 @@ function readUint32(bytes: Uint8Array, at: number): number {
   return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
 }
 
-/** Copies bytes to memory of their own: a slice would keep its whole chunk or pool in memory. */
+/** Copies bytes to memory of their own, because a slice would keep its whole chunk or pool in memory. */
 export function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

@@ -4,7 +4,8 @@
  * A malformed key, version or list is 400. An ordinary request, or a handshake for another version of the
  * protocol, is 426 with the supported version (RFC 6455 §4.4).
  *
- * The server has checked method, HTTP version, Host and body before: see {@link asksForWebSocket}.
+ * The server has checked the method, the HTTP version, Host and the body before: see {@link
+ * asksForWebSocket}.
  */
 import { hash } from 'node:crypto';
 import { Forbidden, HTTPException } from '../../base/errors.ts';
@@ -252,8 +253,8 @@ export const LEAST_BITS = 9;
 const MOST_BITS = 15;
 
 /**
- * Returns the first acceptable offer of the field. Undefined if there is none; `malformed` for an invalid
- * list (RFC 6455 §9.1).
+ * Returns the parameters for the first acceptable offer of the field. Undefined if there is none; `malformed`
+ * for an invalid list (RFC 6455 §9.1).
  */
 export function negotiateDeflate(
   field: string,

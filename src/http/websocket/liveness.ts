@@ -96,7 +96,7 @@ export class RoundTrip {
     this.#sentMs = sentMs;
   }
 
-  /** Milliseconds until the pong; undefined if the socket closes before. */
+  /** Resolves with the milliseconds until the pong; with undefined if the socket closes before. */
   get durationMs(): Promise<number | undefined> {
     return this.#answer.promise;
   }

@@ -1,6 +1,6 @@
 /**
- * Rooms: named groups of sockets that get the same messages, in this process and, over a RoomBus, in other
- * processes.
+ * Rooms: named groups of sockets that get the same messages. A RoomBus passes the messages to other
+ * processes, too.
  *
  * On the bus, the first 12 bytes of each message identify the process that sent it, so that this process does
  * not deliver its own messages twice.

@@ -87,7 +87,7 @@ class PendingFrame {
 
 /** Frames that wait for the client to read. Created on demand, because most sockets are idle. */
 class Backlog {
-  /** Waiting frames, from index `first` on; undefined if none wait. */
+  /** The frames from index `first` on wait. Undefined if none wait. */
   queue: (Buffer | PendingFrame)[] | undefined;
   first = 0;
   /** Bytes of all waiting frames. */
@@ -172,7 +172,7 @@ export class FrameSender {
     return (this.#batch ??= new Batch());
   }
 
-  /** Accepts no further frames, and calls `then` when the queue is empty. */
+  /** Accepts no further frames. Calls `then` when the queue is empty. */
   finish(then: () => void): void {
     this.flush();
     this.#isOver = true;

@@ -3,7 +3,8 @@
  * has budget left, otherwise in a later turn. Long work runs in threads.
  *
  * The budget is the number of bytes that all sockets of the process may inflate and deflate within one turn.
- * Inflating 512 KiB takes one to two milliseconds; calling zlib for 128 short messages takes as long.
+ * Inflating 512 KiB takes one to two milliseconds. Calling zlib for 128 short messages takes as long, so a
+ * call counts as 4 KiB.
  *
  * At most two jobs run in threads at a time, so that the other threads of the pool are free for the file
  * system, DNS and cryptography.

@@ -62,7 +62,9 @@ export interface SocketDeps {
   readonly deflate: DeflateAgreement | undefined;
   /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
-  /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
+  /**
+   * Calls a function in the AsyncLocalStorage context of the handshake, so that handlers see the values that middleware has set.
+   */
   readonly enter: ContextRunner;
   /** The request of the handshake. */
   readonly req: TransportRequest;
@@ -168,8 +170,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Sends text as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false if the socket is
-   * closed, or closes because of this message. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
+   * Sends a string as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false if the socket is
+   * closed, or this message closes it. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
    */
   send(data: string | Uint8Array): boolean {
     if (!this.isOpen) return false;

@@ -78,7 +78,8 @@ function isPatched(): boolean {
  */
 export class ReceivedMessage extends http.IncomingMessage {
   /**
-   * Whether the response was sent before the whole body was read; the rest was discarded. Set by the server.
+   * Whether the body was discarded, because the response was sent before the body was read. Set by the
+   * server.
    * @internal
    */
   declare isLetGo: boolean;
@@ -139,7 +140,7 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
         if (isNamed(name, 'expect')) return undefined;
         break;
       case 14:
-        // the exact comparison comes first, because nearly all clients write the name this way
+        // first the exact comparison, because nearly all clients write the name in this way
         if (name === 'Content-Length' || isNamed(name, 'content-length')) fields = WITH_BODY;
         break;
       case 17:
