@@ -185,13 +185,13 @@ export interface Session {
   regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
   /**
    * Deletes the session and its cookie. With a store, the session ends at once. Without a store, it cannot be
-   * revoked: a copy of the cookie is valid until it expires, and a concurrent request that changes the
+   * revoked. A copy of the cookie is valid until it expires, and a concurrent request that changes the
    * session sends the cookie again.
    */
   destroy(): void;
   /**
-   * Adds a message for the next page. The text is cut to 500 characters. If the session has too little space
-   * left, the oldest messages are dropped.
+   * Adds a message for the next page. A text of more than 500 characters is shortened. If the session has too
+   * little space left, the oldest messages are dropped.
    */
   flash(kind: string, text: string): void;
   /** Returns and removes the messages of earlier requests, oldest first. */

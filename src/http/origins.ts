@@ -136,8 +136,8 @@ export function fieldOf(req: HttpRequest, name: string): string | undefined {
 }
 
 /**
- * Returns origins of other sites that a weak test may allow, because they end with a host name in `code`,
- * begin with it, or are similar to it.
+ * Returns origins of other sites that a weak test may allow. They end with a host name in `code`, begin with
+ * it, or are similar to it.
  */
 function strangersOf(code: string): string[] {
   const found =

@@ -347,9 +347,9 @@ export function paramsReader(parameters: readonly PathParameter[]): ParamsReader
 }
 
 /**
- * Uses a constructor, because all objects that it makes have one hidden class: 23 ns instead of 93 for an
- * object literal with computed keys (routes `param` of test/bench/http.ts). Its prototype is that of Object,
- * so the results are plain objects.
+ * Uses a constructor, because all objects that it makes have one hidden class. That takes 23 ns, and an
+ * object literal with computed keys 93 (routes `param` of test/bench/http.ts). Its prototype is that of
+ * Object, so the results are plain objects.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   const names = parameters.map((parameter) => parameter.name);

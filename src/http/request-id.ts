@@ -141,7 +141,7 @@ export function readTraceContext(
     traceId: match[2]!,
     parentId: match[3]!,
     spanId: newSpanId(),
-    // other flags are defined by later versions, and are not forwarded (Trace Context §3.2.2.5)
+    // all other flags are dropped, because only later versions define them (Trace Context §3.2.2.5)
     isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0,
     state: tracestate === undefined ? '' : readState(tracestate),
   };
@@ -219,8 +219,8 @@ let drawn = '';
 let used = 0;
 
 /**
- * Returns random hex digits. One block of random bytes serves many ids: `randomUUID()` for each id would take
- * 5 % of a plain response (http-inject --steps=json).
+ * Returns random hex digits. One block of random bytes serves many ids: calling `randomUUID()` for each id
+ * would take 5 % of the time of a short response (http-inject --steps=json).
  */
 function randomHex(digits: number): string {
   if (used + digits > drawn.length) {

@@ -201,9 +201,9 @@ const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
- * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, `unsatisfiable`
- * (416) if no slice is within the content, or `whole` if the field is ignored: malformed, another unit (RFC
- * 9110 §14.2), more than 16 ranges, or overlapping ranges, which no client needs.
+ * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, or
+ * `unsatisfiable` (416) if no slice is within the content. Returns `whole` if the field is malformed, has
+ * another unit (RFC 9110 §14.2), more than 16 ranges, or overlapping ranges, which no client needs.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';

@@ -46,7 +46,7 @@ function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
 
 /**
  * Returns the validators of a file. The entity tag is made of size and modification time, and is weak while
- * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a tag of its own,
+ * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a different tag,
  * because its bytes differ (RFC 9110 §8.8.3.3).
  */
 export function validatorsOf(

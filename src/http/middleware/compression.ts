@@ -2,9 +2,9 @@
  * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip. A short
  * body is compressed at once, a longer one in another thread, and a body in chunks while it is sent.
  *
- * Some responses are not compressed, because it would save nothing or change their meaning: bodies below
- * `thresholdBytes`, types that are already compressed, 204, 206 and 304, and responses with Content-Encoding,
- * `no-transform` or a digest of their content.
+ * Some responses are not compressed, because it would save nothing or change their meaning. These are bodies
+ * below `thresholdBytes`, types that are already compressed, 204, 206 and 304. So are responses with
+ * Content-Encoding, `no-transform` or a digest of their content.
  *
  * Responses that set a cookie are not compressed, for safety. They are likely to contain a secret, as after a
  * login. If an attacker can place text in such a page, the compressed size reveals the secret (BREACH). A

@@ -3,10 +3,10 @@
  * request arrived repeats it with the same key. The request is executed once, in one of the processes that
  * share the store.
  *
- * A request with a new key claims the key, is executed, and its response is stored for ttlSeconds. A repeated
- * request gets 409 with Retry-After while the first one runs, and then the stored response with
- * `Idempotency-Replayed: true`. The same key with another request is 422. After 5xx, 401, 408, 421, 424, 425,
- * 428 or 429 the claim is deleted, and the next attempt is executed.
+ * If a request has a new key, a claim of the key is stored, the request is executed, and its response is
+ * stored for ttlSeconds. A repeated request gets 409 with Retry-After while the first one runs, and after
+ * that the stored response with `Idempotency-Replayed: true`. Another request with the same key gets 422.
+ * After 5xx, 401, 408, 421, 424, 425, 428 or 429 the claim is deleted, and the next attempt is executed.
  *
  * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after
  * leaseSeconds, and the next attempt executes the request again. The first execution may have been complete,
@@ -47,7 +47,7 @@ export interface IdempotencyOptions {
   readonly ttlSeconds?: number | undefined;
   /**
    * Returns a text that identifies the client, so that a client never gets the response of another one. Use
-   * only verified data. If the option is not set, or the result is undefined, the credentials of the request
+   * only verified data. Without the option, or if the result is undefined, the credentials of the request
    * identify the client: `Authorization`, the route's credentials and the session. If there are none, all
    * cookies do; without cookies, the address.
    */
@@ -335,7 +335,7 @@ export class IdempotencyMiddleware implements Middleware {
     return response;
   }
 
-  /** Renews the lease of a claim until it is disposed of, or lost. */
+  /** Renews the lease of a claim until the result is disposed of, or the claim is lost. */
   #keep({ key, text }: Claim): Disposable {
     const { clock, log } = this.#services;
     const { leaseMs } = this.#limits;
@@ -376,7 +376,7 @@ export class IdempotencyMiddleware implements Middleware {
             encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)),
             this.#limits.ttlMs,
           )
-        : // a lifetime of 0 deletes the claim, if it still belongs to this process
+        : // a lifetime of 0 deletes the claim, if another process has not claimed the key meanwhile
           await this.#store!.replace(key, text, text, 0);
       if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
     } catch (error) {
@@ -397,8 +397,8 @@ function isMethods(value: unknown): boolean {
  * The record that a store keeps of a request, and the key of the record. The key is a hash of method, route,
  * client and the client's key, so two clients never share one.
  *
- * A record is `claimed` while a process executes the request. Then it is `answered` and has the response, or
- * `done` if the response is too large or a stream.
+ * A record is `claimed` while a process executes the request. After that it is `answered` and contains the
+ * response. If the response is too large or a stream, the record is `done` instead.
  */
 
 /** The record of an earlier request with the same key. `print` is its fingerprint. */

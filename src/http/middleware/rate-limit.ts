@@ -118,8 +118,8 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // the default limit has an empty prefix, so no string is made for each request; its keys are addresses,
-    // which contain no space, while the keys of all other limits do
+    // the default limit has an empty prefix, so no string is made for each request. Its keys are addresses,
+    // which contain no space; the keys of all other limits do
     this.#limit = new Limit({
       name: this.name,
       perMinute,

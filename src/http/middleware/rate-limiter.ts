@@ -6,7 +6,7 @@
  *   await logins.take(req, email);                      429 for the sixth within a minute, from any addresses
  *
  * The generic cell rate algorithm (cache/stores.ts) counts on the monotonic clock. Without a shared store
- * each process counts in its own memory, so n workers allow n times as much.
+ * each process counts in its own memory, so n processes allow n times as many requests.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash } from 'node:crypto';

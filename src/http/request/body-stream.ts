@@ -108,7 +108,7 @@ class Collector implements BodyTaker {
   }
 
   /**
-   * Adds a chunk. Small chunks are copied into one buffer: a Buffer object takes about a hundred bytes, so
+   * Adds a chunk. Small chunks are copied into one buffer. A Buffer object takes about a hundred bytes, so
    * one-byte chunks would take a hundred times the memory of their content.
    */
   #add(chunk: Buffer): void {

@@ -173,7 +173,7 @@ export class RequestBody implements BodyReader {
     this.#readFor(new JsonReader(taker, lacksType), 'json()', options, DEFAULT_MAX_BYTES);
   }
 
-  /** Reads a form. If `keeper` is given, keeps only the files that it names. */
+  /** Reads a form. If `keeper` is given, only the files are kept for which it returns a size. */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;
     return handled(this.#startForm(options, keeper));

@@ -3,13 +3,13 @@
  * subscribers, no event is created.
  *
  * Channels, in the order of their messages:
- *   tracing:svc:request:start        matched, before the middleware       -\ bindStore() values are visible in here,
+ *   tracing:svc:request:start        route found, no middleware called    -\ bindStore() values are visible in here,
  *   tracing:svc:dependency:...         each resolved dependency              | and after every promise of it
  *   tracing:svc:handler:...            its handler                           |
  *   tracing:svc:request:end          the synchronous part has returned    -/
  *   tracing:svc:request:error        an unhandled error, or an error after the head was sent
  *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
- *   tracing:svc:request:asyncEnd     it was sent, or the client left: `isDelivered`
+ *   tracing:svc:request:asyncEnd     the response was sent, or the client left: `isDelivered`
  *
  * Every request with a `start` message has all other messages in this order, `error` only after an error. All
  * have the same event object. Requests that are refused before their route is searched, for example without a

@@ -7,18 +7,17 @@
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
  * The parser searches each chunk for the delimiter, and passes content on as slices of the chunk. If a chunk
- * ends with a possible start of the delimiter, only the number of these bytes is kept: they are equal to the
- * start of the delimiter. If the next chunk does not continue the delimiter, the bytes are content. CR occurs
- * only at the start of the delimiter, so no byte is read twice, and the time is linear in the number of
- * bytes.
+ * ends with bytes that may begin the delimiter, only their number is kept, because the delimiter contains
+ * them. If the next chunk does not continue the delimiter, the bytes are content. CR occurs only at the start
+ * of the delimiter, so no byte is read twice, and the time is linear in the number of bytes.
  *
  * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Everything else is malformed.
  *
- * The class DelimiterSearch tests only one of `length` bytes, where `length` is that of the delimiter: if the
- * byte is not in the delimiter, no delimiter can contain it (Horspool's algorithm). Four such bytes are
- * tested at once. In pictures and archives this is faster than Buffer.indexOf(): 6 ms instead of 19 for 50
- * MiB (test/bench/parts.mjs --only=multipart). In text, most bytes occur in the delimiter, so the search
- * often cannot skip bytes, and then falls back to indexOf().
+ * The class DelimiterSearch tests only one of `length` bytes, where `length` is that of the delimiter. If the
+ * tested byte does not occur in the delimiter, it cannot be part of one (Horspool's algorithm). Four such
+ * bytes are tested at once. In pictures and archives this is faster than Buffer.indexOf(): 6 ms instead of 19
+ * for 50 MiB (test/bench/parts.mjs --only=multipart). In text, most bytes occur in the delimiter, so the
+ * search often cannot skip bytes, and then falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
 import { asBuffer } from '../../base/bytes.ts';
@@ -80,9 +79,8 @@ export class MultipartParser {
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
   /**
-   * Number of bytes of the delimiter that have matched so far. The first `#implied` of them were not received
-   * as content: at the start of the body and of a part's content, the CRLF of the delimiter counts as
-   * matched.
+   * Number of bytes of the delimiter that have matched so far. The first `#implied` of them are not content:
+   * at the start of the body and of a part, the CRLF of the delimiter counts as matched.
    */
   #matched = 2;
   #implied = 2;

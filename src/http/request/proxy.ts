@@ -7,7 +7,7 @@
  *                    claimed      <- client     <- trusted       <- trusted        read from the right, up to the first
  *                                                                                  untrusted address
  *
- * Each proxy appends the address of its peer, so an entry can be trusted only if the entry to its right is
+ * Each proxy appends the address of its peer. So an entry can be trusted only if the entry to its right is
  * the address of a trusted proxy. `Forwarded` (RFC 7239) is read in the same way if the setting
  * `forwardedHeader` names it. Only one of the two fields is read: a proxy writes only one, and forwards the
  * other as the client has sent it.

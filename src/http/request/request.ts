@@ -349,7 +349,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.form(options);
   }
 
-  /** Reads a form, and keeps only the files that `keeper` names. @internal */
+  /** Reads a form, and keeps only the files for which `keeper` returns a size. @internal */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     return this.#content.form(options, keeper);
   }

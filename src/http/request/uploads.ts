@@ -21,8 +21,8 @@ import type { PartHead } from './part-head.ts';
 /** Size of one read from the temporary file, in bytes. */
 const BLOCK_BYTES = 262_144;
 /**
- * If the chunk of a slice is larger than the slice by this factor, the slice is copied, because it would keep
- * the whole chunk in memory.
+ * A slice that is smaller than its chunk by this factor is copied, because it would keep the whole chunk in
+ * memory.
  */
 const WASTE = 2;
 

@@ -167,7 +167,7 @@ export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The serve
  */
 const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
 /**
- * Verdict for a request that is handled, but as the last of its connection: a probe on a connection beyond
+ * Verdict for a request that is handled as the last of its connection: a probe on a connection beyond
  * `maxConnections`, or a request beyond `maxPipelined`.
  */
 export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
@@ -196,7 +196,7 @@ export class Connections {
   #looks = LOOKS;
   #timer: Disposable | undefined;
   #noteTimeout: NoteTimeout | undefined;
-  /** Connections accepted by another process; undefined if this process accepts its own. */
+  /** Connections that another process has accepted. Undefined if this process accepts connections itself. */
   #adopted: Map<Socket, HeadTime> | undefined;
 
   constructor(deps: ConnectionsDeps) {

@@ -1,8 +1,8 @@
 /**
  * Where a server listens: on a host and port, or on a Unix socket.
  *
- * If the path of the socket leads to a socket file on which no process listens, that file is removed first;
- * any other file is an error. Node removes the file when the server stops listening.
+ * If there is a socket file at the path on which no process listens, it is removed first; any other file is
+ * an error. Node removes the file when the server stops listening.
  */
 import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';

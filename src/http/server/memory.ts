@@ -76,9 +76,9 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
 type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
- * Handles a web request. The promise resolves when status and header fields are known. Unless the body is in
- * chunks, the callbacks that run after the response have run by then; for a body in chunks, they run when it
- * was read or cancelled. `prepare` is called with the request before it is handled.
+ * Handles a web request. The promise resolves when status and header fields are known. The callbacks of
+ * `afterwards()` have run by then. But if the body is in chunks, they run when it was read or cancelled.
+ * `prepare` is called with the request before it is handled.
  */
 export async function answerInMemory(
   app: ServedApplication,

@@ -4,7 +4,7 @@
  *
  * Bodies in chunks, and large ones, are sent one chunk at a time, as fast as the client reads
  * (back-pressure). When the client leaves, their source is ended. If the source fails after the head was
- * sent, the connection is closed before the end of the body, so that the client sees an incomplete response.
+ * sent, the connection is closed at once, so that the client sees an incomplete response.
  */
 // imported, because the global `Buffer` is a getter, which would be called for every response
 import { Buffer } from 'node:buffer';

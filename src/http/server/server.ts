@@ -3,11 +3,11 @@
  * and sends the response. close() lets running requests end.
  *
  * Methods in the order of a request:
- *   #onRequest    a request has arrived: judges its head and the load
- *   #start        its turn on the connection has come: handle(req)
- *   #answer       the response is there: count(), then send()
- *   #finish       the response is over: finish(req, outcome), then the next request of the connection
- *   close()       stops accepting, and lets what runs finish
+ *   #onRequest    called when a request has arrived: checks its head and the number of requests
+ *   #start        called when all earlier requests of the connection have ended: calls handle(req)
+ *   #answer       called with the response: calls count(), then send()
+ *   #finish       called when the response has ended: calls finish(req, outcome), then starts the next request
+ *   close()       accepts no more connections, and lets running requests end
  */
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
@@ -113,7 +113,7 @@ export class HttpServer {
   keepsAlive = true;
   /** Connections that another process has accepted; undefined until there is one. */
   #adopted: Set<Socket> | undefined;
-  /** Called when the last adopted connection has closed. */
+  /** Called when the last connection that another process has accepted is closed. */
   #whenAlone: (() => void) | undefined;
   readonly #sending: Sending;
   /** Created with the first request for another protocol, because most applications have no WebSockets. */
@@ -349,7 +349,7 @@ export class HttpServer {
   #onConnect(socket: Socket, stream: Duplex): void {
     // a listener is needed, because node:http has removed its own; "close" follows the error
     socket.on('error', ignore);
-    // if the request has a body, Node 26 passes a stream of its own
+    // if the request has a body, the stream that Node 26 passes is not the socket
     if (stream !== socket) stream.on('error', ignore);
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {

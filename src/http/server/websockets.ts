@@ -121,7 +121,7 @@ class UpgradeExchange implements Outgoing {
   }
 }
 
-/** Time for handlers to end after their sockets were cut, in milliseconds. */
+/** Time for handlers to end after their sockets were closed, in milliseconds. */
 const LAST_WORDS_MS = 1_000;
 /** Freed memory that the C library may keep, in bytes. */
 const KEPT_BYTES = 16_777_216;
@@ -268,8 +268,8 @@ export class OpenSockets {
 
 /**
  * Lets the C library keep more than 128 KiB of freed memory. Otherwise it returns memory at the end of its
- * heap to the system, and each page of the next chunks causes a page fault, which takes a tenth of the time
- * of a message of 4 KiB. glibc keeps up to twice the size of the largest block that was freed and had its own
+ * heap to the system, and each page of the next chunks causes a page fault. These take a tenth of the time of
+ * a message of 4 KiB. glibc keeps up to twice the size of the largest block that was freed and had its own
  * mapping (mallopt(3)). So this function allocates such a block, and frees it at once. It has no effect in
  * other C libraries.
  */

@@ -349,7 +349,7 @@ class RequestProtection {
 }
 
 /**
- * Subject of a token. Its prefix makes the tokens of sessions and visitors different: a visitor knows the
+ * Subject of a token. Its prefix makes the tokens of sessions and visitors different. A visitor knows the
  * visitor id, and must not be able to use its token for a session.
  */
 function ofSession(id: string): string {

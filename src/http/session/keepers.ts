@@ -205,7 +205,7 @@ export class CookieKeeper implements SessionKeeper {
   }
 
   /**
-   * Writes the cookie. A session that was not changed is renewed only by requests for pages: the response to
+   * Writes the cookie. A session that was not changed is renewed only by requests for pages. The response to
    * any other request may arrive after a logout, and would undo it.
    */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {

@@ -127,7 +127,7 @@ export class MessageDeflater {
   }
 
   /**
-   * Clears the history. Call this when a message is sent that this object has not deflated: the message moves
+   * Clears the history. Call this when a message is sent that this object has not deflated. The message moves
    * the receiver's window by its length, which is unknown here.
    */
   forget(): void {

@@ -2,8 +2,8 @@
  * Rooms: named groups of sockets that get the same messages. A RoomBus passes the messages to other
  * processes, too.
  *
- * On the bus, the first 12 bytes of each message identify the process that sent it, so that this process does
- * not deliver its own messages twice.
+ * On the bus, the first 12 bytes of each message identify the process that sent it. So no process delivers
+ * its own messages twice.
  */
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';

@@ -3,17 +3,17 @@
  * peer reads.
  *
  * Frames pass through three buffers:
- *   batch   messages of one turn leave in one write
- *   stream  up to 64 KiB that the kernel has not taken
- *   queue   whole frames after that, up to maxBufferedBytes; then the policy for slow consumers applies
+ *   batch   all messages of one turn, which are sent in one write
+ *   stream  up to 64 KiB that the kernel has not accepted
+ *   queue   further frames, up to maxBufferedBytes; beyond that the policy for slow clients applies
  *
  * A long message is deflated in a thread. Meanwhile a placeholder is in the queue at its position, and later
  * messages wait after it.
  *
  * Policies for clients that read too slowly:
- *   disconnect    1008, and the connection ends: the client may reconnect
- *   drop-oldest   the oldest message is dropped: for clients that need only the latest state
- *   wait          no accepted message is lost, further ones are refused: senders await drain()
+ *   disconnect    the connection is closed with code 1008; the client may reconnect
+ *   drop-oldest   the oldest message is dropped; for clients that need only the latest state
+ *   wait          no accepted message is dropped, and further ones are refused; callers await drain()
  */
 import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';
@@ -403,7 +403,10 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** Writes a text into the batch. A long text is added as a buffer of its own. */
+  /**
+   * Writes a text into the batch. A long text is encoded into a new buffer instead, which is added to the
+   * batch.
+   */
   #writeText(text: string): void {
     const length = Buffer.byteLength(text);
     if (length > COPIED_TEXT_BYTES) return this.#open.add(encodeFrame(OPCODE.text, text));

@@ -6,8 +6,8 @@
  * Inflating 512 KiB takes one to two milliseconds. Calling zlib for 128 short messages takes as long, so a
  * call counts as 4 KiB.
  *
- * At most two jobs run in threads at a time, so that the other threads of the pool are free for the file
- * system, DNS and cryptography.
+ * At most two jobs run in threads at a time. The other threads of the pool stay free for the file system, DNS
+ * and cryptography.
  */
 
 /** Budget of one turn, in bytes. */

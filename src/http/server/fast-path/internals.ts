@@ -13,7 +13,7 @@
  *                                       side after its request                     gets a response
  *
  * The choice is made once, when this file is loaded. The documented way is also used while a tool may inspect
- * messages: if it has subscribed to the diagnostics channels of node:http, or has replaced methods of
+ * messages. The tool has then subscribed to the diagnostics channels of node:http, or replaced methods of
  * node:http.
  */
 import { channel } from 'node:diagnostics_channel';
@@ -307,7 +307,7 @@ const hasHead = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 
 /**
  * A response that writes head and body as one text to its connection. Then node:http treats it as a response
  * that was sent, so the order of responses and the time limits are still those of node:http. The documented
- * way is used if an earlier response is not sent yet, if the connection ends with this response, or if a tool
+ * way is used if an earlier response is not sent yet, the connection ends with this response, or a tool
  * inspects messages.
  */
 class FastSent extends SentMessage {
