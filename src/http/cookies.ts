@@ -185,7 +185,8 @@ export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https
 
 /** Encodes a cookie value; undefined if it contains a lone surrogate. */
 function encodeValue(value: string): string | undefined {
-  // characters of a cookie-octet (RFC 6265 §4.1.1) except "%", which decoding would read as an escape
+  // all characters that a value may contain (RFC 6265 §4.1.1), except "%", which decoding would treat as an
+  // escape
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
   return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

@@ -318,7 +318,7 @@ function writeIf({ test }: Converter, needs: string): Writer {
 function plainDecimal(value: number): string {
   const [mantissa, exponent] = String(value).split('e') as [string, string?];
   if (exponent === undefined) return mantissa;
-  // the pattern matches every result of String() for a finite number
+  // the result is not null: the pattern matches every mantissa that String() yields
   const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!;
   const shift = Number(exponent);
   // an exponent is used from 1e21 on, so there are fewer digits than places

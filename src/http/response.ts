@@ -557,7 +557,7 @@ export class NDJSONResponse extends StreamingResponse {
     values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
     options: ResponseOptions = {},
   ) {
-    const source = checkedSource(values) as Chunks; // the cast is safe: each value becomes a line of text
+    const source = checkedSource(values) as Chunks; // the cast is safe: linesOf() converts each value to text
     super(
       { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },

@@ -215,8 +215,8 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
     const slice = readRange(spec, size);
     if (slice === undefined || ++count > MAX_RANGES) return 'whole';
     if (slice.start < slice.end) slices.push(slice);
-    // a suffix range of an empty file is satisfiable (RFC 9110 §14.1.2), but Content-Range cannot express its
-    // empty result
+    // a suffix range of an empty file is satisfiable (RFC 9110 §14.1.2), but Content-Range cannot express an
+    // empty range
     else if (size === 0 && spec.startsWith('-') && /[1-9]/.test(spec)) return 'whole';
   }
   if (count === 0) return 'whole';

@@ -404,7 +404,7 @@ class StaticCache {
   recent(key: string, nowMs: number): StaticEntry | undefined {
     const slot = this.#index.find(key);
     if (slot === 0) return undefined;
-    const entry = this.#entries[slot]!; // every slot that find() returns has an entry
+    const entry = this.#entries[slot]!; // the entry is defined: find() returns only slots in use
     if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
     this.#index.use(slot);
     return entry;
@@ -430,7 +430,7 @@ class StaticCache {
   }
 
   #remove(slot: number): void {
-    this.#bytes -= bytesOf(this.#entries[slot]!); // every slot in use has an entry
+    this.#bytes -= bytesOf(this.#entries[slot]!); // the entry is defined, because the slot is in use
     this.#entries[slot] = undefined;
     this.#index.remove(slot);
   }

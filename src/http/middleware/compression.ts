@@ -221,7 +221,7 @@ export class CompressionMiddleware implements Middleware {
   ): HttpResponse {
     if (this.#underWay >= this.#maxConcurrent) return response;
     this.#underWay++;
-    // isFit() has checked that there is a content type
+    // the content type is defined: isFit() has checked it
     const isEager = MESSAGES.test(response.headers.get('content-type')!);
     const chunks = new CompressedChunks(body, {
       coder: this.#coders[coding],
@@ -397,7 +397,7 @@ export class CompressedChunks extends EndlessChunks {
    * of the encoder.
    */
   async #feed(source: ChunkIterator, encoder: Encoder): Promise<void> {
-    // whether the encoder holds output that was not flushed
+    // whether the encoder has output that was not flushed
     let isDirty = false;
     try {
       for (;;) {
@@ -415,7 +415,7 @@ export class CompressedChunks extends EndlessChunks {
       }
       encoder.end();
     } catch (error) {
-      encoder.destroy(error as Error); // only errors of the source and of this module are thrown here
+      encoder.destroy(error as Error); // the cast is safe: only the source and this module throw here
     }
   }
 

@@ -132,7 +132,7 @@ export class CORSMiddleware implements Middleware {
     this.#preflight = [
       'Access-Control-Allow-Methods',
       methods === '*' ? '*' : (methods ?? METHODS).join(', '),
-      // the wildcard does not cover Authorization (Fetch Standard §3.3.3)
+      // `*` does not include Authorization (Fetch Standard §3.3.3)
       'Access-Control-Allow-Headers',
       headers === '*' ? '*, Authorization' : (headers ?? HEADERS).join(', '),
       'Access-Control-Max-Age',

@@ -241,7 +241,7 @@ export class IdempotencyMiddleware implements Middleware {
     const print = fingerprint(req.target, fieldOf(req, 'content-type') ?? '', body);
     const key = recordKey([route.method, route.template, clientKey, ...(await this.#senderOf(req, route))]);
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
-    const store = this.#store!; // compile() has set the store
+    const store = this.#store!; // `#store` is defined: compile() has set it
     for (let attempt = 0; attempt < 2; attempt++) {
       // if the record expires between add() and get(), the loop tries again
       if (await store.add(key, text, this.#limits.leaseMs))

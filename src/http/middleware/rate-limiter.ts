@@ -309,7 +309,7 @@ export class Gate {
    * evict the keys of another.
    */
   #memoryOf({ prefix }: Limit): RateLimitStore {
-    const { memories, clock } = this.#deps!; // attach() was called before
+    const { memories, clock } = this.#deps!; // `#deps` is defined: attach() was called before
     let memory = memories.get(prefix);
     if (memory === undefined)
       memories.set(

@@ -238,7 +238,8 @@ export class SecurityHeadersMiddleware implements Middleware {
       this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
     const nonce = nonces.get(req);
     if (nonce !== undefined && this.#policy !== undefined)
-      fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy is the first field
+      // index 1, because the policy is the first field
+      fields = fields.with(1, this.#policy.withNonce(nonce));
     for (let index = 0; index < flat.length; index += 2)
       if (HEADER_NAMES.test(flat[index]!)) return complete(response, fields);
     for (let index = 0; index < fields.length; index++) flat.push(fields[index]!);
@@ -434,7 +435,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     string,
     unknown,
   ][]) {
-    // at run time the object may have any key
+    // checked, because at run time the object may have any key
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
     const known = name as DirectiveName; // the cast is safe: includes() has checked the name

@@ -61,7 +61,7 @@ export class TrustedHostMiddleware implements Middleware {
 
   /** The first of the host names, which is always accepted. @internal */
   get usualHost(): string {
-    return this.#own.values().next().value!; // the constructor requires at least one
+    return this.#own.values().next().value!; // there is one: the constructor requires at least one host
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {

@@ -64,7 +64,7 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
  */
 
 function onData(this: BodySource, chunk: Buffer): void {
-  this[COLLECTOR]!.take(chunk); // collect() has set the collector
+  this[COLLECTOR]!.take(chunk); // the collector is defined: collect() has set it
 }
 
 function onEnd(this: BodySource): void {
@@ -238,7 +238,7 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.take(all.length)!; // the queue has exactly that many bytes
+  return all.take(all.length)!; // take() returns bytes, because the queue has exactly that many
 }
 
 /** Source of a body: the IncomingMessage of node:http, or of http/server/memory.ts. */

@@ -87,7 +87,7 @@ export class Connection {
   /** Removes a response that was sent, or will never be sent. */
   leave(outgoing: SentMessage): void {
     if (this.newest === outgoing) this.newest = undefined;
-    // a response that is not the newest was moved to `earlier`
+    // otherwise it is in `earlier`, because a newer response has come
     else this.earlier?.splice(this.earlier.indexOf(outgoing), 1);
     this.waiting--;
   }
@@ -370,7 +370,7 @@ export class Connections {
       if (connection.idleLooks === NOT_WAITING) continue;
       const { bytesRead } = socket;
       if (bytesRead !== connection.bytesSeen) {
-        // bytes have arrived since the last check
+        // bytes have arrived since the last check, so the count begins anew
         connection.bytesSeen = bytesRead;
         connection.idleLooks = 0;
       } else if (++connection.idleLooks >= this.#looks) socket.destroy();

@@ -114,7 +114,7 @@ export class EmbeddedListener {
     outgoing.request = undefined;
     // the cast allows setting the member `isLetGo`, which the message does not have yet
     const incoming = outgoing.req as ReceivedMessage;
-    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards the rest of the body
+    if (!incoming.readableEnded) incoming.isLetGo = true; // because node:http discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
   }
 

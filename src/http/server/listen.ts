@@ -100,7 +100,8 @@ function bindSocket(server: Server, path: string): Promise<void> {
   try {
     return bind(server, { path });
   } finally {
-    if (umask !== undefined) process.umask(umask); // node:net has bound the socket synchronously
+    // the socket is bound by now, because node:net binds it synchronously
+    if (umask !== undefined) process.umask(umask);
   }
 }
 

@@ -126,7 +126,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     if ((seen & bit) !== 0) refused ??= bit === SEEN.host ? HOST_ABSENT : TWICE;
     seen |= bit;
   }
-  // required since HTTP/1.1 (RFC 9112 §3.2)
+  // Host is required since HTTP/1.1 (RFC 9112 §3.2)
   if ((seen & SEEN.host) === 0 && httpVersionMinor > 0) refused ??= HOST_ABSENT;
   return refused ?? ((seen & SEEN.upgrade) === 0 ? undefined : UPGRADE);
 }

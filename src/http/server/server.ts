@@ -227,7 +227,8 @@ export class HttpServer {
   adopt(socket: Socket): void {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
-      this.#connections.limitHeads(); // node:http enforces its time limits only if its server listens
+      // needed, because node:http enforces its time limits only if its server listens
+      this.#connections.limitHeads();
       this.#limitsBodies = true;
     }
     const adopted = this.#adopted.add(socket);
@@ -353,7 +354,7 @@ export class HttpServer {
     if (stream !== socket) stream.on('error', ignore);
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {
-      // node:http no longer enforces a time limit for the socket
+      // a timer, because node:http no longer enforces a time limit for the socket
       const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
       socket.once('close', () => timer[Symbol.dispose]());
       return refuseSocket(socket, 501, this.#identity);
@@ -498,7 +499,7 @@ export class HttpServer {
     connection.leave(outgoing);
     // the cast is safe: MESSAGES defines the class of all requests
     const incoming = outgoing.req as ReceivedMessage;
-    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards the rest of the body
+    if (!incoming.readableEnded) incoming.isLetGo = true; // because node:http discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#requestDone();
     // the time limit has passed, but the handler still runs, so wait until it ends

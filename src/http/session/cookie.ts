@@ -79,7 +79,7 @@ export class KeptCookie {
       domain: text(),
     });
     const isHostOnly = attributes.path === '/' && attributes.domain === undefined;
-    // with the prefix, no other host and no page without TLS can set the cookie (RFC 6265bis §4.1.3)
+    // prefixed cookies cannot be set without TLS, and with `__Host-` not by other hosts (RFC 6265bis §4.1.3)
     const isPrefixed = secure !== false && name?.startsWith('__') !== true;
     this.#name = `${!isPrefixed ? '' : isHostOnly ? '__Host-' : '__Secure-'}${name ?? base}`;
     this.#plainName = this.#name.replace(/^__(?:Host|Secure)-/i, '');

@@ -156,7 +156,7 @@ export class SessionMiddleware implements Middleware {
       };
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));
-    if (ring === undefined) return; // rule SVC205 reports the missing secret
+    if (ring === undefined) return; // the secret is missing, which rule SVC205 reports
     const deps = { services: view.services, ring, cookie: this.#cookie, ...this.#options };
     this.#keeper = this.#store === undefined ? new CookieKeeper(deps) : new StoreKeeper(deps, this.#store);
   }

@@ -333,7 +333,7 @@ export class FrameSender {
           encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
         ),
       );
-    // the message may be dropped from the queue, or refused
+    // a message that must wait may be dropped from the queue, or refused
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
     // `#deflater` is defined: the caller has checked it
     const deflated = this.#deflater!.deflate(bytes, mayBeLost);
