@@ -66,7 +66,8 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
   /**
    * Sends early hints to a browser (103, RFC 8297): `'</app.css>; rel=preload; as=style'`. Returns false if
-   * nothing was sent: over HTTP/1.0, after the head of the response, or for a request without a socket.
+   * nothing was sent, because the request came over HTTP/1.0 or without a socket, or the head of the response
+   * was sent before.
    * @throws SvcError `E_HEADER`
    */
   earlyHints(links: string | readonly string[]): boolean;

@@ -8,8 +8,8 @@ import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /**
- * Request fields by lower-case name. Values of a repeated field are joined, as the specification of the field
- * demands. The object has no prototype.
+ * Request fields by lower-case name. Of a repeated field the values are joined, or if it must not repeat, the
+ * first one is used. The object has no prototype.
  */
 export interface HeaderView {
   readonly [name: string]: string | undefined;

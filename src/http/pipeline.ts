@@ -303,7 +303,9 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   return problem(500, req.id, { trace });
 }
 
-/** Counts and logs an unhandled error. `status`: that of its response; undefined on an open WebSocket. */
+/**
+ * Counts and logs an unhandled error. `status`: the status of the response; undefined on an open WebSocket.
+ */
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps, status?: number): void {
   deps.errors.add(1);
   deps.log.error('unhandled_error', error, { ...req.logFields(), status });

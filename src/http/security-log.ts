@@ -28,7 +28,7 @@ const logs = new WeakMap<Services, SecurityLog>();
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** Records by event and client, ordered by the end of the minute in which no further line is written for them. */
+  /** Records by event and client, in the order of `untilMs`. */
   readonly #records = new Map<string, ReportRecord>();
   /** Records of clients beyond the limit, by event name. */
   readonly #others = new Map<string, ReportRecord>();

@@ -33,7 +33,7 @@ const YOUNG_MS = 2_000;
 /** Content and validators of a file. All responses share them until the file changes. */
 export interface Content extends Validators {
   readonly size: number;
-  /** The bytes, or the open file to read them from; undefined if only HEAD was requested. */
+  /** The bytes, or the open file from which they are read. Undefined if the request is HEAD. */
   readonly source: Buffer | OpenFile | undefined;
   /** Whether the validators are strong, which means that every change of the file changes them. */
   readonly isStrong: boolean;

@@ -30,9 +30,14 @@ export interface CORSOptions {
    * Default: none.
    */
   readonly origins?: Origins | undefined;
-  /** Allowed methods. Default GET, HEAD, POST, PUT, PATCH, DELETE. `'*'` only without credentials. */
+  /**
+   * Allowed methods. Default GET, HEAD, POST, PUT, PATCH, DELETE. `'*'` is allowed only without credentials.
+   */
   readonly methods?: '*' | readonly string[] | undefined;
-  /** Request fields that scripts may set. Default Authorization, Content-Type, X-CSRF-Token, X-Request-Id. `'*'` only without credentials. */
+  /**
+   * Request fields that scripts may set. Default Authorization, Content-Type, X-CSRF-Token, X-Request-Id.
+   * `'*'` is allowed only without credentials.
+   */
   readonly headers?: '*' | readonly string[] | undefined;
   /** Response fields that scripts may read in addition to those that are always readable. Default: none. */
   readonly exposeHeaders?: readonly string[] | undefined;

@@ -132,8 +132,8 @@ class FieldDeprecationMiddleware implements Middleware {
   }
 
   /**
-   * Finds deprecated fields in a validated body. Alternatives of a union without a tag are skipped, because
-   * the one that applies is unknown.
+   * Finds deprecated fields in a validated body. A union without a tag is skipped, because it is unknown
+   * which alternative applies.
    */
   #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
     if (typeof value !== 'object' || value === null) return;

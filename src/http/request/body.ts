@@ -20,7 +20,7 @@ import type { MultiMap } from './query.ts';
 
 /** Settings of the application for bodies. */
 export interface BodyDefaults {
-  /** Maximum size in bytes on routes without a limit of their own. It also caps the limit of a call. */
+  /** Maximum size in bytes on routes that set no limit. A call cannot exceed it either. */
   readonly maxBodyBytes: number;
   /** Whether bodies with a content coding are decoded. If false, they are refused. */
   readonly decompressBodies?: boolean | undefined;

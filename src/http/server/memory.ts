@@ -199,8 +199,8 @@ export async function upgradeInMemory(
 }
 
 /**
- * Converts chunks to a web stream. `close` is called with the outcome. An abort ends the source, as if the
- * client had left.
+ * Converts chunks to a web stream. `close` is called with the outcome. If `signal` aborts, the source is
+ * ended, as if the client had left.
  */
 function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
   const iterator = iterate(chunks);

@@ -13,7 +13,7 @@ import { settingOf, variableOf } from '../../base/config.ts';
 import type { Config } from '../../base/config.ts';
 import type { OptionKind } from '../../base/options.ts';
 
-/** Limits of a server, as options of an application. An option that is `undefined` has its default. */
+/** Options of an application that limit its server. An option that is `undefined` has its default. */
 export interface LimitOptions {
   /**
    * Maximum time for receiving the head of a request, 10 ... 3_600_000 ms. Default 10_000. For the first

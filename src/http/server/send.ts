@@ -48,7 +48,7 @@ export interface Sending {
   readonly securesCookies: boolean;
   /** Formats the heads of responses that are sent as one text. */
   readonly heads: HeadTexts;
-  /** Streams without an end of their own, which are ended when the server stops. */
+  /** Streams that do not end by themselves. They are ended when the server stops. */
   readonly endless: Set<EndlessChunks>;
   /** Watches how fast a client reads a response that the kernel did not accept at once. */
   watchReading(socket: Socket, outgoing?: SentMessage): void;

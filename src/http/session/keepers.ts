@@ -153,7 +153,7 @@ class SessionCookie {
   }
 
   /**
-   * The text of a session, without its oldest messages if it would be too large.
+   * The text of a session. If it would be too large, the oldest messages are left out.
    * @throws PayloadTooLarge with the cause `E_SESSION_SIZE`
    */
   fitted(

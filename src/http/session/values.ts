@@ -77,7 +77,7 @@ export class RequestSession implements Session {
   #id: string | undefined;
   #endedId: string | undefined;
   #isDestroyed = false;
-  /** Data of the session at the start of the request, without what regenerate() or destroy() have removed. */
+  /** Data of the session at the start of the request. regenerate() and destroy() remove data from it. */
   #base: SessionData = NO_DATA;
   #values = new Map<string, unknown>();
   /** Names of values that this request has set or deleted. */

@@ -1,15 +1,13 @@
 /**
- * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both
- * directions.
+ * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
  *
- * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a
- * socket:
+ * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream.
+ * States of a socket:
  *   open -> closing (our close frame is sent) -> closed
- *   open -> answering (the peer has closed; handlers reply to messages before that) -> closed, and the connection ends
+ *   open -> answering (the peer has closed; handlers may still reply to earlier messages) -> closed, and the connection ends
  *
- * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts
- * (interface and call of handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome,
- * close code for an error).
+ * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call of
+ * handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome, close code for an error).
  *
  * The handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up to 64 KiB; then
  * reading stops. It also stops if the peer does not read the messages for it.
