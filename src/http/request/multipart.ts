@@ -9,7 +9,7 @@
  * The parser searches each chunk for the delimiter, and passes content on as slices of the chunk. If a chunk
  * ends with bytes that may begin the delimiter, only their number is kept, because the delimiter contains
  * them. If the next chunk does not continue the delimiter, the bytes are content. CR occurs only at the start
- * of the delimiter, so no byte is read twice, and the time is linear in the number of bytes.
+ * of the delimiter, so these bytes cannot begin another match, and the time is linear in the number of bytes.
  *
  * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Everything else is malformed.
  *

@@ -45,7 +45,7 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     return;
   }
   if (current?.req.complete === true) {
-    // the bytes follow requests that are being handled: send the responses to those, then end the connection
+    // the bytes follow requests that are being handled: send their responses, then end the connection
     endWith(lastWhole(connection) ?? current, connection, socket);
     return;
   }
