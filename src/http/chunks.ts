@@ -1,9 +1,9 @@
 /**
- * Reads the chunks of a body: pulls one at a time from a source, and ends the source as soon as no reader
- * wants more.
+ * Reads the chunks of a body. Pulls one chunk at a time from a source, and ends the source as soon as no more
+ * chunks are wanted.
  *
- * iterate() returns a ChunkIterator of a source. prime() pulls the first chunk of a ChunkIterator, so that a
- * source that fails at once becomes an error response.
+ * iterate() returns a ChunkIterator of a source. prime() pulls its first chunk before the response starts. So
+ * if the source fails at once, the response is an error.
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -20,8 +20,8 @@ export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is Pro
 }
 
 /**
- * Starts to read a source. The iterators of node and web streams queue `return()`: they would end only with
- * the next chunk. So streams are read by classes of this file, which end at once.
+ * Starts to read a source. Streams are read by two classes of this file, which end a stream at once. The
+ * iterators of node and web streams would end it only when the next chunk has come.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
@@ -31,8 +31,8 @@ export function iterate(chunks: Chunks): ChunkIterator {
 }
 
 /**
- * Runs the steps of a source in the async context of this call, because the server pulls them later, in its
- * own context.
+ * Makes every step of a source run in the async context of the caller. Without this, a step would run in the
+ * context of the server, which pulls it later.
  */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = currentContext();
@@ -48,7 +48,7 @@ export async function discard(chunks: Chunks): Promise<void> {
 }
 
 /**
- * Checks the value of a step and returns it as a chunk: text unchanged, bytes as a `Uint8Array`.
+ * Checks the value of a step and returns it as a chunk: text unchanged, bytes of any kind as a `Uint8Array`.
  * @throws SvcError `E_STREAM` for other values
  */
 export function checkedChunk(value: unknown): Chunk {
@@ -79,9 +79,9 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * Reader of FormData that Node encodes. Node's encoder continues after `cancel()`, and an error that it
- * throws then ends the process. So `return()` reads an unwanted form (HEAD, or a client that left) to its end
- * instead.
+ * Reader of FormData that Node encodes. Node's encoder continues after `cancel()`, and if it throws then, the
+ * process ends. So if the form is not wanted (HEAD, or the client has left), `return()` reads it to its end
+ * instead of cancelling it.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
@@ -93,14 +93,14 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* no caller waits for the rest of an unwanted form, so its error has no receiver */
+      /* no caller waits for the rest of the form, so the error is ignored */
     }
   }
 }
 
 /** Returns the chunks of a FormData body, which Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  // the cast is safe: `for await` does not use the result of return()
+  // the cast only hides the type of return(), whose result `for await` does not use
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
 }
 
@@ -111,7 +111,7 @@ class NodeChunks implements ChunkIterator {
 
   constructor(stream: Readable) {
     this.#stream = stream;
-    // without a listener an error would end the process; next() reports it to the reader
+    // without a listener an "error" event would end the process; next() reports the error to the reader
     stream.on('error', ignore);
     this.#steps = stream[Symbol.asyncIterator]() as AsyncIterator<Chunk, unknown>;
   }
@@ -129,7 +129,7 @@ class NodeChunks implements ChunkIterator {
   }
 }
 
-/** Sink for chunks that are pushed instead of pulled: a response that is being sent. */
+/** Receives chunks that a source writes itself: a response that is being sent. */
 export interface ChunkSink {
   write(chunk: Chunk): boolean;
   writeShared(chunk: SharedChunk): boolean;
@@ -143,10 +143,10 @@ export interface ChunkSink {
 export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
-  /** Marks the source as read, and returns it as its own iterator. */
+  /** Marks the source as read, and returns the source itself, which is also the iterator. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
-    // `for await` also accepts steps that are not promises
+    // the cast is safe: `for await` also accepts a step that is not a promise
     return this as unknown as AsyncIterator<Chunk, unknown>;
   }
 
@@ -159,7 +159,10 @@ export abstract class EndlessChunks implements ChunkIterator {
     return false;
   }
 
-  /** Ends the source if no one has read it, because middleware has sent a different response. */
+  /**
+   * Ends the source if no code has begun to read it. That happens if middleware has sent another response
+   * instead.
+   */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
@@ -181,8 +184,8 @@ export class Primed implements ChunkIterator {
   }
 
   /**
-   * Lets middleware that changes bodies read with `for await`, which also accepts steps that are not
-   * promises.
+   * Lets middleware read the chunks with `for await`. The cast is safe: `for await` also accepts a step that
+   * is not a promise.
    */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     return this as unknown as AsyncIterator<Chunk, unknown>;
@@ -204,15 +207,18 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /** Ends the source if no one has read it, because middleware has sent a different response. */
+  /**
+   * Ends the source if no code has begun to read it. That happens if middleware has sent another response
+   * instead.
+   */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
 /**
- * Pulls the first chunk that is not empty, so that a failing source becomes an error before the response
- * starts. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended at
+ * Pulls the first chunk that is not empty. So if the source fails by then, the response can still be an
+ * error. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts, the source is ended at
  * once, and the result is returned without waiting for the source.
  *
  * @throws errors of the source, and SvcError `E_STREAM`
@@ -250,7 +256,7 @@ function unlessLeft(
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       const rest = new Primed(source);
-      // the caller has its result already, so an error of return() has no receiver
+      // the caller already has its result, so an error of return() is ignored
       Promise.try(() => rest.return()).catch(ignore);
       resolve(rest);
     };
@@ -285,7 +291,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
   const all: Buffer[] = [];
   let length = 0;
   for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
-    // `for await` also accepts steps that are not promises
+    // the cast is safe: `for await` also accepts a step that is not a promise
     const checked = checkedChunk(chunk);
     const bytes = typeof checked === 'string' ? Buffer.from(checked) : asBuffer(checked);
     length += bytes.length;
@@ -307,7 +313,7 @@ export function lengthError(announced: number, found: number): SvcError {
 export type Chunk = string | Uint8Array;
 /** Values that can be sent as chunks: strings, buffers, and views of them. */
 export type Chunks = AsyncIterable<string | ByteSource> | Iterable<string | ByteSource>;
-/** The result of {@link ChunkIterator.next}: a chunk for {@link checkedChunk}, or the end. */
+/** The result of {@link ChunkIterator.next}: a value that {@link checkedChunk} must check, or the end. */
 export type ChunkStep = IteratorResult<string | ByteSource, unknown>;
 
 /** Iterator of chunks. */
@@ -322,7 +328,7 @@ export function isChunks(body: unknown): body is Chunks {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body);
 }
 
-/** Text that is sent to many clients: it is encoded for chunked coding only once. */
+/** Text that is sent to many clients. It is encoded for chunked coding only once. */
 export class SharedChunk {
   /** Must not be empty: an empty chunk would end the body. */
   readonly text: string;
@@ -332,7 +338,7 @@ export class SharedChunk {
     this.text = text;
   }
 
-  /** The text as one chunk of the chunked transfer coding: its length in front (RFC 9112 §7.1). */
+  /** The text as one chunk of the chunked transfer coding, which begins with the length (RFC 9112 §7.1). */
   get encoded(): Buffer {
     return (this.#encoded ??= Buffer.from(
       `${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`,
@@ -342,7 +348,7 @@ export class SharedChunk {
 
 /** Resolves when the stream accepts more data, or is destroyed. Then its listeners are removed. */
 export function writable(stream: Writable): Promise<void> {
-  // a destroyed stream may have emitted "close" already, so that no event would follow
+  // a destroyed stream may have emitted "close" already, and then no event would follow
   if (stream.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {

@@ -1,7 +1,8 @@
 /**
  * Content codings (RFC 9110 §8.4.1): encodes bytes synchronously, in the thread pool, or chunk by chunk.
  */
-// a namespace import: with named imports Node.js 20 fails to link, and cannot report that it is too old
+// a namespace import, because named imports do not link on Node.js 20, and then the message that it is too
+// old could not be shown
 import * as zlib from 'node:zlib';
 import type { Transform } from 'node:stream';
 
@@ -29,8 +30,8 @@ export interface Coder {
 /** Window size of a stream as a power of two: 256 KiB. */
 const STREAM_WINDOW_BITS = 18;
 /**
- * Up to these sizes compressing in this thread takes less time: 14 kB of gzip or br take 65 µs here and 105
- * µs in the thread pool, 56 kB of zstd 95 µs and 500 µs (test/bench/streams.ts).
+ * Up to these sizes, compressing in this thread takes less time than in the thread pool. 14 kB of gzip or br
+ * take 65 µs instead of 105, and 56 kB of zstd 95 µs instead of 500 (test/bench/streams.ts).
  */
 const SYNC_BYTES = 16_384;
 const ZSTD_SYNC_BYTES = 65_536;
@@ -96,12 +97,13 @@ const MAX_MEMBERS = 32;
 
 /**
  * Returns the coding for the response, or undefined to send it uncompressed (identity). Of equal weights the
- * first of `offered` wins: it lists codings in lower case, the preferred one first. Identity comes last,
- * unless its own weight is greater.
+ * first of `offered` wins: it lists codings in lower case, the preferred one first. The result is undefined
+ * as well if identity has a greater weight than every coding of `offered`.
  *
  * Without the field, or with an empty one, the result is undefined. Malformed members are ignored. Of two
- * members for one coding the first is used; `x-gzip` is `gzip` (RFC 9110 §8.4.1.3). A client that refuses
- * even `identity` gets it nevertheless: the RFC leaves that open, and a response is more useful than a 406.
+ * members for one coding the first is used; `x-gzip` is `gzip` (RFC 9110 §8.4.1.3). If the client refuses
+ * even `identity`, the response is sent uncompressed nevertheless: the RFC allows that, and the response is
+ * more useful than a 406.
  */
 export function negotiateEncoding<const C extends string>(
   header: string | undefined,

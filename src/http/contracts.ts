@@ -29,15 +29,23 @@ export interface HttpRequest {
   /** The request target as it was sent. */
   readonly target: string;
   readonly scheme: 'http' | 'https';
-  /** The `Host` of the request with its port; empty if absent. A trusted proxy's value only with `trustForwardedHost`. */
+  /**
+   * The `Host` of the request with its port; empty if absent. With `trustForwardedHost`, it is the host that
+   * a trusted proxy reports.
+   */
   readonly host: string;
-  /** Address of the peer; behind trusted proxies, of their client. IPv4 addresses have IPv4 form on every socket. */
+  /**
+   * Address of the client: of the peer of the connection, or behind trusted proxies, of the client that they
+   * report. An IPv4 address is written as IPv4 even if the socket is IPv6.
+   */
   readonly ip: string;
   /** Time when the head of the request was read, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
   /** Request id: a valid `X-Request-Id` of the request, or a new one; see `RequestIDMiddleware`. */
   readonly id: string;
-  /** Position in the trace (W3C Trace Context): from a valid `traceparent`, else new. */
+  /**
+   * Position in the trace (W3C Trace Context): that of a valid `traceparent`, else the start of a new trace.
+   */
   readonly trace: TraceContext;
   /** The route that matched, before any middleware ran; undefined for 404 and 405. */
   readonly route: CompiledRoute | undefined;
@@ -47,7 +55,7 @@ export interface HttpRequest {
   /** Request fields by lower-case name. */
   readonly headers: HeaderView;
   readonly cookies: Readonly<Record<string, string>>;
-  /** Values that middleware and plugins store for later layers and handlers. */
+  /** Values that middleware and plugins store for inner middleware and handlers. */
   readonly state: StateMap;
   /** Session of the client. @throws SvcError `E_SESSION_ABSENT` without session middleware */
   readonly session: Session;
@@ -58,25 +66,29 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
   /**
    * Sends early hints to a browser (103, RFC 8297): `'</app.css>; rel=preload; as=style'`. Returns false if
-   * nothing was sent: over HTTP/1.0, after the head of the response, or for a request without a socket.
+   * nothing was sent, because the request came over HTTP/1.0 or without a socket, or the head of the response
+   * was sent before.
    * @throws SvcError `E_HEADER`
    */
   earlyHints(links: string | readonly string[]): boolean;
   /**
-   * The whole body as bytes. Limited by `maxBytes`, and by `maxBodyBytes` of the route, else of the
-   * application; a larger body is 413.
+   * The whole body as bytes. The limit is `maxBytes`, and at most the `maxBodyBytes` of the route, or without
+   * one, of the application. A larger body is 413.
    */
   body(options?: BodyOptions): Promise<Uint8Array>;
   /** The body as a stream, limited like `body()`. It cannot be combined with the other readers. */
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
-  /** Parses the body as JSON; at most 10 MB unless `maxBytes`, or the route's `maxBodyBytes`, sets another limit. 400 for malformed JSON or nesting deeper than 1,000, 415 for another declared type. */
+  /**
+   * Parses the body as JSON. It may have 10 MB, unless `maxBytes` or the route's `maxBodyBytes` sets another
+   * limit. Malformed JSON and nesting deeper than 1,000 are 400; another media type is 415.
+   */
   json(options?: BodyOptions): Promise<unknown>;
   /** The body as UTF-8 text, with the limit of `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
-   * Fields and files of a form, urlencoded or multipart; at most 10 MB unless `maxBytes`, or the route's
-   * `maxBodyBytes`, sets another limit. A multipart form is read once; later calls return the same form. 413
-   * beyond a limit, 400 if malformed, 415 for another type.
+   * Fields and files of a form, urlencoded or multipart. It may have 10 MB, unless `maxBytes` or the route's
+   * `maxBodyBytes` sets another limit. A multipart form is read once; later calls return the same form. A
+   * form beyond a limit is 413, a malformed one 400, another media type 415.
    */
   form(options?: FormOptions): Promise<FormFields>;
   /**
@@ -84,7 +96,10 @@ export interface HttpRequest {
    * unread content is skipped. Nothing is stored. It cannot be combined with the other readers.
    */
   parts(options?: FormOptions): AsyncIterable<FormPart>;
-  /** Fields of a multipart form before its first file, within the first 64 KiB. The body stays unread for other readers. @internal */
+  /**
+   * Fields that a multipart form has before its first file and within the first 64 KiB. Afterwards the body
+   * can still be read in any way. @internal
+   */
   leadingFields(): Promise<MultiMap>;
 }
 
@@ -109,7 +124,7 @@ export interface FormOptions extends BodyOptions {
   /** Size of the headers of one part, 64 ... 1_048_576. Default 16_384. */
   readonly maxHeaderBytes?: number | undefined;
   /**
-   * Memory for the content of all files together; beyond it, they are written to a temporary file. Default
+   * Memory for the content of all files together. Content beyond it is written to a temporary file. Default
    * 1_048_576.
    */
   readonly memoryBytes?: number | undefined;
@@ -136,10 +151,10 @@ export interface FormPart extends AsyncIterable<Uint8Array> {
   text(): Promise<string>;
 }
 
-/** Names a value of a session and its type: made by `sessionKey<T>(name)`. */
+/** The key of a session value of type `T`, made by `sessionKey<T>(name)`. */
 export interface SessionKey<out T> {
   readonly name: string;
-  /** Not set at run time: carries the type `T` for the compiler. */
+  /** Has the type `T` for the compiler. Not set at run time. */
   readonly value?: T;
 }
 
@@ -159,22 +174,25 @@ export interface Session {
   /** Returns a value, or undefined if the session has none. */
   get<T>(key: SessionKey<T>): T | undefined;
   get(key: string): unknown;
-  /** Sets a value, which must be JSON. */
+  /** Sets a value, which must be a JSON value. */
   set<T>(key: SessionKey<T>, value: NoInfer<T>): void;
   set(key: string, value: unknown): void;
   /** Removes a value. */
   delete(key: string | SessionKey<unknown>): void;
-  /** Replaces the id, and invalidates the old one: call it after a change of privileges. Keeps all values, or only those named in `keep`. */
+  /**
+   * Replaces the id, and invalidates the old one. Call it after a change of privileges. All values are kept,
+   * or only those named in `keep`.
+   */
   regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
   /**
-   * Deletes the session on the server and its cookie. A cookie session cannot be revoked: a copy of the
-   * cookie is valid until it expires, and a concurrent request that changes the session sends the cookie
-   * again. With a store the session ends at once.
+   * Deletes the session and its cookie. With a store, the session ends at once. Without a store, it cannot be
+   * revoked. A copy of the cookie is valid until it expires, and a concurrent request that changes the
+   * session sends the cookie again.
    */
   destroy(): void;
   /**
-   * Adds a message for the next page. The text is cut to 500 characters. If the session has too little space
-   * left, the oldest messages are dropped.
+   * Adds a message for the next page. A text of more than 500 characters is shortened. If the session has too
+   * little space left, the oldest messages are dropped.
    */
   flash(kind: string, text: string): void;
   /** Returns and removes the messages of earlier requests, oldest first. */
@@ -189,8 +207,8 @@ export interface Context {
 }
 
 /**
- * Names a value of type `T` in a {@link StateMap}. Called with a context, the key returns that value, so that
- * `Depends(key)` works.
+ * Names a value of type `T` in a {@link StateMap}. The key is also a function that returns the value from a
+ * context, so `Depends(key)` works.
  */
 export interface StateKey<T> {
   readonly name: string;
@@ -219,12 +237,11 @@ export interface Services {
 // -- middleware --
 
 /**
- * Passes the request to the next layer. Call it once, and await its result: a synchronous inner layer returns
- * a response instead of a promise.
+ * Passes the request to the next layer. Call it once, and await the result, which is a promise or a response.
  */
 export type Next = () => Awaitable<HttpResponse>;
 
-/** Kind of a middleware, for the checks of their order. */
+/** Kind of a middleware, by which the order of middleware is checked. */
 export type MiddlewareKind =
   | 'request-id'
   | 'trusted-host'
@@ -257,7 +274,7 @@ export interface Middleware {
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
-// -- the compiled application, as rules, documents and plugins read it --
+// -- the compiled application, for rules, documents and plugins --
 
 /** One route after compilation; also `req.route`. */
 export interface CompiledRoute {
@@ -276,19 +293,21 @@ export interface CompiledRoute {
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** Returns the rate-limit key of a request; undefined: the client's address is used. */
+/** Returns the key by which a request is counted. If it is undefined, the client's address is the key. */
 export type RateLimitKey = (req: HttpRequest) => string | undefined;
 
 /** How often one client may call a route. */
 export interface RouteRateLimit {
   /** Requests per minute, 1 ... 1_000_000. */
   readonly perMinute: number;
-  /** Requests at once, 1 ... 1_000_000. Default: as many as a minute allows. */
+  /** Number of requests that may come at once, 1 ... 1_000_000. Default: `perMinute`. */
   readonly burst?: number | undefined;
   readonly key?: RateLimitKey | undefined;
 }
 
-/** One alternative to get access: a credential with all of the scopes and any of the roles. */
+/**
+ * One way to get access to a route: a credential that has all of the scopes and at least one of the roles.
+ */
 export interface SecurityRequirement {
   readonly scheme: 'bearer' | 'session' | 'apiKey';
   readonly scopes: readonly string[];
@@ -299,7 +318,7 @@ export interface SecurityRequirement {
   readonly isOptional?: true | undefined;
 }
 
-/** The compiled application: all that was declared, for rules, documents and plugins. */
+/** The compiled application: all its declarations, for rules, documents and plugins. */
 export interface CompiledView {
   readonly env: Env;
   readonly routes: readonly CompiledRoute[];
@@ -317,7 +336,7 @@ export interface Rule {
   readonly why: string;
   readonly remedy: string;
   readonly phase: 'graph' | 'security' | 'contract' | 'environment' | 'live';
-  /** Looks at the application, and calls `report` for each finding. */
+  /** Checks the application, and calls `report` for each problem found. */
   run(view: CompiledView, report: (subject: string, message: string, place?: Place) => void): Awaitable<void>;
 }
 
@@ -326,11 +345,13 @@ export interface Rule {
 /** A reusable part of an application. */
 export interface Plugin {
   readonly name: string;
-  /** Names of plugins that must be registered, and start before this one. */
+  /** Names of plugins that must be registered. They start before this one. */
   readonly requires?: readonly string[];
   /** Names of plugins that start before this one if they are registered. */
   readonly after?: readonly string[];
-  /** Whether this plugin starts before, and stops after, plugins without this flag: true for databases. */
+  /**
+   * If true, this plugin starts before all plugins without this flag, and stops after them. Databases set it.
+   */
   readonly startsFirst?: boolean;
   /**
    * Names of required secret settings, for example `['authSecret']`: an application that lacks one does not
@@ -360,7 +381,10 @@ export interface Host {
   readonly routes: RouterLike;
   /** A configuration value, typed by its fallback or by `cast`. */
   option<T>(key: string, fallback: T, cast?: (text: string) => T): T;
-  /** Adds middleware inside of the application's own, or `outside` of all that was added so far. */
+  /**
+   * Adds middleware that runs inside the application's own. With `outside`, it runs outside all middleware
+   * that was added so far.
+   */
   use(middleware: Middleware, where?: 'inside' | 'outside'): void;
   /** Returns the value that an earlier plugin provides under this key. @throws SvcError `E_STATE_UNSET` */
   get<T>(key: StateKey<T>): T;
@@ -369,8 +393,8 @@ export interface Host {
   /** Provides a value under a key. `read` is called anew for each request. */
   provide<T>(key: StateKey<T>, read: () => T): void;
   /**
-   * Adds a check to `/readyz`. A probe that throws, or takes more than 2 s, counts as down; the error is only
-   * logged.
+   * Adds a check to `/readyz`. If the probe throws or takes more than 2 s, the part counts as down. The error
+   * is logged, but not shown in the response.
    */
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
   /** Adds a rule of `svc check`. */

@@ -30,9 +30,10 @@ export interface CookieOptions {
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
-  // no name can be a duplicate of an earlier one before the first cookie is stored
+  // a name needs no comparison with earlier ones until the first cookie is stored
   let isEmpty = true;
-  // kept across cookies: a field with many ";" and no "=" is searched once, not once for each cookie
+  // the next "=" is remembered from cookie to cookie, so a field with many ";" and no "=" is searched only
+  // once
   let equals = -1;
   for (let start = 0; start < field.length;) {
     const end = indexFrom(field, ';', start);
@@ -56,8 +57,8 @@ export function indexFrom(text: string, part: string, start: number): number {
 }
 
 /**
- * A part of the field without surrounding SP and HTAB. Other white space stays (RFC 6265 §5.2): with U+00A0
- * removed, a name could forge the prefix `__Host-`.
+ * A part of the field without surrounding SP and HTAB. Other white space stays (RFC 6265 §5.2): if U+00A0
+ * were removed, U+00A0 before `__Host-` would give a name that browsers do not protect.
  */
 function stripped(field: string, start: number, end: number): string {
   let from = start,
@@ -85,8 +86,8 @@ function decodeValue(value: string): string {
 }
 
 /**
- * Builds a `Set-Cookie` value, without `Secure` unless `options.secure` is true. The value is percent-encoded
- * where a cookie-octet cannot carry it, as `parseCookies` expects.
+ * Builds a `Set-Cookie` value. It has `Secure` only if `options.secure` is true. Characters that a cookie
+ * must not contain are percent-encoded; `parseCookies` decodes them.
  *
  * @throws SvcError `E_COOKIE` for an invalid name or attribute, a broken prefix rule, or a name and value of
  * more than 4,096 bytes, which browsers drop silently (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`,
@@ -149,8 +150,8 @@ const OPTIONS: ReadonlySet<string> = new Set([
 ] satisfies (keyof CookieOptions)[]);
 
 /**
- * Browsers allow 4,096 bytes for name and value together. The text measured here also has the "=" between
- * them.
+ * Browsers allow 4,096 bytes for name and value together. The text that is measured also contains "=", so the
+ * limit is one more.
  */
 const MAX_PAIR_BYTES = 4_097;
 
@@ -165,17 +166,17 @@ export function needsSecure(name: string, options: CookieOptions): boolean {
   return options.sameSite === 'none' || /^__(host|secure)-/i.test(name);
 }
 
-/** Name of a cookie for one request, and whether the cookie is `Secure`. */
+/** Name and `Secure` of a cookie, as one request needs them. */
 export interface HostCookie {
   readonly name: string;
   readonly secure: boolean;
 }
 
 /**
- * Returns name and `Secure` for a cookie of this host only. `__Host-` with `Secure` keeps other hosts from
- * setting or overwriting it (RFC 6265bis §4.1.3.2). Browsers refuse that prefix without TLS, so outside
- * production the name has no prefix on such connections. Production always uses the prefix, because a proxy
- * may terminate TLS.
+ * Returns name and `Secure` for a cookie of this host only. The prefix `__Host-` keeps other hosts from
+ * setting or overwriting the cookie (RFC 6265bis §4.1.3.2). Browsers refuse the prefix without TLS, so
+ * outside production a connection without TLS gets the name without prefix. In production the prefix is
+ * always used, because a proxy may terminate TLS.
  */
 export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https' }, env: Env): HostCookie {
   const secure = env === 'production' || req.scheme === 'https';
@@ -184,7 +185,8 @@ export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https
 
 /** Encodes a cookie value; undefined if it contains a lone surrogate. */
 function encodeValue(value: string): string | undefined {
-  // characters of a cookie-octet (RFC 6265 §4.1.1) except "%", which decoding would read as an escape
+  // all characters that a value may contain (RFC 6265 §4.1.1), except "%", which decoding would treat as an
+  // escape
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
   return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

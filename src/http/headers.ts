@@ -8,8 +8,8 @@ import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /**
- * Request fields by lower-case name. Values of a repeated field are joined, as the specification of the field
- * demands. The object has no prototype.
+ * Request fields by lower-case name. Of a repeated field the values are joined, or if it must not repeat, the
+ * first one is used. The object has no prototype.
  */
 export interface HeaderView {
   readonly [name: string]: string | undefined;
@@ -25,14 +25,14 @@ export function isFieldValue(text: string): boolean {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
 
-/** Whether a field value has ASCII characters only, the common case. */
+/** Whether a field value consists of ASCII characters. */
 export function isAsciiValue(text: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(text);
 }
 
 /**
- * Fields that must not repeat: the first value is used, as in Node. Repeated credentials are joined instead,
- * so that they match no account.
+ * Fields of which only the first value is used if they repeat, as in Node. `Authorization` is not among them:
+ * repeated credentials are joined, so that they match no account.
  */
 const SINGLE = new Set([
   'age',
@@ -56,7 +56,8 @@ const SINGLE = new Set([
 ]);
 
 /**
- * Constructor of objects without prototype that keep fast properties, which `Object.create(null)` does not.
+ * Constructor of objects without prototype. Access to their properties is fast; V8 makes it slow for objects
+ * of `Object.create(null)`.
  */
 function Bare(this: object): void {
   /* the caller adds properties */
@@ -85,7 +86,7 @@ export function viewOf(rawHeaders: readonly string[]): HeaderView {
 /** The bit that differs between upper and lower case of an ASCII letter. */
 const LOWER = 0x20;
 
-/** Whether two texts are equal except for case; the second is in lower case. */
+/** Whether two texts are equal except for case. The second one must be in lower case. */
 export function isNamed(text: string, lower: string): boolean {
   return (
     text === lower ||
@@ -96,8 +97,7 @@ export function isNamed(text: string, lower: string): boolean {
 }
 
 /**
- * The value of the first field of that name; `name` in lower case. Cheaper than a view if one field is
- * needed.
+ * The value of the first field of that name; `name` in lower case. Faster than making a view of all fields.
  */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
   for (let index = 0; index < rawHeaders.length; index += 2)
@@ -109,7 +109,7 @@ export function findField(rawHeaders: readonly string[], name: string): string |
 export class HeaderList {
   /** One array of alternating names and values, for the server. @internal */
   readonly flat: string[];
-  /** Whether all values have ASCII characters only. @internal */
+  /** Whether all values consist of ASCII characters. @internal */
   isAscii: boolean;
 
   /** @internal */
@@ -285,9 +285,9 @@ const MAX_NAME_LENGTH = 255;
  * Builds a `Content-Disposition` value: `attachment; filename="report.pdf"`. Folders in front of the name are
  * removed, with either slash.
  *
- * A name with characters beyond plain ASCII has two forms (RFC 6266 §4.3). `filename` is for old clients, and
- * has `_` for characters they cannot read, including quotes, backslashes and `%`. `filename*` is for all
- * others. The name is cut to 255 characters.
+ * A name with characters beyond plain ASCII has two forms (RFC 6266 §4.3). `filename` is for old clients; in
+ * it, `_` replaces the characters that they cannot read, and quotes, backslashes and `%`. `filename*` is for
+ * all other clients. The name is cut to 255 characters.
  */
 export function contentDisposition(filename: string, type: DispositionType = 'attachment'): string {
   const name = /[^/\\]*$/.exec(filename)![0].slice(0, MAX_NAME_LENGTH).toWellFormed();

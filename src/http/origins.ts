@@ -29,10 +29,10 @@ export class AllowedOrigins {
   readonly #list: ReadonlySet<string> | undefined;
   readonly #test: OriginTest | undefined;
   #isAsynchronous = false;
-  /** An unknown origin that the function allows; set by settle(). */
+  /** An unknown origin that the function allows. settle() sets it. */
   #settled: string | undefined;
 
-  /** @throws SvcError `E_CORS`: an entry that no browser sends, so that it would never match */
+  /** @throws SvcError `E_CORS` for an entry that no browser sends, because it would never match */
   constructor(origins: Origins) {
     if (typeof origins === 'function') this.#test = origins;
     else if (origins !== '*') this.#list = readList(origins);
@@ -59,10 +59,10 @@ export class AllowedOrigins {
   }
 
   /**
-   * Searches for an unknown site that the function allows, to find tests that are too weak. Tries an origin
-   * with a reserved name (RFC 2606), and variants of the names in its code and `text`. Undefined for a list,
-   * and for a function that needs more of a request than its origin. For an asynchronous function, call
-   * {@link settle} first.
+   * Returns an unknown origin that the function allows by mistake; undefined if none is found. Tries an
+   * origin with a reserved name (RFC 2606), and variants of the host names in the function's code and in
+   * `text`. Always undefined for a list, and for a function that reads the request. For an asynchronous
+   * function, call {@link settle} first.
    */
   strangerAmong(text = ''): string | undefined {
     const test = this.#test;
@@ -71,19 +71,20 @@ export class AllowedOrigins {
   }
 
   /**
-   * Waits, up to `limitMs`, for the results of an asynchronous function for unknown origins. Never rejects.
+   * Calls an asynchronous function with unknown origins, and waits for the results for at most `limitMs`.
+   * Never rejects.
    */
   async settle(text: string, limitMs: number): Promise<void> {
     const test = this.#test;
     this.#settled = this.strangerAmong(text);
     if (test === undefined || this.#settled !== undefined || !this.#isAsynchronous) return;
     const candidates = this.#candidates(test, text);
-    // without a request, as in strangerAmong()
+    // the function gets no request, as in strangerAmong()
     const asked = candidates.map(async (origin) => (await test(origin, undefined as never)) === true);
     const settled = await within(systemClock, limitMs, Promise.allSettled(asked), () => undefined);
     if (settled === undefined) return;
     this.#settled = candidates.find((_, index) => {
-      const answer = settled[index]!; // each candidate has a result
+      const answer = settled[index]!; // allSettled() has a result for each candidate
       return answer.status === 'fulfilled' && answer.value;
     });
   }
@@ -94,11 +95,11 @@ export class AllowedOrigins {
 
   #isLetIn(test: OriginTest, origin: string): boolean {
     try {
-      // without a request: a function that reads it throws, and is not checked
+      // the request is undefined: a function that reads it throws, and is not checked
       const isAllowed = test(origin, undefined as never);
       if (!isThenable(isAllowed)) return isAllowed === true;
       this.#isAsynchronous = true;
-      // settle() awaits the results; here a rejection must not end the process
+      // settle() awaits the results later; until then a rejection must not end the process
       isAllowed.then(undefined, () => undefined);
       return false;
     } catch {
@@ -135,8 +136,8 @@ export function fieldOf(req: HttpRequest, name: string): string | undefined {
 }
 
 /**
- * Foreign origins made from the host names in `code`, which weak tests allow: they end with such a name,
- * begin with it, or contain it.
+ * Returns origins of other sites that a weak test may allow. They end with a host name in `code`, begin with
+ * it, or are similar to it.
  */
 function strangersOf(code: string): string[] {
   const found =
@@ -154,7 +155,8 @@ function strangersOf(code: string): string[] {
         `${name.replaceAll('.', 'x')}.invalid`,
         name.replace('.', 'x'),
       ]
-        .filter((host) => !host.endsWith(`.${siteOf(name)}`)) // another host of the same site
+        // without hosts of the same site, which the function may allow
+        .filter((host) => !host.endsWith(`.${siteOf(name)}`))
         .map((host) => `https://${host}`),
     ),
   ];
@@ -183,7 +185,8 @@ function issueOf(origin: string): string | undefined {
   if (origin.includes('*')) return `${named} has a wildcard, but whole origins are compared`;
   if (!ORIGIN.test(origin))
     return `${named} is not an origin: write scheme://host[:port] and nothing after it`;
-  if (!/^https?:/.test(origin)) return undefined; // URL parsers do not know the schemes of apps
+  // `URL` computes no origin for other schemes, such as those of apps
+  if (!/^https?:/.test(origin)) return undefined;
   const url = URL.parse(origin);
   return url?.origin === origin
     ? undefined
@@ -192,7 +195,8 @@ function issueOf(origin: string): string | undefined {
 
 /*
  * Whether a page of this application sent a request. Decides by fields that scripts cannot change:
- * `Sec-Fetch-Site`, else `Origin`. A client that sends neither passes: it is not a browser, or an old one.
+ * `Sec-Fetch-Site`, else `Origin`. A request with neither field is accepted: its client is not a browser, or
+ * is a very old one.
  */
 
 /** Which pages count as the application's own. */
@@ -201,13 +205,16 @@ export interface OwnPages {
   readonly trusted: ReadonlySet<string>;
   /** Whether pages of other hosts of the same site count. */
   readonly allowsSameSite: boolean;
-  /** Whether trusted proxies report the scheme. Otherwise a request without TLS may have had TLS up to a proxy. */
+  /**
+   * Whether trusted proxies report the scheme. If not, the client of a request without TLS may have used TLS
+   * up to a proxy.
+   */
   readonly knowsScheme: boolean;
 }
 
 /**
- * Returns the name of the field that shows a page of another origin as the sender; undefined if no field
- * does.
+ * Returns which field shows that a page of another origin has sent the request: `site` or `origin`. Undefined
+ * if neither does.
  */
 export function foreignPage(
   req: HttpRequest,
@@ -222,7 +229,10 @@ export function foreignPage(
   return origin === undefined || isOwnOrigin(origin, req, knowsScheme) ? undefined : 'origin';
 }
 
-/** Whether an origin is the application's own. Without a trusted proxy, a request without TLS may come from the http or the https page of its host. */
+/**
+ * Whether an origin is the application's own. If no trusted proxy reports the scheme, the https origin of the
+ * host is accepted for a request without TLS as well.
+ */
 export function isOwnOrigin(origin: string, req: HttpRequest, knowsScheme: boolean): boolean {
   const scheme = origin.slice(0, origin.indexOf(':'));
   if (scheme !== req.scheme && (knowsScheme || scheme !== 'https')) return false;

@@ -6,9 +6,9 @@
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
- * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are
- * matched. A segment that starts with ":" or "*" is refused, because other frameworks have parameters there;
- * after a backslash (`/\\:id` in source) it is literal.
+ * Literals are written without escapes (`/café`), because paths are decoded before they are matched, once and
+ * segment by segment. A segment that starts with ":" or "*" is refused, because it is a parameter in other
+ * frameworks. With a backslash before it (`/\\:id` in source) it is literal.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -48,7 +48,7 @@ type Unreadable<K> = K extends `${string}:${infer C}`
 export type PathParams<P extends string> = string extends P
   ? Readonly<Record<string, string | number>>
   : { readonly [K in Placeholders<P> as NameOf<K> & string]: ValueOf<K> };
-/** Rewrites a template of Express (`/:id`) as one of this framework (`/{id}`). */
+/** Converts a template of Express (`/:id`) to the syntax of this framework (`/{id}`). */
 type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
   ? Rest extends `${infer Name}/${infer More}`
     ? `${Before}/{${Name}}${Respelt<`/${More}`>}`
@@ -56,7 +56,9 @@ type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
   : P extends `${infer Before}/*${infer Name}`
     ? `${Before}/{${Name extends '' ? 'path' : Name}:path}`
     : P;
-/** `P` itself, or a sentence about its mistake, which the compiler shows instead of the expected type. */
+/**
+ * `P` itself; if it has a mistake, a text about the mistake, which the compiler shows as the expected type.
+ */
 export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${string}`
   ? `Write "${Respelt<P>}": parameters stand in braces`
   : [Unreadable<Placeholders<P>>] extends [never]
@@ -64,19 +66,22 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
     : Unreadable<Placeholders<P>>;
 
 /**
- * How a converter matches and parses a segment. `rank` orders by specificity: converters with a lower rank
- * are tried first.
+ * How a converter matches and parses a segment. The more specific a converter is, the lower its `rank`; lower
+ * ranks are tried first.
  */
 export interface Converter {
   readonly name: ConverterName;
   readonly rank: number;
-  /** Whether `path[start, end)` matches, on the decoded path. */
+  /** Whether the characters `start` to before `end` of the decoded path match. */
   test(path: string, start: number, end: number): boolean;
   /** Converts a segment that `test` has accepted to the value of the parameter. */
   read(segment: string): string | number;
 }
 
-/** Creates a test for segments that match a pattern and are numbers which JavaScript can represent. */
+/**
+ * Creates a test for segments: they must match the pattern, and the number must be one that JavaScript can
+ * represent.
+ */
 function matching(
   pattern: RegExp,
   isHeld: (value: number) => boolean = () => true,
@@ -92,7 +97,7 @@ const isFloat = matching(/^-?(?:0|[1-9]\d*)(?:\.\d+)?$/, Number.isFinite);
 const isUuid = matching(/^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i);
 
 const same = (segment: string): string => segment;
-// + 0 turns -0, the value of "-0", into 0
+// "-0" gives -0, and adding 0 makes it 0
 const toNumber = (segment: string): number => Number(segment) + 0;
 
 /** Each converter by name. */
@@ -120,7 +125,7 @@ export interface ParsedTemplate {
 /** Parameters as Express writes them: `/:id` or `/*`. */
 const FOREIGN = /\/[:*]/;
 
-/** Throws an error that shows how a template of Express is written here. */
+/** Throws an error that shows how to write this template of Express in the syntax of this framework. */
 function refuseForeign(template: string): never {
   const respelt = template
     .replace(/\/:(\w+)[^/]*/g, '/{$1}')
@@ -202,8 +207,8 @@ function readParameter(text: string, template: string, before: readonly PathPara
 }
 
 /**
- * A lone surrogate replaces an encoded slash (`%2F`) while routes are matched. Percent-decoding never yields
- * one, so `%2F` stays inside its segment and differs from a real slash.
+ * Stands for an encoded slash (`%2F`) while routes are matched, so that `%2F` does not end a segment. It is a
+ * lone surrogate, which percent-decoding never yields.
  */
 const INNER_SLASH = '\uD800';
 
@@ -266,7 +271,7 @@ export function encodeLiteral(literal: string): string {
   return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
 }
 
-/** The segment that the converter would parse as `value`, or an error text. */
+/** Returns the segment that the converter parses as `value`, or the problem if there is none. */
 export function writeSegment({ name }: Converter, value: unknown): Written {
   return WRITERS[name](value);
 }
@@ -278,13 +283,14 @@ const WRITERS: Readonly<Record<ConverterName, Writer>> = {
   str: writeText,
   path(value) {
     const written = writeText(value);
-    // the first slash stays escaped: "//evil.example" would be a host, not a path (RFC 3986 §4.2)
+    // a slash at the start stays escaped: the path would begin with "//", and what follows would be a host
+    // (RFC 3986 §4.2)
     return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
   },
 };
 
 /**
- * Segments `.` and `..`: clients remove them when they parse a URL, so the path would be another one (RFC
+ * The segments `.` and `..`. Clients remove them when they parse a URL, and so request a different path (RFC
  * 3986 §5.2.4; the URL Standard treats `%2e` as a dot).
  */
 const DOT_SEGMENT = /(?:^|\/)\.\.?(?:\/|$)/;
@@ -312,10 +318,11 @@ function writeIf({ test }: Converter, needs: string): Writer {
 function plainDecimal(value: number): string {
   const [mantissa, exponent] = String(value).split('e') as [string, string?];
   if (exponent === undefined) return mantissa;
-  // the pattern matches every result of String() for a finite number
+  // the result is not null: the pattern matches every mantissa that String() yields
   const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!;
   const shift = Number(exponent);
-  if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0'); // from 1e21 on: more places than digits
+  // an exponent is used from 1e21 on, so there are fewer digits than places
+  if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0');
   return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
 }
 
@@ -323,16 +330,16 @@ type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unk
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 const noParams: ParamsReader = () => NO_PARAMS;
-/** Readers by names and converters: one for each different list of parameters. */
+/** Readers by the names and converters of their parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
- * The reader for these parameters. Routes with equal parameter names share a reader. A constructor for each
- * route would give each its own hidden class, and make look-ups among 200 routes slower (test/bench/parts.mjs
- * --only=router).
+ * Returns the reader for these parameters. Routes whose parameters have equal names and converters share a
+ * reader, so their results have the same hidden class. With a constructor for each route, look-ups among 200
+ * routes are slower (test/bench/parts.mjs --only=router).
  */
 export function paramsReader(parameters: readonly PathParameter[]): ParamsReader {
   if (parameters.length === 0) return noParams;
-  // names are identifiers, so "," and ":" separate them safely
+  // names are identifiers, which contain neither "/" nor ":", so the key is unambiguous
   const key = parameters.map(({ name, converter }) => `${name}:${converter.name}`).join('/');
   let reader = READERS.get(key);
   if (reader === undefined) READERS.set(key, (reader = readerOf(parameters)));
@@ -340,8 +347,8 @@ export function paramsReader(parameters: readonly PathParameter[]): ParamsReader
 }
 
 /**
- * Makes a constructor, which gives its objects one hidden class. An object literal with computed keys takes
- * four times as long, 93 ns against 23 (routes `param` of test/bench/http.ts). The prototype is that of
+ * Uses a constructor, because all objects that it makes have one hidden class. That takes 23 ns, and an
+ * object literal with computed keys 93 (routes `param` of test/bench/http.ts). Its prototype is that of
  * Object, so the results are plain objects.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
@@ -355,11 +362,12 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   return (captures) => new Params(captures);
 }
 
-/*
- * Local paths: redirect targets that may come from a request, because they cannot lead to another site.
- */
+/* Local paths: redirect targets that cannot lead to another site, so a request may name them. */
 
-/** A base for parsing; any origin would do, because only changes of the origin matter. */
+/**
+ * Base address for parsing. Any origin would do: the check is only whether the parsed address has the same
+ * origin.
+ */
 const HERE = 'http://local.invalid';
 
 /**

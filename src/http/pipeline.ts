@@ -1,10 +1,10 @@
 /**
- * The pipeline: compiles middleware into one function around a core, and turns errors into responses at each
- * layer.
+ * The pipeline: compiles middleware and the handler into one function, and turns errors into responses at
+ * each layer.
  *
- * The `next()` of a middleware calls handle() of the next inner one, and the innermost `next()` the core.
- * `next()` never fails: an exception of an inner middleware becomes a response before an outer one sees it,
- * so that each can still add its fields. Synchronous middleware costs no promise.
+ * The `next()` of a middleware calls handle() of the next inner middleware; the innermost `next()` calls the
+ * handler. `next()` never fails: an exception becomes a response in the layer that throws it, so outer
+ * middleware can still add its fields. Synchronous middleware costs no promise.
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
@@ -31,7 +31,7 @@ export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 
 /** Turns an exception into a response. */
 export class ErrorRenderer {
-  /** Exception handlers of the routers, the innermost first, then of the application. */
+  /** Exception handlers: those of the routers, the innermost first, then those of the application. */
   readonly #handlers: readonly ExceptionHandlers[];
   readonly #failures: FailureDeps;
 
@@ -40,7 +40,10 @@ export class ErrorRenderer {
     this.#failures = failures;
   }
 
-  /** A renderer that first tries these handlers of routers, the innermost first, then its own. */
+  /**
+   * Returns a renderer that tries these handlers first (those of routers, the innermost first), and then the
+   * handlers of this renderer.
+   */
   within(handlers: readonly ExceptionHandlers[]): ErrorRenderer {
     return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
   }
@@ -50,7 +53,7 @@ export class ErrorRenderer {
     return this.#handlers;
   }
 
-  /** Whether there is an exception handler; without one a 404 need not become an exception. */
+  /** Whether there is an exception handler. If not, a 404 need not be thrown as an exception. */
   get hasHandlers(): boolean {
     return this.#handlers.some(({ size }) => size > 0);
   }
@@ -58,7 +61,7 @@ export class ErrorRenderer {
   /** The response for an error: the result of an exception handler, else a problem document. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
-      // the handler was stopped by its time limit: the client already has a response, so this one is not sent
+      // the time limit has stopped the handler; this response is not sent, because the client has one already
       return problem(req.expiry.status, req.id);
     const found = this.#find(error);
     if (found === undefined) return plainAnswer(error, req, this.#failures);
@@ -94,27 +97,26 @@ export class ErrorRenderer {
   }
 
   #settled(reply: unknown, req: TransportRequest, plan: ReplyPlan): Awaitable<HttpResponse> {
-    // undefined is probably a forgotten return, which would hide the error
+    // undefined is probably a forgotten `return`; an empty response would hide the error
     if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned nothing']);
     return toResponse(reply, plan).settle(req);
   }
 
-  /**
-   * Reports an error of a clean-up or background task. It was logged; no response can show it, because the
-   * response was sent.
-   */
+  /** Calls `onFailedAfter` for an error of a clean-up or background task, which has been logged before. */
   failedAfter(error: unknown, requestId: string): void {
     this.#failures.onFailedAfter?.(error, requestId);
   }
 
-  /** Reports an exception that is thrown after the response, on a WebSocket. */
+  /** Reports an exception that is thrown on an open WebSocket, when the response has been sent. */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
     this.#failures.onUnhandled?.(error, req.id);
   }
 }
 
-/** Whether an error is `reason`, or the AbortError that Node makes of a signal aborted with it. */
+/**
+ * Whether an error is `reason`, or the AbortError that Node throws when a signal was aborted with `reason`.
+ */
 function isOf(error: unknown, reason: Error): boolean {
   return (
     error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason)
@@ -122,8 +124,8 @@ function isOf(error: unknown, reason: Error): boolean {
 }
 
 /**
- * Whether an error means that the body was discarded after the response, because a handler ran beyond its
- * time limit.
+ * Whether the error says that the body was discarded. That happens when a handler reads the body after its
+ * time limit: the response has been sent by then.
  */
 function isDiscardedBody(error: unknown): boolean {
   return error instanceof SvcError && error.code === 'E_BODY_DISCARDED';
@@ -140,7 +142,8 @@ export class CoreEdge {
   }
 
   answer(value: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    const isResponse = value instanceof HttpResponse; // tested first, because middleware nearly always returns one
+    // tested first, because middleware nearly always returns a response
+    const isResponse = value instanceof HttpResponse;
     if (
       !isResponse &&
       typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function'
@@ -159,8 +162,8 @@ export class CoreEdge {
   }
 
   #settle(pending: PromiseLike<unknown>, req: TransportRequest): Promise<HttpResponse> {
-    // then() with two functions is faster than an async function with try and catch: 4 % of five middleware
-    // (test/bench/http.ts)
+    // then() with two functions is faster than an async function with try and catch: 4 % of a request through
+    // five middleware (test/bench/http.ts)
     return Promise.resolve(pending).then(
       (value) => this.answer(value, req),
       (error: unknown) => this.fail(error, req),
@@ -179,14 +182,14 @@ export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge)
   };
 }
 
-/** Composes middleware around the core, the first one outermost, to one function. */
+/** Returns one function that calls the middleware, the first one outermost, and inside them `core`. */
 export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
   return layers.length === 0
     ? core
     : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), promising(core));
 }
 
-/** Makes the result of a core a promise, because middleware may call then() on it. */
+/** Replaces a LateAnswer by its promise, because middleware may call then() on the result. */
 function promising(core: Core): Layer {
   return (req) => {
     const answer = core(req);
@@ -194,25 +197,25 @@ function promising(core: Core): Layer {
   };
 }
 
-/** Marks that next() was called, as long as its response is not there: calling it again is an error. */
+/** Value of `passed` from the call of next() until it returns: a second call is an error. */
 const ON_ITS_WAY = new HttpResponse();
 
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
   const edge = new CoreEdge({ ...DEFAULT_PLAN, middleware: nameOf(middleware) }, errors);
   return (req) => {
-    // no separate flag for "next() was called": that saves 8 % of the time of a middleware on Node 24, and 2 %
-    // on Node 26 (`mw5` of test/bench/http.ts)
+    // undefined until next() is called. A second variable for that would add 8 % to the time of a middleware
+    // on Node 24, and 2 % on Node 26 (`mw5` of test/bench/http.ts)
     let passed: Awaitable<HttpResponse> | undefined;
     try {
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
         passed = ON_ITS_WAY;
-        // undefined if then() of a promise-like object resolves without a value
+        // the result is undefined if then() of a promise-like object resolves without a value
         const answer: Awaitable<HttpResponse> | undefined = inner(req);
         if (answer !== undefined) passed = answer;
         return answer;
       });
-      // middleware returned the response of next() itself, which needs no conversion
+      // the middleware returned the result of next() itself, which needs no conversion
       if (passed !== undefined && value === passed) return passed;
       if (isPlainPromise(value))
         return value.then(
@@ -226,7 +229,7 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
   };
 }
 
-/** Whether `Promise.resolve()` would return the value unchanged, so that the call can be skipped. */
+/** Whether `Promise.resolve()` would return the value unchanged. If so, the call is not needed. */
 function isPlainPromise(value: unknown): value is Promise<unknown> {
   return value instanceof Promise && value.constructor === Promise;
 }
@@ -257,7 +260,7 @@ class FunctionMiddleware implements Middleware {
   readonly name: string;
 
   constructor(fn: MiddlewareFunction) {
-    this.handle = fn as Middleware['handle']; // wrap() converts its result to a response
+    this.handle = fn as Middleware['handle']; // the cast is safe: wrap() converts the result to a response
     this.name = fn.name;
   }
 }
@@ -267,13 +270,13 @@ function nameOf(middleware: Middleware): string {
   return name === '' || name === 'Object' ? '(anonymous)' : `"${name}"`;
 }
 
-/** Receivers of unhandled errors, and how much responses show of them. */
+/** The functions that are called with unhandled errors, and whether responses show stacks. */
 interface FailureDeps {
   readonly log: Logger;
   readonly errors: Counter;
   /** Whether responses show stacks. */
   readonly debug: boolean;
-  /** Called with every unhandled error and its request: a test client rethrows it. */
+  /** Called with every unhandled error and the id of its request. A test client throws the error again. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
   /**
    * Called with every error of a clean-up or a background task. The id is empty if the task belongs to no
@@ -282,7 +285,10 @@ interface FailureDeps {
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
 }
 
-/** Default rendering: HTTP exceptions as they are; all other errors are 500 and logged. */
+/**
+ * Default rendering of an error. An HTTPException determines its response; every other error is a 500. Errors
+ * from 500 on are logged.
+ */
 function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
@@ -297,7 +303,9 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   return problem(500, req.id, { trace });
 }
 
-/** Counts and logs an unhandled error. `status`: that of its response; undefined on an open WebSocket. */
+/**
+ * Counts and logs an unhandled error. `status`: the status of the response; undefined on an open WebSocket.
+ */
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps, status?: number): void {
   deps.errors.add(1);
   deps.log.error('unhandled_error', error, { ...req.logFields(), status });
@@ -313,7 +321,7 @@ function problemFor(
   try {
     return issueOf(error, req.id, trace);
   } catch (failure) {
-    // rendering failed: an invalid header, or a detail that is not a string
+    // the exception has an invalid header, or a detail that is not a string
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });
     return problem(error.status, req.id, {
       detail: typeof error.detail === 'string' ? error.detail : undefined,
@@ -322,8 +330,8 @@ function problemFor(
 }
 
 /**
- * Whether an error means that the client has left: ClientDisconnected, or the AbortError that Node makes of
- * an aborted signal.
+ * Whether an error means that the client has left: ClientDisconnected, or the AbortError that Node throws for
+ * a signal that was aborted with it.
  */
 function isDisconnect(error: unknown): boolean {
   return (
@@ -344,8 +352,8 @@ function stackOf(error: unknown, depth = 0): string {
 }
 
 /*
- * Middleware that keeps services of its application (keys, clock, log) can serve only one application.
- * Compiled for a second one, it would use the keys of the second for requests of the first.
+ * Middleware that stores services of its application (keys, clock, log) can serve only one application. If a
+ * second application compiled it, requests of the first one would be handled with the keys of the second.
  */
 
 /** Remembers which application a middleware belongs to. */
@@ -353,9 +361,9 @@ export class OneApplication {
   #services: Services | undefined;
 
   /**
-   * The finding that `compile()` reports if another application has compiled this middleware before.
-   * Undefined for the first application, which may compile it again for checks and test clients. `subject`:
-   * such as `middleware session`.
+   * Returns the problem that `compile()` must report if another application has compiled this middleware
+   * before; otherwise undefined. The first application may compile it again, for checks and test clients.
+   * `subject`: for example `middleware session`.
    */
   claim(subject: string, { services }: Pick<CompiledView, 'services'>): Omit<Finding, 'place'> | undefined {
     this.#services ??= services;
@@ -381,7 +389,8 @@ export type ErrorClass<E> = abstract new (...args: never[]) => E;
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
 /**
- * An exception handler, the plan that converts its replies, and the responses that it declares for documents.
+ * An exception handler, how its replies are converted, and the responses that it declares for the API
+ * document.
  */
 interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
@@ -389,10 +398,11 @@ interface HandledClass {
   readonly declared: unknown;
 }
 
-/** Exception handlers by class, searched along the prototype chain; results are cached by class. */
+/** Exception handlers by class. The search follows the prototype chain of an error, and caches the result. */
 export class ExceptionHandlers {
   /**
-   * Handlers by prototype, so that the search works like `instanceof` and does not depend on `constructor`.
+   * Handlers by the prototype of their class, so that the search works like `instanceof`, and does not read
+   * the property `constructor`.
    */
   readonly #byPrototype = new Map<unknown, HandledClass>();
   readonly #found = new WeakMap<object, HandledClass | null>();
@@ -414,7 +424,7 @@ export class ExceptionHandlers {
         isClass ? 'the handler is not a function' : `${shown(errorClass)} is not a class`,
       ]);
     const isNew = !this.#byPrototype.has(errorClass.prototype);
-    // the search finds it only for instances of its class, so the cast is safe
+    // the cast is safe: the handler is called only with instances of its class
     const handled = { handler: handler as ExceptionHandler<unknown>, plan, declared };
     this.#byPrototype.set(errorClass.prototype, handled);
     return isNew;
@@ -438,7 +448,7 @@ export class ExceptionHandlers {
     for (let at: object | null = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
       const handler = this.#byPrototype.get(at);
       if (handler !== undefined) return handler;
-      // for an HTTPException the default rendering is more specific than a handler of Error
+      // the default response to an HTTPException is more specific than a handler of Error
       if (at === HTTPException.prototype) return null;
     }
     return null;

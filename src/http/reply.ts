@@ -51,17 +51,14 @@ export function reply<T, S extends number = number>(
 
 /** How the return values of a route are converted. */
 export interface ReplyPlan {
-  /** Status of a reply that names none; undefined: 200, or 204 for an empty reply. */
+  /** Status of a reply that has none of its own. Undefined: 200, or 204 for an empty reply. */
   readonly status: number | undefined;
   /** Whether `[body, status]` is a reply with a status. If false, it is an ordinary array. */
   readonly readsTuples: boolean;
-  /**
-   * Returns the JSON text of a body for a status, if the route declares that response; undefined: not
-   * declared.
-   */
+  /** Returns the JSON text of a body. Undefined if the route declares no response with this status. */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
   /**
-   * Name of the middleware whose return value is converted, for error messages. Its value must not be
+   * Name of the middleware whose return value is converted, for error messages. A middleware must not return
    * undefined.
    */
   readonly middleware?: string;
@@ -98,8 +95,8 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
 }
 
 /**
- * Converts a reply with the serializer that the route declares for its status. Responses that a handler made
- * itself stay unchanged.
+ * Converts a reply with the serializer that the route declares for the status. If the handler returns an
+ * HttpResponse, it stays unchanged.
  */
 function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
   if (value instanceof HttpResponse) return value;
@@ -126,8 +123,8 @@ function json(value: unknown, plan: ReplyPlan): HttpResponse {
 }
 
 /**
- * Whether a value is `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the
- * body not a number.
+ * Whether a value is `[body, status]` or `[body, status, headers]`. The status must be an integer 200 ...
+ * 599; the body must not be a number.
  */
 function isTuple(
   value: readonly unknown[],
@@ -149,9 +146,9 @@ function withStatus(
   plan: ReplyPlan,
 ): HttpResponse {
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
-  // a copy, because the program may keep and reuse its response
+  // a response that the handler has made is copied, because the program may use it again
   const response = given === body ? given.copy() : given;
-  // without a status in the reply, the response keeps its own
+  // if the reply has no status, the response keeps its own
   if (status !== undefined) response.status = status;
   setFields(response, headers);
   return response;
@@ -161,8 +158,7 @@ const BYTES = new PreparedType(BYTES_TYPE);
 
 /**
  * The response for bytes and web responses; undefined for objects of other classes.
- * @throws SvcError `E_REPLY` for objects that JSON would turn into `{}`, so that they were returned by
- * mistake
+ * @throws SvcError `E_REPLY` for objects whose JSON would be `{}`: returning them is a mistake
  */
 function unusualReply(value: object, status: number): HttpResponse | undefined {
   const bytes = bytesOf(value);
@@ -200,12 +196,15 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Media type of FormData that this process encodes. FormData that fetch() received has another boundary. */
+/**
+ * Media type of FormData that this process encodes. The boundary tells it from FormData that fetch() has
+ * received.
+ */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 
 /**
- * Converts a web `Response`; its body is streamed. fetch() has decoded the body, so `Content-Encoding` and
- * `Content-Length` no longer apply.
+ * Converts a web `Response`; its body is streamed. If fetch() has decoded the body, `Content-Encoding` and
+ * `Content-Length` are omitted, because they describe the encoded body.
  */
 export function fromWeb(web: Response): HttpResponse {
   const { body, status } = web;
@@ -218,7 +217,7 @@ export function fromWeb(web: Response): HttpResponse {
             : body,
           { status },
         );
-  response.headers.delete('Content-Type'); // the media type is that of the web response, if it has one
+  response.headers.delete('Content-Type'); // only the media type of the web response is sent, if it has one
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {
     if (HOP_BY_HOP.has(name) || (isDecoded && name === 'content-encoding')) return;

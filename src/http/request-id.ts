@@ -1,5 +1,5 @@
 /**
- * Request ids and trace contexts: how a request gets them, and the fields that carry them.
+ * Request ids and trace contexts: how a request gets them, and in which fields they are sent.
  *
  * A well-formed `X-Request-Id` of the request is its id. Otherwise the id is 128 random bits in hex. Every
  * response, log line and problem document has it. An application makes ids in one way for all its requests;
@@ -14,18 +14,21 @@ export interface RequestIDOptions {
   readonly header?: string | undefined;
   /**
    * Whether to use the id that a request brings: letters, digits and `._:+=@/-`, at most 128 characters.
-   * Default true, which joins the logs of several services. Set it to false if clients reach the server
-   * directly and its logs must not contain duplicate ids.
+   * Default true, so that the logs of several services have the same id for a request. Set it to false if
+   * clients reach the server directly and ids in the logs must be unique.
    */
   readonly acceptIncoming?: boolean | undefined;
   /**
-   * Makes an id of the same syntax, synchronously. An invalid id, or an exception, is logged once and
-   * replaced by a random id. Default: 128 random bits as 32 hex digits.
+   * Makes an id of the same syntax, synchronously. If it throws or returns an invalid id, that is logged
+   * once, and a random id is used. Default: 128 random bits as 32 hex digits.
    */
   readonly generate?: (() => string) | undefined;
 }
 
-/** Ids from clients that are accepted: they go into header fields, logs and problem bodies unchanged. */
+/**
+ * Syntax of an id. Only safe characters are allowed, because ids are written to header fields, logs and
+ * problem bodies unchanged.
+ */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
 /** Gives requests their ids, as configured. @internal */
@@ -47,7 +50,8 @@ export class RequestIdentity {
   }
 
   /**
-   * Returns the id for a request with these fields. Never throws, because errors are rendered with the id.
+   * Returns the id for a request with these fields. Never throws, because the response to an error needs the
+   * id as well.
    */
   idOf(rawHeaders: readonly string[]): string {
     if (this.#acceptsIncoming) {
@@ -57,7 +61,7 @@ export class RequestIdentity {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
 
-  /** Makes an id for a request without one, or for an object that is not a request. */
+  /** Makes a new id, for a request whose header fields were not read. */
   fresh(): string {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
@@ -96,7 +100,7 @@ export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
  *
  * A malformed or repeated `traceparent` starts a new trace and drops `tracestate` (Trace Context §3.3). No
  * `traceresponse` is sent: Level 1 does not define it, and clients have `X-Request-Id`. Clients choose trace
- * ids, so only logs and tools use them: no decision depends on them.
+ * ids, so the framework only writes them to logs and events, and bases no decision on them.
  */
 
 /** Position of a request in its trace. */
@@ -107,15 +111,13 @@ export interface TraceContext {
   readonly parentId: string | undefined;
   /** Id of the span of this request, 16 hex digits: new for each request. */
   readonly spanId: string;
-  /**
-   * Whether the caller may have recorded the trace. False for a new trace: each recorder decides for itself.
-   */
+  /** Whether the caller may have recorded the trace. False for a new trace. */
   readonly isSampled: boolean;
   /** `tracestate` to pass on; empty if absent or malformed. */
   readonly state: string;
 }
 
-/** Accepts version 00, and the known part of later versions; refuses everything else. */
+/** Syntax of `traceparent` in version 00, and of the part of later versions that is known. */
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 const VERSION_0_CHARACTERS = 55;
 const NO_TRACE = '0'.repeat(32);
@@ -139,7 +141,7 @@ export function readTraceContext(
     traceId: match[2]!,
     parentId: match[3]!,
     spanId: newSpanId(),
-    // other flags are defined by later versions, and are not forwarded (Trace Context §3.2.2.5)
+    // all other flags are dropped, because only later versions define them (Trace Context §3.2.2.5)
     isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0,
     state: tracestate === undefined ? '' : readState(tracestate),
   };
@@ -153,7 +155,7 @@ export function readTraceContext(
  * Example:
  *   await fetch(url, { headers: traceHeaders(req) });
  *
- * The fields disclose the trace id to the receiver: send them only to your own services.
+ * The receiver learns the trace id from the fields, so send them only to your own services.
  */
 export function traceHeaders(
   { trace }: { readonly trace: TraceContext },
@@ -207,15 +209,18 @@ function newSpanId(): string {
 /** Number of hex digits of a trace id, and of a span id. */
 const ID_DIGITS = 32,
   SPAN_DIGITS = 16;
-/** Random bytes for many ids. An id is a slice of their text, which stays in memory as long as the id. */
+/**
+ * Buffer for the random bytes of many ids. An id is a slice of their hex text, so the text stays in memory as
+ * long as the id.
+ */
 const drawnBytes = Buffer.alloc(4_096);
 
 let drawn = '';
 let used = 0;
 
 /**
- * Returns random hex digits. One block of random bytes serves many ids: `randomUUID()` for each id would take
- * 5 % of a plain response (http-inject --steps=json).
+ * Returns random hex digits. One block of random bytes serves many ids: calling `randomUUID()` for each id
+ * would take 5 % of the time of a short response (http-inject --steps=json).
  */
 function randomHex(digits: number): string {
   if (used + digits > drawn.length) {

@@ -1,9 +1,9 @@
 /**
- * Responses: status, header fields and body, until the server sends them. Has seven classes for common kinds
- * of bodies, their JSON encoding, and delayed responses.
+ * Responses: status, header fields and body, until the server sends them. Has classes for common kinds of
+ * bodies, their JSON encoding, and delayed responses.
  *
- * A body of JSON lines (`application/x-ndjson`) has one line for each value of a source, sent when the value
- * is there.
+ * A body of JSON lines (`application/x-ndjson`) has one line for each value of a source. A line is sent as
+ * soon as the source has yielded its value.
  */
 import { Readable } from 'node:stream';
 import { FORGOTTEN_AWAIT, ignore, isThenable } from '../base/promises.ts';
@@ -22,7 +22,7 @@ import type { CookieOptions } from './cookies.ts';
 import type { Chunks, Primed, Chunk, ChunkIterator, ChunkStep } from './chunks.ts';
 import type { Awaitable } from '../cache/stores.ts';
 
-/** Body of a response: text, bytes, none, or chunks that are pulled while it is sent. */
+/** Body of a response: text, bytes, none, or chunks, which are pulled while the response is sent. */
 type ResponseBody = string | Uint8Array | null | Chunks;
 
 /** Options of every response class. An option that is `undefined` has its default. */
@@ -31,17 +31,17 @@ export interface ResponseOptions {
   readonly status?: number | undefined;
   /** Header fields by name. The server sets Content-Length, Transfer-Encoding and Connection. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Value of `Content-Type`, in place of the class's default. */
+  /** Value of `Content-Type`. Default: that of the class. */
   readonly mediaType?: string | undefined;
 }
 
-/** The part of a request that its response uses. */
+/** The members of a request that its response uses. */
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
   /** Aborts when the client no longer waits for the response. */
   readonly signal?: AbortSignal | undefined;
-  /** The value of a field by lower-case name, if the request has a faster way than `headers`. */
+  /** Returns a field by its lower-case name. Present if the request has a faster way than `headers`. */
   field?(name: string): string | undefined;
   /** Runs `fn` when the response was sent, or will never be sent. */
   afterwards?(fn: () => Promise<void>): void;
@@ -51,7 +51,9 @@ export interface Answered {
 export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
-  /** Status line and fields as text, once they were sent: see http/server/fast-path/internals.ts. */
+  /**
+   * Status line and fields as text, stored when they are sent first: see http/server/fast-path/internals.ts.
+   */
   headText: string | undefined;
 
   constructor(status: number, flat: readonly string[]) {
@@ -85,13 +87,13 @@ export class HttpResponse {
   /** Length in bytes of a body in chunks, or -1 if unknown. */
   contentLength = -1;
   #status: number;
-  /** Status and fields that are shared, until `headers` is used. */
+  /** Shared status and fields. They are used until `headers` is read. */
   readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
   /** `Set-Cookie` values that get `Secure` when the response is sent over TLS, or in production. */
   #securedLater: Set<string> | undefined;
   /**
-   * Whether the response was made for one request. If false, the program may return it for many requests:
+   * Whether the response was made for one request. If not, the program may return it for many requests, so
    * each gets a copy.
    */
   readonly #isForOne: boolean;
@@ -156,8 +158,8 @@ export class HttpResponse {
   }
 
   /**
-   * Prepares the response for one request before it passes through the middleware. Opens files, and copies a
-   * response that the program keeps, so that middleware does not change it.
+   * Prepares the response for one request, before middleware gets it. Opens files. Copies a response that the
+   * program may return again, so that middleware changes only the copy.
    */
   settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
     return this.#isForOne ? this : this.copy();
@@ -212,7 +214,10 @@ export class HttpResponse {
     return this.#securedLater !== undefined;
   }
 
-  /** Header fields as sent; with `isSecure`, cookies get `Secure`. Do not change the list. @internal */
+  /**
+   * Header fields as they are sent. If `isSecure`, cookies whose `Secure` is not decided get it. Do not
+   * change the list. @internal
+   */
   fields(isSecure: boolean): readonly string[] {
     const flat = this.#headers === undefined ? this.#prepared.flat : this.#headers.flat;
     const later = this.#securedLater;
@@ -222,9 +227,9 @@ export class HttpResponse {
 }
 
 /**
- * Defines `then` as undefined on the prototype. A promise looks up `then` on its result along the prototype
- * chain, down to Object. Each asynchronous middleware has two promises, so this shorter look-up saves a tenth
- * of the time of a middleware (`mw5` of test/bench/http.ts).
+ * Defines `then` as undefined on the prototype. A promise reads `then` of its result, and without this
+ * property the search would go through the whole prototype chain. The shorter search saves a tenth of the
+ * time of a middleware (`mw5` of test/bench/http.ts).
  */
 function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
@@ -237,7 +242,7 @@ function sayNoPromise(prototype: HttpResponse): void {
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
-  return bytesOf(body) ?? (body as Chunks); // any other object must be a source of chunks
+  return bytesOf(body) ?? (body as Chunks); // the cast is safe: any other object must be a source of chunks
 }
 
 /** Sets header fields, if there are any. @throws SvcError `E_HEADER` */
@@ -248,7 +253,7 @@ export function setFields(
   for (const [name, value] of Object.entries(fields ?? {})) headers.set(name, value);
 }
 
-/** The size of a response's body in bytes; for chunks, and without a body, its `contentLength`. */
+/** The size of a response's body in bytes. If the body is in chunks or absent, it is `contentLength`. */
 export function lengthOf({ body, contentLength }: Pick<HttpResponse, 'body' | 'contentLength'>): number {
   if (typeof body === 'string') return Buffer.byteLength(body);
   return body instanceof Uint8Array ? body.length : contentLength;
@@ -259,7 +264,7 @@ export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
 }
 
-/** Returns a valid status of a final response. @throws RangeError */
+/** Checks and returns the status of a final response. @throws RangeError */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
     throw new RangeError(`A response status must be an integer 200 … 599, found ${String(status)}`);
@@ -313,18 +318,18 @@ export interface StreamingOptions extends ResponseOptions {
 export function checkedSource<T>(source: T): T & Chunks {
   if (!isChunks(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source))
     throw new SvcError('E_STREAM', [`${shown(source)} is not an iterable, async iterable or stream`]);
-  // a stream may fail before it is read, and an unhandled "error" would end the process; reading reports the
-  // error
+  // the stream may fail before it is read, and an "error" event without a listener would end the process. Its
+  // reader still gets the error
   if (source instanceof Readable) source.on('error', ignore);
-  return source as T & Chunks; // each chunk is checked when it is pulled
+  return source as T & Chunks; // the cast is safe: each chunk is checked when it is pulled
 }
 
 /**
  * Sends a body in chunks, pulled only as fast as the client reads. Sources: iterables, async iterables, web
  * streams, Node's `Readable`. Default media type `application/octet-stream`.
  *
- * The first chunk is pulled before the response starts, so a source that fails by then is an ordinary error
- * (500). A later failure closes the connection, and the client sees an incomplete response. The source is
+ * The first chunk is pulled before the response starts, so if the source fails by then, the response is a
+ * 500. If it fails later, the connection is closed, and the client sees an incomplete response. The source is
  * ended (`return()`, `cancel()`, `destroy()`) when the client leaves, even while a chunk is awaited.
  */
 export class StreamingResponse extends HttpResponse {
@@ -355,7 +360,7 @@ export class StreamingResponse extends HttpResponse {
       !isChunks(body) ||
       request.signal?.aborted === true
     )
-      return answer; // the source is not read
+      return answer; // no chunk of the source is needed
     const primed = prime(body, contentLength, request.signal);
     return primed instanceof Promise
       ? primed.then((ready) => withChunks(answer, ready, request))
@@ -374,17 +379,12 @@ export const TEXT_TYPE = 'text/plain; charset=utf-8';
 export const HTML_TYPE = 'text/html; charset=utf-8';
 export const BYTES_TYPE = 'application/octet-stream';
 
-/*
- * Problems: bodies of failed requests (RFC 9457), with one shape for every 4xx and 5xx.
- */
+/* Problems (RFC 9457): the bodies of responses from 400 on. All have the same members. */
 
 export const PROBLEM_TYPE = 'application/problem+json';
 const PROBLEM = new PreparedType(PROBLEM_TYPE);
 
-/**
- * Members of a problem in addition to its status. Only the places of issues, and the request id, come from
- * the request.
- */
+/** Members of a problem in addition to its status. */
 interface ProblemDetails {
   readonly detail?: string | undefined;
   readonly code?: string | undefined;
@@ -394,8 +394,8 @@ interface ProblemDetails {
 }
 
 /**
- * Creates a response with a problem. `requestId` must be a checked id: it goes into the text unchanged.
- * `prepared` may have more fields than the media type.
+ * Creates a response with a problem. `requestId` must be a valid id, because it is written into the JSON text
+ * unchanged. `prepared`: status and fields, with the media type of problems.
  */
 export function problem(
   status: number,
@@ -423,7 +423,7 @@ export function issueOf(error: HTTPException, requestId: string, trace?: string)
 
 const heads = new Map<number, string>();
 
-/** The start of the JSON text, shared by all problems with one status. */
+/** The start of the JSON text. It is the same for all problems with one status. */
 function head(status: number): string {
   let text = heads.get(status);
   if (text === undefined)
@@ -435,8 +435,9 @@ function head(status: number): string {
 }
 
 /*
- * JSON.stringify, with bigints as decimal strings. A value without a JSON form, a cycle and a promise are
- * errors that name the place. All else is as in JSON.stringify: a Map or a Set inside an object becomes `{}`.
+ * JSON.stringify with two differences. Bigints become decimal strings. A value without a JSON form, a cycle
+ * and a promise are refused with an error that names the place. A Map or a Set inside an object becomes `{}`,
+ * as in JSON.stringify.
  */
 
 /**
@@ -452,7 +453,7 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
-  // a promise becomes {}, and few other values do
+  // JSON.stringify converts a promise to {}, so without {} there is none
   const place = text.includes('{}') ? promiseIn(value) : undefined;
   if (place !== undefined) throw new SvcError('E_REPLY', [`${place} ${FORGOTTEN_AWAIT}`]);
   return text;
@@ -481,7 +482,7 @@ function describe(value: unknown): string {
     : `a value of type ${typeof value}`;
 }
 
-/** Second attempt, after JSON.stringify failed: converts bigints, and finds cycles. */
+/** Called when JSON.stringify has failed: converts bigints, and finds cycles. */
 function slowJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value, (_key, member: unknown) =>
@@ -507,13 +508,13 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
   return undefined;
 }
 
-/** A response that is there, or comes later. */
+/** A response, or an object that provides it later. */
 export type Answer = Awaitable<HttpResponse> | LateAnswer;
 
 /**
- * A response that is made and sent as soon as the body of its request is complete. A promise would settle
- * only after Node has processed all received data, also that of other connections. It can have one receiver;
- * `await` uses a promise.
+ * A response that is made and sent as soon as the body of its request is complete. With a promise, it would
+ * be sent only after Node has processed all received data, also that of other connections. It can be taken
+ * only once, by giveTo() or by `await`.
  */
 export class LateAnswer implements PromiseLike<HttpResponse> {
   #answer: HttpResponse | undefined;
@@ -526,7 +527,7 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
     this.#taker?.(answer);
   }
 
-  /** Passes the response to `taker`, immediately if it is there. */
+  /** Passes the response to `taker`: at once if it is there, otherwise when it is set. */
   giveTo(taker: (answer: HttpResponse) => void): void {
     if (this.#answer === undefined) this.#taker = taker;
     else taker(this.#answer);
@@ -547,7 +548,8 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
 
 /**
  * Sends values as lines of JSON: dates in ISO 8601, bigints as decimal strings. If the first value has no
- * JSON form, or the source fails before it, the response is a 500; a later failure closes the connection.
+ * JSON form, or the source fails before it, the response is a 500. After a later failure, the connection is
+ * closed.
  */
 export class NDJSONResponse extends StreamingResponse {
   /** @throws SvcError `E_STREAM` for a source that cannot be iterated */
@@ -555,11 +557,11 @@ export class NDJSONResponse extends StreamingResponse {
     values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
     options: ResponseOptions = {},
   ) {
-    const source = checkedSource(values) as Chunks; // the cast is safe: each value becomes a line of text
+    const source = checkedSource(values) as Chunks; // the cast is safe: linesOf() converts each value to text
     super(
       { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
-    ); // the cast is safe: `for await` accepts steps that are not promises
+    ); // the cast is safe: `for await` also accepts a step that is not a promise
   }
 }
 

@@ -1,18 +1,19 @@
 /**
  * The router: finds the endpoint of a method and a path.
  *
- * A path without parameters is compared with the few of its length, or looked up in a Map. The others are in
- * a radix tree over characters. A node holds literal text, children by first character, and, where a segment
- * starts, one child per converter in order of specificity. Matching is depth first, in the order literal,
- * uuid, int, float, str, path. It backtracks from a dead end, and from a template without the method. The
- * methods of such templates become `Allow`.
+ * A template without parameters is found by comparison, if only a few have the length of the path, or in a
+ * Map. All other templates are in a radix tree over characters. A node has literal text, children by their
+ * first character, and, where a segment starts, one child for each converter in order of specificity.
+ * Matching is depth first, in the order literal, uuid, int, float, str, path. The search goes back if no
+ * child matches, and if a template has no endpoint for the method. The methods of such templates become
+ * `Allow`.
  */
 import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
 import type { Converter, ParsedTemplate } from './path.ts';
 
 /**
- * Result of a match: an endpoint with the captured segments, the methods that the path has, no match, or a
- * malformed escape.
+ * Result of a match: the endpoint with the captured segments; the methods of the path, if it has other
+ * methods only; no match; or a malformed escape.
  */
 export type Match<T> =
   | { readonly kind: 'found'; readonly endpoint: T; readonly captures: readonly string[] }
@@ -30,12 +31,13 @@ interface Methods {
 }
 
 /**
- * Methods of one path with their endpoints. Lists are faster and smaller than a Map, because there are few.
+ * Methods of one path with their endpoints, as lists: for a few entries they are faster and smaller than a
+ * Map.
  */
 interface Leaf<T> {
   methods: readonly string[];
   endpoints: readonly T[];
-  /** Prepared result for all other methods; before freeze() it names none. */
+  /** Prepared result for all other methods. Its list of methods is empty before freeze(). */
   missed: WrongMethod;
 }
 /** A leaf of the static table, with one prepared match for each method. */
@@ -44,32 +46,35 @@ interface StaticLeaf<T> extends Leaf<T> {
   matches: readonly Match<T>[];
 }
 
-/** Shared empty list. */
 const EMPTY: readonly never[] = [];
 
 /**
- * Returns the list with one more item. A list that grows by push or spread reserves memory for 16 more items,
- * which was two thirds of a large table. Most lists have one or two items: these cases are written out,
- * because concat() takes three times as long until V8 has compiled it (test/bench/parts.mjs --only=router).
+ * Returns the list with one more item. A list that grows by push or spread reserves memory for 16 more items;
+ * in a large table that was two thirds of the memory. Lists of one or two items are the most frequent ones.
+ * They are made by literals, because concat() takes three times as long until V8 has compiled it
+ * (test/bench/parts.mjs --only=router).
  */
 function withLast<T>(list: readonly T[], item: T): readonly T[] {
   return list.length === 0 ? [item] : list.length === 1 ? [list[0]!, item] : list.concat([item]);
 }
 
 /**
- * A node of the tree. Most nodes have at most one child, which is a property of the node: in a large table a
- * list for it would cost one more cache miss.
+ * A node of the tree. Most nodes have at most one literal child, so it is a property of the node. In a large
+ * table, reading it from a list would cause one more cache miss.
  */
 class Node<T> {
   text: string;
   /** The literal child, if there is only one. */
   only: Node<T> | null = null;
-  /** If there are several literal children: their first character codes, parallel to `children`. */
+  /**
+   * If there are several literal children: the code of the first character of each, in the order of
+   * `children`.
+   */
   codes: readonly number[] = EMPTY;
   children: readonly Node<T>[] = EMPTY;
-  /** Child of the most specific converter; `next` links the others. */
+  /** Child of the most specific converter. The children of the others follow by `next`. */
   parameter: Node<T> | null = null;
-  /** Converter of the segment before `text`; null if the node continues literal text. */
+  /** Converter of the segment before `text`; null if the node has no parameter before `text`. */
   readonly converter: Converter | null;
   next: Node<T> | null;
   leaf: Leaf<T> | null = null;
@@ -81,7 +86,9 @@ class Node<T> {
   }
 }
 
-/** Up to this number, static paths of one length are compared one by one. More are looked up in the Map. */
+/**
+ * If at most this many static paths have one length, they are compared one by one; otherwise the Map is used.
+ */
 const FEW = 4;
 /** Up to this length, texts are compared character by character. */
 const SHORT = 12;
@@ -92,13 +99,16 @@ const NONE: Match<never> = Object.freeze({ kind: 'none' });
 const MALFORMED: Match<never> = Object.freeze({ kind: 'malformed' });
 const UNFINISHED: WrongMethod = Object.freeze({ kind: 'wrong-method', allow: '' });
 
-/** State of one match, separate from the tree, so that nothing needs to be reset after an aborted match. */
+/** State of one match. It is not in the tree, so nothing needs to be reset after the match. */
 class Walk<T> {
   readonly path: string;
   readonly method: string;
   /** Number of captured segments on the way to the endpoint. */
   depth = 0;
-  /** Whether a tested segment contains an escape: then the decoded path may match another template. */
+  /**
+   * Whether a tested segment contains an escape. If so, the path must be matched again after decoding,
+   * because another template may match.
+   */
   isEscaped = false;
   missed: Leaf<T> | null = null;
   missedMore: Leaf<T>[] | null = null;
@@ -120,27 +130,28 @@ class Walk<T> {
 export class RoutingTable<T> {
   readonly #static = new Map<string, StaticLeaf<T>>();
   /**
-   * Static paths by length. Few have equal lengths, so a path is compared with each. That is cheaper than a
-   * Map look-up: V8 must hash a path that was just received, and Node 26 internalizes it first (`!==` 4 ns, a
-   * hit 16 and 37 ns, a miss up to 58).
+   * Static paths by length. A path is compared with the few of its length, because a Map look-up takes
+   * longer. V8 must first hash a path that was just received, and Node 26 also internalizes it. A comparison
+   * takes 4 ns. A look-up that finds the path takes 16 ns on Node 24 and 37 on Node 26; one that finds
+   * nothing takes up to 58.
    */
   #byLength: (readonly StaticLeaf<T>[])[] = [];
   readonly #root = new Node<T>('');
   /** Leaves of the tree; emptied by freeze(). */
   #leaves: Leaf<T>[] = [];
   /**
-   * Lists of methods, shared by all leaves with equal methods: one list stays in the processor's cache,
-   * thousands do not. The keys are a list and the method to append.
+   * Lists of methods by a shorter list and the method to append. All leaves with equal methods share one
+   * list, so it stays in the processor's cache.
    */
   readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
   /** Whether a template contains an escape character. */
   #hasPercent = false;
 
-  /** Adds an endpoint. If one with equal method and path exists, it stays, and is returned. */
+  /** Adds an endpoint. If there is one with equal method and path, it stays, and is returned. */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
-    // look-ups in the Map use the raw path, in which a "%" of a template is always escaped: such templates go
-    // into the tree
+    // templates with "%" are put into the tree, because look-ups in the Map use the raw path, in which "%" is
+    // escaped
     const [literal] = parsed.literals as readonly [string];
     const hasPercent = parsed.template.includes('%');
     this.#hasPercent ||= hasPercent;
@@ -180,7 +191,7 @@ export class RoutingTable<T> {
     if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
     const walk = new Walk<T>(path, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    // the raw path is enough: every character was tested, and none is "%"
+    // the raw path has been tested completely and contains no "%", so decoding would change nothing
     const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped;
     if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
     return endpoint === undefined
@@ -238,7 +249,7 @@ export class RoutingTable<T> {
   }
 }
 
-/** Result of a search without an endpoint: the path has only other methods, or no route at all. */
+/** Result if no endpoint was found: the path has other methods only, or it has no route. */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;
@@ -250,16 +261,16 @@ function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<
 }
 
 /**
- * Start and end of each captured segment, by depth. They are written on the way down, so a dead end needs no
- * reset. All matches share these two arrays, because a match is synchronous. Their initial length avoids
- * growing them for up to eight captures.
+ * Start and end of each captured segment, by depth. They are written again on each way down the tree, so they
+ * need no reset. All matches share these two arrays, because a match is synchronous. Their initial length
+ * avoids growing them for up to eight captures.
  */
 const STARTS = [0, 0, 0, 0, 0, 0, 0, 0];
 const STOPS = [0, 0, 0, 0, 0, 0, 0, 0];
 
 /**
- * Finds the endpoint below `node`, whose own text has matched up to `at`; `depth` segments are captured.
- * Loops instead of recursion as long as only one child can match.
+ * Finds the endpoint below `node`, whose own text has matched up to `at`; `depth` segments are captured. As
+ * long as only one child can match, it loops, and does not call itself.
  */
 function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
@@ -271,7 +282,7 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
       if (parameter.next !== null || parameter.converter === CONVERTERS.path)
         return follow(parameter, walk, at, depth);
       const end = endOfSegment(walk, at);
-      // nodes in `parameter` have a converter
+      // the converter is not null: nodes in `parameter` have one
       if (!parameter.converter!.test(path, at, end)) return undefined;
       STARTS[depth] = at;
       STOPS[depth++] = at = end;
@@ -306,8 +317,8 @@ function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: numb
 }
 
 /**
- * `path.startsWith(text, at)`, if the characters before `from` are known to be equal. Takes two thirds of the
- * time for short texts, which most are.
+ * Whether `text` follows in the path at `at`; its characters before `from` are known to be equal. For short
+ * texts, which most are, it takes two thirds of the time of startsWith().
  */
 function hasAt(path: string, text: string, at: number, from: number): boolean {
   if (text.length > SHORT || path.length < at + text.length) return path.startsWith(text, at);
@@ -321,7 +332,7 @@ function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T 
   const { path } = walk;
   const end = endOfSegment(walk, at);
   for (let node: Node<T> | null = first; node !== null; node = node.next) {
-    const converter = node.converter!; // nodes in `parameter` have a converter
+    const converter = node.converter!; // the converter is not null: nodes in `parameter` have one
     const takesRest = converter === CONVERTERS.path;
     const stop = takesRest ? path.length : end;
     if (!converter.test(path, at, stop)) continue;
@@ -335,8 +346,8 @@ function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T 
 }
 
 /**
- * Index of the next slash, or the end of the path. A call of indexOf() costs as much as comparing a dozen
- * characters, and most segments are shorter.
+ * Index of the next slash, or the end of the path. Compares a dozen characters before it calls indexOf(): the
+ * call takes as long as these comparisons, and most segments are shorter.
  */
 function endOfSegment<T>(walk: Walk<T>, at: number): number {
   const { path } = walk;
@@ -363,8 +374,8 @@ function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | 
 }
 
 /**
- * The captured segments of a match. Array literals have their final size from the start, so nothing is
- * copied.
+ * The captured segments of a match. Made by array literals, which have their final size at once, so no array
+ * has to grow.
  */
 function capturesOf<T>({ path, depth }: Walk<T>): string[] {
   if (depth === 1) return [captureAt(path, 0)];
@@ -383,8 +394,8 @@ function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
 }
 
 /**
- * Returns the node below `from` for the rest of `text` from `at` on. Creates it if necessary, and splits a
- * node that shares only the start.
+ * Returns the node below `from` for the part of `text` from `at` on. Creates it if necessary. If an existing
+ * node has only the start in common with the text, that node is split.
  */
 function literalOf<T>(from: Node<T>, text: string, at = 0): Node<T> {
   if (at === text.length) return from;

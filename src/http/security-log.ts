@@ -2,15 +2,16 @@
  * The logger `svc_security` writes events of refused requests, for intrusion detection. The number of its
  * lines is limited, however many requests are refused.
  *
- * An event of one client (IPv6: of its /64 network) has one line a minute, and the next line has the number
- * of omitted ones. Clients beyond the 10,000 that are remembered share one line a minute for each event.
+ * For each event and client (IPv6: /64 network) at most one line is written a minute. The next line has the
+ * number of lines that were omitted. 10,000 clients are remembered; all further clients share one line a
+ * minute for each event.
  */
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 
 interface ReportRecord {
-  /** Until this time no further line is written. Never decreases. */
+  /** Until this time no further line is written. */
   untilMs: number;
   /** Number of lines omitted since the last one. */
   suppressed: number;
@@ -27,7 +28,7 @@ const logs = new WeakMap<Services, SecurityLog>();
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
-  /** Records by event and client, ordered by the end of the minute in which no further line is written for them. */
+  /** Records by event and client, in the order of `untilMs`. */
   readonly #records = new Map<string, ReportRecord>();
   /** Records of clients beyond the limit, by event name. */
   readonly #others = new Map<string, ReportRecord>();
@@ -68,7 +69,7 @@ export class SecurityLog {
     });
   }
 
-  /** Writes a line that concerns no single request. */
+  /** Writes a line that does not concern one request. */
   warn(event: string, fields: Readonly<Record<string, unknown>>): void {
     this.#log.warn(event, fields);
   }
@@ -79,7 +80,8 @@ export class SecurityLog {
     // a record whose minute is not over keeps its place in the order
     if (found !== undefined && nowMs < found.untilMs) return found;
     if (found === undefined && this.#records.size === MOST_CLIENTS) {
-      const [[oldest, { untilMs }]] = this.#records as unknown as [[string, ReportRecord]]; // the map is full
+      // the cast is safe: the map is full, so it has a first entry
+      const [[oldest, { untilMs }]] = this.#records as unknown as [[string, ReportRecord]];
       if (nowMs < untilMs) return this.#recordOfOthers(event);
       this.#records.delete(oldest);
     }

@@ -2,7 +2,7 @@
  * State: typed values that one part of an application sets for other parts, for the whole application or for
  * one request.
  *
- * Scope: how long the value of a dependency lives, if `Depends()` does not say so.
+ * Also: the scope of a dependency source, if `Depends()` does not name one.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
@@ -10,7 +10,7 @@ import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from
 /** Creates a unique key: two keys with equal names are different. `name` appears in messages. */
 export function stateKey<T>(name: string): StateKey<T> {
   const key = (context: Context): T => context.state.get(key as StateKey<T>);
-  // defineProperty() can change the name of a function, assignment cannot
+  // by defineProperty(), because the name of a function cannot be assigned
   return Object.defineProperty(key, 'name', { value: name }) as StateKey<T>;
 }
 
@@ -21,26 +21,26 @@ export const services: StateKey<Services> = stateKey('services');
 export const SESSION: StateKey<Session> = stateKey('session');
 
 /**
- * For a request that was made within the process, with the credentials of another request: that other
- * request. @internal
+ * In the state of a request that the process makes itself, with the credentials of another request: that
+ * other request. @internal
  */
 export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
 
-/** The state of an application: values set once, or read from their provider each time. */
+/** The state of an application: values that were set, or that a function provides at each access. */
 export class AppState implements StateMap {
   readonly #values = new Map<StateKey<unknown>, () => unknown>();
 
   get<T>(key: StateKey<T>): T {
     const read = this.#values.get(key);
     if (read === undefined) throw new SvcError('E_STATE_UNSET', [key.name]);
-    return read() as T; // set() and provide() accept only values of the key's type
+    return read() as T; // the cast is safe: set() and provide() accept only values of the key's type
   }
 
   set<T>(key: StateKey<T>, value: T): void {
     this.#values.set(key, () => value);
   }
 
-  /** Registers `read` as the source of the key's value. */
+  /** Makes `read` provide the value of the key at each access. */
   provide<T>(key: StateKey<T>, read: () => T): void {
     this.#values.set(key, read);
   }
@@ -50,13 +50,13 @@ export class AppState implements StateMap {
   }
 }
 
-/** A key that no caller can have. */
+/** Stands for the absence of a key, because no caller can have it. */
 const NO_KEY: StateKey<unknown> = stateKey('none');
 
 /**
- * State of a request: its own values override the application's. Many requests have exactly one value, which
- * is stored without a Map: a Map costs 1.4 % of a request through five middleware that read it (`mw5` of
- * test/bench/http.ts).
+ * State of a request. Its own values override those of the application. The first value is stored without a
+ * Map, because many requests have only one value. A Map would add 1.4 % to the time of a request through five
+ * middleware that read it (`mw5` of test/bench/http.ts).
  */
 export class RequestState implements StateMap {
   readonly #app: StateMap;
@@ -98,8 +98,9 @@ const SCOPES = new WeakMap<object, Scope>();
 const SURROUNDS = new WeakMap<object, Surround>();
 
 /**
- * Gives a dependency source a scope of its own, and returns it. With `surround` the dependency runs the
- * handler and the functions that need it. It is then resolved after all dependencies that do not need it.
+ * Gives a dependency source a scope of its own, and returns the source. With `surround`, the dependency runs
+ * the handler and all functions that need the dependency. So it is resolved after all dependencies that do
+ * not need it.
  *
  * @internal
  */

@@ -1,10 +1,10 @@
 /**
- * Content of an open file: whole, a slice, or several slices with text between them.
+ * Sends the content of an open file: all of it, a slice, or several slices with text between them.
  *
- * For a socket, two blocks of a pool alternate: one is read while the other is written. A new block would
- * cost a page fault for each 4 KiB (test/bench/streams.ts --only=file). A reader that iterates gets
- * blocks of its own. If the file changes meanwhile, the body ends with an error before its last bytes, so
- * that the client sees an incomplete response.
+ * Sending to a socket uses two blocks in turn: one is filled from the file while the other is written. The
+ * blocks come from a pool, because a new block would cost a page fault for each 4 KiB (test/bench/streams.ts
+ * --only=file). Code that iterates the body gets a new block each time. If the file changes meanwhile, the
+ * body ends with an error before its last bytes, so that the client sees an incomplete response.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -15,8 +15,8 @@ import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 
 /**
- * Size of a block, which is one write. Larger blocks are not faster, and a client that does not read would be
- * detected later.
+ * Size of a block, which is one write. Larger blocks are not faster, and it would take longer to detect that
+ * a client does not read.
  */
 const BLOCK_BYTES = 131_072;
 /** Maximum number of free blocks in the pool: 4 MiB. */
@@ -24,8 +24,8 @@ const MAX_FREE_BLOCKS = 32;
 const freeBlocks: Buffer[] = [];
 
 /**
- * A body that is read from a file. Closes the file when the body was sent, has failed, or its iterator
- * returned.
+ * A body that is read from a file. The file is closed when the body was sent, when sending fails, and when
+ * the iterator's return() is called.
  */
 export class FileBody implements AsyncIterable<Uint8Array> {
   readonly #file: OpenFile;
@@ -53,7 +53,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          // the file was closed because the request ended during a read: the client has left
+          // the client has left: the end of the request closed the file during a read
           const isLeft = file.isClosed;
           await end();
           throw isLeft ? new ClientDisconnected() : error;
@@ -79,7 +79,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
       }
       outgoing.end();
     } catch (error) {
-      if (outgoing.destroyed) return; // the request ended, and so closed the file during a read
+      if (outgoing.destroyed) return; // the end of the request closed the file during a read
       outgoing.destroy();
       throw error;
     } finally {
@@ -89,7 +89,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Position within the parts of a body, for reading one block after the other. */
+/** Reads the parts of a body block by block, and keeps the position. */
 class Cursor {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -149,7 +149,7 @@ class BlockWriter {
     outgoing.once('close', this.#leave);
   }
 
-  /** The block that may be filled while the other one is written. */
+  /** The block that may be filled now. The other block may still be being written. */
   block(): Buffer {
     return (this.#blocks[this.#turn] ??= freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES));
   }
@@ -201,9 +201,9 @@ const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
- * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, `unsatisfiable`
- * (416) if no slice is within the content, or `whole` if the field is ignored: malformed, another unit
- * (RFC 9110 §14.2), more than 16 ranges, or overlapping ranges, which serve no client and cost much.
+ * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, or
+ * `unsatisfiable` (416) if no slice is within the content. Returns `whole` if the field is malformed, has
+ * another unit (RFC 9110 §14.2), more than 16 ranges, or overlapping ranges, which no client needs.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -215,8 +215,8 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
     const slice = readRange(spec, size);
     if (slice === undefined || ++count > MAX_RANGES) return 'whole';
     if (slice.start < slice.end) slices.push(slice);
-    // a suffix range of an empty file is satisfiable (RFC 9110 §14.1.2), but Content-Range cannot express its
-    // empty result
+    // a suffix range of an empty file is satisfiable (RFC 9110 §14.1.2), but Content-Range cannot express an
+    // empty range
     else if (size === 0 && spec.startsWith('-') && /[1-9]/.test(spec)) return 'whole';
   }
   if (count === 0) return 'whole';
@@ -224,7 +224,10 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
   return overlap(slices) ? 'whole' : slices;
 }
 
-/** Returns one range within the content, empty if it lies beyond the end; undefined if it is malformed. */
+/**
+ * Parses one range. The result is within the content, and empty if the range lies beyond its end. Undefined
+ * if the range is malformed.
+ */
 function readRange(spec: string, size: number): Slice | undefined {
   const match = /^(?:(\d+)-(\d*)|-(\d+))$/.exec(spec);
   if (match === null) return undefined;
@@ -236,7 +239,10 @@ function readRange(spec: string, size: number): Slice | undefined {
   return { start: Math.min(start, size), end: Math.min(Number(last) + 1, size) };
 }
 
-/** Whether the number `left` is greater than `right`. Compares digits, so numbers may have any length. */
+/**
+ * Whether the number `left` is greater than `right`. Compares the digits as text, so the numbers may exceed
+ * 2^53.
+ */
 function isGreater(left: string, right: string): boolean {
   const [a, b] = [left, right].map((digits) => digits.replace(/^0+/, '')) as [string, string];
   return a.length === b.length ? a > b : a.length > b.length;
@@ -247,12 +253,14 @@ function overlap(slices: readonly Slice[]): boolean {
   return sorted.some((slice, index) => index > 0 && slice.start < sorted[index - 1]!.end);
 }
 
-/** `Content-Range` of a slice; without a slice, that of a 416. */
+/** The value of `Content-Range`: for a slice, or without one for a 416. */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
 
-/** Several slices as one body (RFC 9110 §14.6): the headers of each part as text, followed by its slice. */
+/**
+ * Several slices as one body (RFC 9110 §14.6). Each part is the text of its headers, followed by its slice.
+ */
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
@@ -260,8 +268,8 @@ interface Multipart {
 }
 
 /**
- * Builds a multipart body from slices, each with its own type and range. The boundary is random: the chance
- * that the content contains it is 2^-122.
+ * Builds a multipart body; each part has a slice and its type and range. The boundary is random, so the
+ * content almost certainly does not contain it.
  */
 export function layOut(slices: readonly Slice[], size: number, mediaType: string | undefined): Multipart {
   const boundary = randomUUID();
@@ -310,10 +318,13 @@ export function isAbsence(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException).code);
 }
 
-// O_NONBLOCK: opening a pipe in place of the file must not block
+// O_NONBLOCK, because opening must not block if the path leads to a pipe
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** An open file. close() waits for the current read; later calls return the same promise. */
+/**
+ * An open file. close() waits until the current read has ended. Further calls of close() return the same
+ * promise.
+ */
 export class OpenFile implements FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -361,8 +372,8 @@ export class OpenFile implements FileState {
 }
 
 /**
- * Opens a regular file; undefined if the path has no readable one. `followsLink`: the last part of the path
- * may be a link.
+ * Opens a regular file. Undefined if the path leads to no readable regular file. `followsLink`: whether the
+ * last part of the path may be a link.
  *
  * @throws HTTPException 503 when this process, or the machine, has too many files open
  */

@@ -1,7 +1,7 @@
 /**
- * Responses with the content of a file. The file is opened before the response passes back through the
- * middleware. Then preconditions (304, 412) and ranges (206, 416) apply. A small file is sent as bytes; a
- * larger one is read while it is sent.
+ * Responses with the content of a file. The file is opened before middleware gets the response. Then
+ * preconditions (304, 412) and ranges (206, 416) are applied. A small file is sent as bytes; a larger one is
+ * read while it is sent.
  */
 import { fileURLToPath } from 'node:url';
 import { extname } from 'node:path';
@@ -22,20 +22,20 @@ export interface FileOptions extends ResponseOptions {
   readonly filename?: string | undefined;
 }
 
-/** Files up to this size are read whole: a stream would cost more than reading the bytes. */
+/** Files up to this size are read whole, because sending them in blocks would take longer. */
 export const SMALL_BYTES = 65_536;
 /**
- * Two writes within this time may leave the same modification time: the coarsest file systems store times in
- * steps of 2 s.
+ * After two writes within this time, a file may have the same modification time, because some file systems
+ * store times in steps of 2 s.
  */
 const YOUNG_MS = 2_000;
 
-/** Content of a file in one state, and its validators: all responses to this state use them. */
+/** Content and validators of a file. All responses share them until the file changes. */
 export interface Content extends Validators {
   readonly size: number;
-  /** The bytes, or the open file to read them from; undefined if only HEAD was requested. */
+  /** The bytes, or the open file from which they are read. Undefined if the request is HEAD. */
   readonly source: Buffer | OpenFile | undefined;
-  /** Whether the validators are strong: each change of the file changes them. */
+  /** Whether the validators are strong, which means that every change of the file changes them. */
   readonly isStrong: boolean;
 }
 
@@ -46,7 +46,7 @@ function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
 
 /**
  * Returns the validators of a file. The entity tag is made of size and modification time, and is weak while
- * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a tag of its own,
+ * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a different tag,
  * because its bytes differ (RFC 9110 §8.8.3.3).
  */
 export function validatorsOf(
@@ -67,8 +67,8 @@ export function validatorsOf(
  * Sends the content of a file, by its path or `file:` URL. The path is trusted: do not build it from a
  * request (`mountStatic` does that safely). 404 if there is no readable regular file.
  *
- * With status 200 and GET or HEAD the response has validators, and supports preconditions and ranges (RFC
- * 9110 §13, §14).
+ * If the status is 200 and the method GET or HEAD, the response has validators, and preconditions and ranges
+ * are applied (RFC 9110 §13, §14).
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
@@ -203,7 +203,7 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
   'accept-ranges',
 ]);
 
-/** Fields and size of the 200 response in whose place a 304 is sent. */
+/** Fields and size of the 200 response that a 304 replaces. */
 interface Selected {
   readonly flat: readonly string[];
   /** The size of its body in bytes, or -1 if unknown. */
@@ -213,8 +213,8 @@ interface Selected {
 const selected = new WeakMap<HttpResponse, Selected>();
 
 /**
- * Records which 200 a 304 replaces: from it, outer middleware derives the fields that the 304 must repeat
- * (RFC 9110 §15.4.5).
+ * Records which 200 a 304 replaces. Outer middleware needs the 200 to compute the fields that the 304 must
+ * have, too (RFC 9110 §15.4.5).
  */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);
@@ -227,8 +227,8 @@ export function selectedBy(answer: HttpResponse): Selected | undefined {
 }
 
 /**
- * Turns a response into a 304: removes the fields about content. Its chunks are not removed here: the sender
- * ends their source. `size`: length of the content, or -1 if unknown.
+ * Turns a response into a 304 by removing the fields about content. A body in chunks stays; the sender ends
+ * its source. `size`: length of the content, or -1 if unknown.
  */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });
@@ -241,9 +241,7 @@ export function notModified(answer: HttpResponse, size: number = lengthOf(answer
   return answer;
 }
 
-/*
- * Media types by file name extension: the type that is registered with IANA, if there is one.
- */
+/* Media types by the extension of the file name. If IANA has registered a type, that type is used. */
 
 const UTF8 = '; charset=utf-8';
 

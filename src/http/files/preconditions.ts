@@ -2,8 +2,8 @@
  * Preconditions (RFC 9110 §13): whether the client has the content already (304), or requires a resource that
  * has not changed since it was read (412).
  *
- * `If-Match` replaces `If-Unmodified-Since`, and `If-None-Match` replaces `If-Modified-Since`. Ranges
- * (body.ts) are decided last.
+ * If a request has `If-Match`, `If-Unmodified-Since` is ignored; if it has `If-None-Match`,
+ * `If-Modified-Since` is ignored. Ranges (body.ts) are applied last.
  */
 import { systemClock } from '../../base/clock.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
@@ -58,7 +58,7 @@ export function checkPreconditions(
   const { headers } = req;
   const match = headers['if-match'];
   if (current === undefined) {
-    // even "*" fails, because the resource does not exist (RFC 9110 §13.1.1)
+    // even `If-Match: *` fails, because the resource does not exist (RFC 9110 §13.1.1)
     if (match !== undefined) throw preconditionFailed();
     return;
   }
@@ -74,7 +74,7 @@ export function checkPreconditions(
   if (isWithheld(req, validators)) throw preconditionFailed();
   const none = headers['if-none-match'];
   if (none !== undefined && req.method !== 'GET' && req.method !== 'HEAD' && listsTag(none, etag, false))
-    // GET and HEAD are left out: ETagMiddleware answers them with 304
+    // GET and HEAD are not refused here: ETagMiddleware responds to them with 304
     throw preconditionFailed();
 }
 
@@ -88,7 +88,10 @@ export function preconditionFailed(): HTTPException {
   );
 }
 
-/** A field of the request. Uses `field()` if there is one, because `headers` would parse all fields. */
+/**
+ * Returns a field of the request, by `field()` if the request has that method: `headers` would parse all
+ * fields.
+ */
 export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
@@ -99,8 +102,8 @@ export function judge(request: Answered, validators: Validators): Verdict {
 }
 
 /**
- * Whether the resource has changed although the client requires that it has not: by `If-Match`, or without it
- * by `If-Unmodified-Since`.
+ * Whether the resource has changed although the client forbids that. Reads `If-Match`; if it is absent,
+ * `If-Unmodified-Since`.
  */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
   const match = fieldOf(request, 'if-match');
@@ -110,8 +113,8 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether the client has the content already, so that GET or HEAD gets a 304: by `If-None-Match` with weak
- * comparison (RFC 9110 §13.1.2), or without it by `If-Modified-Since`.
+ * Whether the client has the content already, so that GET or HEAD gets a 304. Reads `If-None-Match`, with
+ * weak comparison (RFC 9110 §13.1.2); if it is absent, `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
@@ -122,9 +125,9 @@ function isKnown(request: Answered, { etag, lastModified }: Validators): boolean
 }
 
 /**
- * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). A request with `If-Range` must
- * name the content's strong tag, or its exact date. `isDateStrong`: the content cannot have changed twice
- * within that second.
+ * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). They do not if `If-Range` has
+ * another tag or date, or a weak tag. `isDateStrong`: the content cannot have changed twice within the second
+ * of its date.
  */
 export function isSameForRange(
   request: Answered,

@@ -1,11 +1,11 @@
 /**
  * A served folder: resolves paths safely, and checks the file of a path at most once a second.
  *
- * The real path of a file must lie within the folder, and be spelled as requested. The entry of a path has
- * the file's state, its precompressed forms (.br, .zst, .gz) and prepared header fields.
+ * The real path of a file must lie within the folder, and must be spelled as requested. For each path an
+ * entry is cached: the state of the file, its precompressed forms (.br, .zst, .gz) and the header fields.
  *
- * The bytes of a small file stay cached while its state is unchanged, unless the file is so new that a change
- * could leave its modification time as it was.
+ * The bytes of a small file stay cached while size and modification time are unchanged. They are not cached
+ * if the file is so new that another write could have the same modification time.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -39,12 +39,14 @@ interface Moment {
   readonly wallMs: number;
   readonly monotonicMs: number;
 }
-/** One form of a file, uncoded or with a content coding, as far as its header fields depend on it. */
+/**
+ * The properties of one form of a file (uncoded, or with a content coding) that determine its header fields.
+ */
 interface Form {
   /** Name of the uncoded file; its extension determines the media type. */
   readonly name: string;
   readonly coding: string | undefined;
-  /** Whether there are other forms, so that `Accept-Encoding` selected this one. */
+  /** Whether the file has other forms. If so, `Accept-Encoding` has selected this one. */
   readonly varies: boolean;
 }
 
@@ -53,7 +55,10 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
   ['.zst', 'zstd'],
   ['.gz', 'gzip'],
 ];
-/** A coded form may be this much older than its file, because file systems round modification times. */
+/**
+ * A coded form is used even if it is this much older than its file, because file systems round modification
+ * times.
+ */
 const SKEW_MS = 2_000;
 
 /** Resolves paths below a folder. */
@@ -101,8 +106,8 @@ export class StaticFolder {
   }
 
   /**
-   * Looks a path up, once for concurrent requests. `key` is the path; for a folder it is empty or ends with a
-   * slash.
+   * Looks a path up. Concurrent requests share one look-up. `key` is the path; for a folder it is empty or
+   * ends with a slash.
    */
   look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
     let looking = this.#looking.get(key);
@@ -207,7 +212,7 @@ export class StaticFolder {
     now: Moment,
   ): Promise<FileEntry | undefined> {
     const known = before?.kind === 'file' ? before : undefined;
-    const name = segments.at(-1)!; // a path without segments names a folder, so there is at least one
+    const name = segments.at(-1)!; // a path that names a file has at least one segment
     const forms = await this.#formsOf(segments, located);
     const varies = forms.length > 0;
     const plain = await this.#represent(located, { name, varies, coding: undefined }, known?.plain, now);
@@ -305,8 +310,8 @@ export class StaticFolder {
 }
 
 /**
- * Whether an open file is still the one at this path, and no link is on the path. Folders are checked before
- * and after, because they may be replaced in between.
+ * Whether an open file is still the file at this path, and no part of the path is a link. The folders are
+ * checked before and after the file, because they may be replaced in between.
  */
 async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   if ((await realpath(path)) !== path) return false;
@@ -321,9 +326,9 @@ function isDenial(error: unknown): boolean {
 }
 
 /**
- * Whether the file that a path resolves to may be served. False if the name differs in case or accent
- * encoding, because access rules compare paths. False also if a link leads out of the folder, or to a name
- * that starts with a dot.
+ * Whether the file that a path resolves to may be served. False if the name differs in case or in the
+ * encoding of accents: with such a name, a client could avoid rules that compare paths. False also if a link
+ * leads out of the folder, or to a name that starts with a dot.
  */
 export function isServed(
   real: string,
@@ -342,7 +347,7 @@ function fold(path: string): string {
   return path.normalize('NFC').toLowerCase();
 }
 
-/** One form of a file, uncoded or coded, with prepared header fields: a flat list of names and values. */
+/** One form of a file, uncoded or coded. Its header fields are lists of alternating names and values. */
 export interface Representation {
   /** Path on disk, without links. */
   readonly path: string;
@@ -380,7 +385,7 @@ const MAX_BYTES = 33_554_432;
 /** Estimated memory of an entry or form, in addition to its bytes. */
 const OVERHEAD_BYTES = 1_024;
 
-/** Entries by path, the least recently used first: at most 4,096, and at most 32 MiB. */
+/** Cache of entries by path, the least recently used first. It has at most 4,096 entries and 32 MiB. */
 class StaticCache {
   readonly #index = new LruIndex(MAX_ENTRIES);
   readonly #entries: (StaticEntry | undefined)[] = [];
@@ -399,7 +404,7 @@ class StaticCache {
   recent(key: string, nowMs: number): StaticEntry | undefined {
     const slot = this.#index.find(key);
     if (slot === 0) return undefined;
-    const entry = this.#entries[slot]!; // every slot that find() returns has an entry
+    const entry = this.#entries[slot]!; // the entry is defined: find() returns only slots in use
     if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
     this.#index.use(slot);
     return entry;
@@ -425,7 +430,7 @@ class StaticCache {
   }
 
   #remove(slot: number): void {
-    this.#bytes -= bytesOf(this.#entries[slot]!); // every slot in use has an entry
+    this.#bytes -= bytesOf(this.#entries[slot]!); // the entry is defined, because the slot is in use
     this.#entries[slot] = undefined;
     this.#index.remove(slot);
   }
@@ -448,7 +453,7 @@ function bytesOf(entry: StaticEntry): number {
  * characters that it strips.
  */
 
-/** Treatment of names that start with a dot: 404, 403, or served. */
+/** How to respond to names that start with a dot: with 404, with 403, or with the file. */
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
 /** The segments of a path that may be looked up; or `none` (404), `denied` (403). */

@@ -1,6 +1,6 @@
 /**
- * Static files: responds to requests below the path of a mount. `Accept-Encoding` selects the form of a file;
- * preconditions and ranges apply to that form.
+ * Static files: responds to requests below the path of a mount. `Accept-Encoding` selects a form of the file
+ * (uncoded or precompressed); preconditions and ranges apply to that form.
  */
 import { systemClock } from '../../base/clock.ts';
 import { Forbidden, NotFound } from '../../base/errors.ts';
@@ -97,8 +97,8 @@ export class StaticMount {
   }
 
   /**
-   * Handles GET and HEAD. `rest` is the part of the path after the mount's path; undefined if the request is
-   * for the mount's path without a slash.
+   * Handles GET and HEAD. `rest` is the part of the path after the mount's path and a slash; undefined if
+   * there is no slash.
    * @throws HTTPException
    */
   answer(req: HttpRequest, rest: string | undefined): Awaitable<HttpResponse> {
@@ -166,8 +166,8 @@ function answerOf(form: Representation): HttpResponse {
 }
 
 /**
- * Redirects to the same path with a slash at its end. The location is relative: it contains no host, and
- * proxies need not rewrite it.
+ * Redirects to the same path with a slash at its end. The location contains no host, so proxies need not
+ * rewrite it.
  */
 function withSlash(req: HttpRequest): HttpResponse {
   const query = req.target.indexOf('?');

@@ -5,9 +5,9 @@
  *   {"time":...,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
  *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":...,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
  *
- * A line never contains the query, header fields other than `User-Agent`, or a body. If a path parameter has
- * the name of a secret, the route's template replaces the path. Requests of probes have no lines. `aborted`
- * is set when the response was not sent completely.
+ * A line never contains the query, header fields other than `User-Agent`, or a body. If the name of a path
+ * parameter looks like that of a secret, the line has the route's template instead of the path. Requests of
+ * probes have no lines. `aborted` is set when the response was not sent completely.
  */
 import { safeField } from '../../observability/redact.ts';
 import { MAX_AGENT_CHARACTERS } from '../request/event.ts';
@@ -42,12 +42,12 @@ const WORDS: ReadonlyMap<string, number> = new Map([
   ['off', 0],
 ]);
 
-/** Probes have no lines: load balancers send them every second, and metrics count them. */
+/** Probes have no lines, because load balancers send them every second. Metrics count them. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
- * A sample value that looks like a secret. If safeField() masks it under the name of a parameter, the name is
- * secret at least for some values.
+ * A sample value that looks like a secret. A parameter counts as secret if safeField() masks this value under
+ * the parameter's name.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
 
@@ -62,12 +62,12 @@ export class AccessLog {
   readonly #log: Logger;
   readonly #share: number;
   readonly #views = new Map<CompiledRoute, View>();
-  /** Sum of the shares of all requests since the last line. When it reaches 1, the request gets a line. */
+  /** Each request adds `share` to this sum. When the sum reaches 1, the request gets a line. */
   #due = 0;
 
   /**
-   * `share` 0 ... 1: this share of responses below 500 is logged, evenly spread. Responses from 500 on are
-   * always logged.
+   * `share`: which share of responses below 500 has a line, 0 ... 1, evenly spread. Responses from 500 on
+   * always have one.
    */
   constructor(log: Logger, share: number) {
     this.#log = log.child('svc_access');

@@ -1,14 +1,14 @@
 /**
- * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip. Short text
- * and bytes are compressed at once, longer ones in another thread, chunks as they are sent.
+ * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip. A short
+ * body is compressed at once, a longer one in another thread, and a body in chunks while it is sent.
  *
- * Not compressed, because it would save nothing or change the meaning: less than `thresholdBytes`, types that
- * are already compressed, 204, 206 and 304, responses with Content-Encoding, `no-transform` or a digest of
- * their content.
+ * Some responses are not compressed, because it would save nothing or change their meaning. These are bodies
+ * below `thresholdBytes`, types that are already compressed, 204, 206 and 304. So are responses with
+ * Content-Encoding, `no-transform` or a digest of their content.
  *
- * Not compressed for safety: responses that set a cookie. If an attacker can place text in a page beside a
- * secret, the compressed size reveals the secret (BREACH), and responses to a login are likely to contain
- * one. A route can decide for itself: `meta: { compress: false }`, or `true` if its cookie is not secret.
+ * Responses that set a cookie are not compressed, for safety. They are likely to contain a secret, as after a
+ * login. If an attacker can place text in such a page, the compressed size reveals the secret (BREACH). A
+ * route can decide for itself: `meta: { compress: false }`, or `true` if its cookie is not secret.
  */
 import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
@@ -54,13 +54,13 @@ const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
  */
 const COMPRESSIBLE =
   /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
-/** Media types whose chunks are messages that a client waits for, so each chunk is flushed. */
+/** Media types of messages that a client waits for, so each chunk is flushed. */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
 /** Bodies in chunks up to this size are joined and compressed as one. */
 const WHOLE_BYTES = 65_536;
 /**
- * Kinds of middleware that must be inside of compression: they need the uncompressed body, or would store the
- * compressed one.
+ * Kinds of middleware that must be inside compression, because they need the uncompressed body, or would
+ * store the compressed one.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'session',
@@ -125,14 +125,14 @@ export class CompressionMiddleware implements Middleware {
     const { body, status } = response;
     if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
     if (status === 206) return partOf(response);
-    // a response without a body is skipped, except to HEAD if the length of its GET response is known
+    // a response without a body is skipped, unless it is for HEAD and the length of the GET response is known
     if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response;
     if (!this.#isLongEnough(response) || !isFit(response.headers.flat, req.route?.meta['compress'] === true))
       return response;
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
-    // no Content-Length: it would be that of the uncompressed bytes (RFC 9110 §8.6)
+    // Content-Length is removed, because it is that of the uncompressed bytes (RFC 9110 §8.6)
     if (body === null) return coded(response, [], coding);
     if (isChunks(body)) {
       const isSmall =
@@ -144,7 +144,7 @@ export class CompressionMiddleware implements Middleware {
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
   }
 
-  /** Adds the fields of the 200 in whose place a 304 is sent (RFC 9110 §15.4.5). */
+  /** Adds to a 304 the fields that the 200 would have (RFC 9110 §15.4.5). */
   #revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
     const whole = selectedBy(response);
     if (whole === undefined) return revalidated(req, response);
@@ -179,7 +179,7 @@ export class CompressionMiddleware implements Middleware {
     if (req.method !== 'HEAD' && bytes.length <= coder.syncBytes)
       return withContent(response, bytes, coder.now(bytes), coding);
     if (req.method === 'HEAD' || this.#underWay >= this.#maxConcurrent)
-      // HEAD sends no Content-Length: to know it, the body would have to be compressed
+      // the response to HEAD has no Content-Length: the length is known only after compressing the body
       return req.method === 'HEAD' ? coded(response, [], coding) : response;
     this.#underWay++;
     return new Promise((resolve) => {
@@ -192,8 +192,8 @@ export class CompressionMiddleware implements Middleware {
   }
 
   /**
-   * Compresses a short body in chunks, for example a small file, as one: an encoder stream would cost more
-   * than the compression.
+   * Compresses a short body in chunks, for example a small file, in one call: an encoder stream would take
+   * longer than the compression itself.
    */
   async #compressWhole(
     req: HttpRequest,
@@ -214,7 +214,7 @@ export class CompressionMiddleware implements Middleware {
   ): HttpResponse {
     if (this.#underWay >= this.#maxConcurrent) return response;
     this.#underWay++;
-    // isFit() has checked that there is a content type
+    // the content type is defined: isFit() has checked it
     const isEager = MESSAGES.test(response.headers.get('content-type')!);
     const chunks = new CompressedChunks(body, {
       coder: this.#coders[coding],
@@ -223,13 +223,16 @@ export class CompressionMiddleware implements Middleware {
         this.#underWay--;
       },
     });
-    // ends the source if the response is never sent
+    // if the response is never sent, this ends the source
     if (req instanceof TransportRequest) req.afterwards(() => chunks.drop());
     return coded(response, chunks, coding);
   }
 }
 
-/** Finding about outer middleware: a second compression, or middleware that belongs inside of compression. */
+/**
+ * Returns the problem that `svc check` reports about outer middleware: a second compression, or middleware
+ * that must be inside compression.
+ */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'
@@ -300,8 +303,8 @@ function weaken(headers: HeaderList): void {
 }
 
 /**
- * Marks a 206 with `Vary`, as its 200 would be marked (RFC 9110 §15.3.7). It is not compressed: ranges refer
- * to the uncompressed bytes.
+ * Adds `Vary` to a 206 if the 200 would have it (RFC 9110 §15.3.7). A 206 is not compressed: ranges refer to
+ * the uncompressed bytes.
  */
 function partOf(response: HttpResponse): HttpResponse {
   const type = response.headers.get('content-type') ?? '';
@@ -313,8 +316,8 @@ function partOf(response: HttpResponse): HttpResponse {
 }
 
 /**
- * Marks a 304 that a handler made. Its 200 is unknown, so `Vary` is always sent. The client may have the tag
- * of a compressed response, which is weak, so the tag is sent weak.
+ * Adds `Vary` to a 304 that a handler made, because the 200 is unknown and may be compressed. Makes the tag
+ * weak, because the tag of a compressed 200 is weak.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
@@ -324,9 +327,9 @@ function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
 }
 
 /*
- * Compression of a body while it is sent. As long as the source has its next chunk at once, chunks are
- * collected into blocks. Before the encoder waits for the source it flushes, so that the client has all that
- * the source has produced.
+ * Compression of a body while it is sent. As long as the source yields chunks without waiting, they are
+ * collected into blocks. Before each wait the encoder is flushed, so that the client gets all that the source
+ * has produced.
  */
 
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });

@@ -2,13 +2,12 @@
  * Load shedding: refuses requests that exceed the capacity of the process, so that accepted ones are answered
  * in time.
  *
- * While the event loop is late by more than maxEventLoopDelayMs, every request gets 503, because each further
- * one would delay all. Otherwise up to `max` requests run, and `queue` more wait, at most maxQueueMs or until
- * their client leaves. Further ones get 503 with Retry-After.
+ * While the event loop is late by more than maxEventLoopDelayMs, every request gets 503. Otherwise up to
+ * `max` requests run, and `queue` more wait for at most maxQueueMs. All others get 503 with Retry-After.
  *
  * A request counts as running until its handler has returned, even if its time limit has passed or its client
- * left: the handler still works. A body that is still being sent does not count. A refusal is returned as a
- * response rather than thrown, because refusing must be cheap.
+ * has left. While only its body is being sent, it does not count. A refusal is returned as a response and not
+ * thrown, because refusing must be cheap.
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
 import { given, int, readOptions } from '../../base/options.ts';
@@ -41,13 +40,13 @@ export interface ConcurrencyLimitOptions {
 type Reason = 'concurrency' | 'queue_timeout' | 'event_loop_delay';
 
 /**
- * Kinds of middleware that belong inside this one: they use a store, which is wasted work for a request that
- * is refused.
+ * Kinds of middleware that must be inside this one: they use a store, and for a refused request that work
+ * would be wasted.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 const MINUTE_MS = 60_000;
 
-/** Counters that all instances of this middleware in an application share. */
+/** Counters that are shared by all instances of this middleware in an application. */
 interface Load {
   readonly shed: Counter;
   queued: number;
@@ -82,7 +81,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   /** Starts the requests in the queue. */
   readonly #waiting = new Set<() => void>();
   #running = 0;
-  /** Requests refused since the last log line; at most one line a minute is written. */
+  /** Number of requests refused since the last log line. At most one line a minute is written. */
   #unsaid = 0;
   #saidMs = -Infinity;
   /** Set when the application is compiled. */
@@ -150,7 +149,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       return answer;
     }
     return answer.then((response) => {
-      // the promise of next() never rejects, so then() needs no second callback
+      // then() needs no second callback, because the promise of next() never rejects
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
       // the client has its 503, but the handler still runs: wait until it returns

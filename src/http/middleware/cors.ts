@@ -2,14 +2,15 @@
  * Cross-origin resource sharing (Fetch Standard §3.3): which other sites may call the application by script,
  * and read its responses.
  *
- * OPTIONS with `Origin` and `Access-Control-Request-Method` is a preflight: it is answered here, and no
- * handler runs. Responses to all other requests get the fields of the origin that sent them.
+ * OPTIONS with `Origin` and `Access-Control-Request-Method` is a preflight: this middleware responds to it,
+ * and no handler runs. The response to any other request gets the fields for the origin that sent the
+ * request.
  *
- * In the `use` of a route this middleware applies to that route only; routing/compile-unmatched.ts lets it
- * answer that route's preflights.
+ * In the `use` of a route, this middleware applies to that route only. Preflights of that route reach it by
+ * routing/compile-unmatched.ts.
  *
- * The fields of each listed origin are built once, so a request costs one look-up. They replace
- * `Access-Control-*` fields of a handler.
+ * The fields for each listed origin are built once, so a request costs one look-up. They replace
+ * `Access-Control-*` fields that a handler has set.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
@@ -25,12 +26,18 @@ import type { Origins } from '../origins.ts';
 /** Options of cross-origin access. An option that is `undefined` has its default. */
 export interface CORSOptions {
   /**
-   * Allowed origins, complete (`https://app.example`); `'*'` for every site; or a function. Default: none.
+   * Allowed origins: a list of whole origins (`https://app.example`), `'*'` for every site, or a function.
+   * Default: none.
    */
   readonly origins?: Origins | undefined;
-  /** Allowed methods. Default GET, HEAD, POST, PUT, PATCH, DELETE. `'*'` only without credentials. */
+  /**
+   * Allowed methods. Default GET, HEAD, POST, PUT, PATCH, DELETE. `'*'` is allowed only without credentials.
+   */
   readonly methods?: '*' | readonly string[] | undefined;
-  /** Request fields that scripts may set. Default Authorization, Content-Type, X-CSRF-Token, X-Request-Id. `'*'` only without credentials. */
+  /**
+   * Request fields that scripts may set. Default Authorization, Content-Type, X-CSRF-Token, X-Request-Id.
+   * `'*'` is allowed only without credentials.
+   */
   readonly headers?: '*' | readonly string[] | undefined;
   /** Response fields that scripts may read in addition to those that are always readable. Default: none. */
   readonly exposeHeaders?: readonly string[] | undefined;
@@ -46,8 +53,8 @@ const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
 /**
- * Kinds of middleware that send responses themselves, and so must be inside: without this middleware's fields
- * scripts cannot read the responses.
+ * Kinds of middleware that send responses themselves, so they must be inside this one: scripts can read only
+ * responses that have its fields.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'rate-limit',
@@ -58,10 +65,10 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'idempotency',
 ]);
 
-/** Answers preflights, and adds the `Access-Control-*` fields to responses. */
+/** Responds to preflights, and adds the `Access-Control-*` fields to all other responses. */
 export class CORSMiddleware implements Middleware {
   readonly kind = 'cors';
-  /** The allowed origins, for other checks with the same list, such as that of WebSocket handshakes. */
+  /** The allowed origins. Other checks use the same list, for example that of WebSocket handshakes. */
   readonly allowed: AllowedOrigins;
   /** Whether requests with credentials are allowed. */
   get allowsCredentials(): boolean {
@@ -130,7 +137,7 @@ export class CORSMiddleware implements Middleware {
     this.#preflight = [
       'Access-Control-Allow-Methods',
       methods === '*' ? '*' : (methods ?? METHODS).join(', '),
-      // the wildcard does not cover Authorization (Fetch Standard §3.3.3)
+      // `*` does not include Authorization (Fetch Standard §3.3.3)
       'Access-Control-Allow-Headers',
       headers === '*' ? '*, Authorization' : (headers ?? HEADERS).join(', '),
       'Access-Control-Max-Age',
@@ -183,7 +190,10 @@ export class CORSMiddleware implements Middleware {
     }
   }
 
-  /** Findings about allowed origins that an attacker on the network, or any site, can have. */
+  /**
+   * Returns the problems that `svc check` reports about allowed origins: an attacker on the network, or any
+   * site, can use such an origin.
+   */
   *#strangers(env: Env): Generator<Omit<Finding, 'place'>> {
     const mine = {
       rule: 'SVC206',
@@ -212,13 +222,14 @@ export class CORSMiddleware implements Middleware {
   }
 
   /**
-   * Calls the function with an origin of a reserved name (RFC 2606): a function that allows it allows any
-   * site. A function that needs more than the origin is not checked.
+   * Calls the function with an origin that no site has, because its name is reserved (RFC 2606). A function
+   * that allows this origin allows any site. A function that reads the request throws here, and counts as
+   * correct.
    */
   #allowsAnyOrigin(): boolean {
     try {
       const isAllowed = this.allowed.allows(UNKNOWN_ORIGIN, undefined as never);
-      // the result of an asynchronous function is not used; a rejection must not end the process
+      // the promise of an asynchronous function is not awaited; a rejection must not end the process
       if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined);
       return isAllowed === true;
     } catch {
@@ -253,7 +264,10 @@ export class CORSMiddleware implements Middleware {
     return isThenable(isAllowed) ? isAllowed.then(answer) : answer(isAllowed);
   }
 
-  /** Names the origin even when method or headers are refused, so that the browser's error says which of the three failed. */
+  /**
+   * Fields of the response to a preflight. The origin is named even if method or headers are refused, so that
+   * the browser's error says which of the three was refused.
+   */
   #permission(req: HttpRequest, origin: string, method: string): string[] {
     const fields = ['Access-Control-Allow-Origin', this.allowed.isAny ? '*' : origin];
     if (this.#options.credentials) fields.push('Access-Control-Allow-Credentials', 'true');
@@ -284,7 +298,10 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
     : response.then((settled) => add(settled, fields));
 }
 
-/** Names of fields that may occur only once. If a handler has set one of them, the fields are merged. */
+/**
+ * Names of fields that may occur only once. If a handler has set one of them, the fields of this middleware
+ * are merged with those of the response.
+ */
 const TAKEN = /^(?:vary|access-control-(?:allow-origin|allow-credentials|expose-headers))$/i;
 
 function add(response: HttpResponse, fields: readonly string[]): HttpResponse {

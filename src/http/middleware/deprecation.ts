@@ -1,7 +1,7 @@
 /**
- * Marks the replies of a deprecated route, and replies to requests that use a deprecated field: since when
- * clients should not use it (`Deprecation`, RFC 9745), when it stops working (`Sunset`, RFC 8594), and where
- * that is explained (`Link`).
+ * Adds header fields to the replies of a deprecated route, and to replies to requests that use a deprecated
+ * field. They say since when it is deprecated (`Deprecation`, RFC 9745), when it stops working (`Sunset`, RFC
+ * 8594), and where that is explained (`Link`).
  *
  * The fields that are added:
  *   Deprecation: @1767225600
@@ -20,7 +20,7 @@ import type { HttpResponse } from '../response.ts';
 /** A deprecation with its times in milliseconds since the epoch. */
 interface Mark {
   readonly sinceMs: number;
-  /** Infinity without a date. */
+  /** Infinity if no date is given. */
   readonly sunsetMs: number;
   readonly link: string | undefined;
 }
@@ -76,8 +76,8 @@ interface DeprecatedInputs {
 }
 
 /**
- * Returns the middleware that marks replies to requests that use a field whose deprecation has dates.
- * Undefined when no field has them.
+ * Returns the middleware that adds the header fields to replies, if the request uses a field whose
+ * deprecation has dates. Undefined if no field has such a deprecation.
  */
 export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Middleware | undefined {
   const plans = [
@@ -115,7 +115,7 @@ class FieldDeprecationMiddleware implements Middleware {
     for (const text of this.#inputs.texts)
       this.#add(text.plan, found, (wireName) => isSent(req, text.from, text.nameOf(wireName)));
     const { body, form } = this.#inputs;
-    // a route that succeeds has read the body already, so its value is there
+    // a route that succeeds has read the body before, so no body is read anew here
     if (response.status < 400 && body !== undefined) this.#addValue(body.node, await req.json(), found);
     if (response.status < 400 && form !== undefined) {
       const fields = await req.form();
@@ -132,8 +132,8 @@ class FieldDeprecationMiddleware implements Middleware {
   }
 
   /**
-   * Finds deprecated fields in a validated body. Alternatives of a union without a tag are skipped, because
-   * the one that applies is unknown.
+   * Finds deprecated fields in a validated body. A union without a tag is skipped, because it is unknown
+   * which alternative applies.
    */
   #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
     if (typeof value !== 'object' || value === null) return;

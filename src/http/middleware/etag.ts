@@ -1,9 +1,9 @@
 /**
- * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1): a tag of the content, 304 for
- * clients that have it, and 412 for requests with other preconditions.
+ * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1). Adds a tag of the content.
+ * Responds with 304 if the client has the content, and with 412 if another precondition fails.
  *
- * The handler runs in any case; only the transfer of the body is saved. Place it inside compression: the weak
- * tag is equal for every coding.
+ * The handler runs in any case; only the transfer of the body is saved. Place it inside compression: the tag
+ * is made of the uncompressed content, and so is equal for every coding.
  */
 import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
@@ -68,7 +68,10 @@ export class ETagMiddleware implements Middleware {
   }
 }
 
-/** Entity tag of a body: 132 bits of a hash, so that two bodies with one tag cannot be constructed. */
+/**
+ * Entity tag of a body: 132 bits of a hash, so that an attacker cannot construct two bodies with the same
+ * tag.
+ */
 function tagOf(body: string | Uint8Array): string {
   return `W/"${hash('sha256', body, 'base64url').slice(0, 22)}"`;
 }

@@ -7,14 +7,14 @@
  *   /hooks/{rest:path}      every route below /hooks/
  *   /hooks/github           that path, also if the route /hooks/{name} handles it
  *
- * A path without a route is exempt when a template matches it: there is nothing to protect.
+ * A path without a route is exempt if a template matches it, because no handler runs that needs protection.
  */
 import { CONVERTERS, parseTemplate } from '../path.ts';
 import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/** Stands for every method, because templates of exemptions have none. */
+/** The method under which all templates are registered, because exemptions do not depend on the method. */
 const ANY = '*';
 
 /** Path templates of exemptions, resolved against the routes of an application. */
@@ -83,7 +83,10 @@ export function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
 const PATH = `:${CONVERTERS.path.name}`;
 const TEXT = `:${CONVERTERS.str.name}`;
 
-/** `whole`: every path of the route is exempt. `part`: the paths that the template matches. `none`: the route is more specific, or different. */
+/**
+ * `whole`: every path of the route is exempt. `part`: only the paths that the template matches are exempt.
+ * `none`: no path is, because the route is more specific or different.
+ */
 function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | 'part' | 'none' {
   let isWhole = true;
   for (const [index, ours] of exempt.entries()) {
@@ -101,7 +104,7 @@ function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | '
   return isWhole ? 'whole' : 'part';
 }
 
-/** Whether the application runs in several processes, so that memory is not shared by all requests. */
+/** Whether the application runs in several processes. If so, data in memory is not shared by all requests. */
 export function isServedByMany(view: Pick<CompiledView, 'config'>): boolean {
   const workers = view.config('workers');
   return workers === 'auto' || Number(workers ?? 1) > 1;

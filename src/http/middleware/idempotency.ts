@@ -3,14 +3,14 @@
  * request arrived repeats it with the same key. The request is executed once, in one of the processes that
  * share the store.
  *
- * A request with a new key claims the key, is executed, and its response is stored for ttlSeconds. A repeated
- * request gets 409 with Retry-After while the first one runs, and then the stored response with
- * `Idempotency-Replayed: true`. The same key with another request is 422. After 5xx, 401, 408, 421, 424, 425,
- * 428 or 429 the claim is deleted, and the next attempt is executed.
+ * If a request has a new key, a claim of the key is stored, the request is executed, and its response is
+ * stored for ttlSeconds. A repeated request gets 409 with Retry-After while the first one runs, and after
+ * that the stored response with `Idempotency-Replayed: true`. Another request with the same key gets 422.
+ * After 5xx, 401, 408, 421, 424, 425, 428 or 429 the claim is deleted, and the next attempt is executed.
  *
  * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after
- * leaseSeconds, and the next attempt executes the request again. How far the first execution got is unknown,
- * so the guarantee is then "at least once".
+ * leaseSeconds, and the next attempt executes the request again. The first execution may have been complete,
+ * so in this case a request may be executed twice.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -46,9 +46,10 @@ export interface IdempotencyOptions {
   /** Lifetime of a stored response in seconds, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Identifies the client: responses are never shared between clients. Use only verified data. Default, and
-   * for the result undefined: the credentials as sent. These are `Authorization`, the route's credentials and
-   * the session; without them all cookies; without cookies the address.
+   * Returns a text that identifies the client, so that a client never gets the response of another one. Use
+   * only verified data. Without the option, or if the result is undefined, the credentials of the request
+   * identify the client: `Authorization`, the route's credentials and the session. If there are none, all
+   * cookies do; without cookies, the address.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
   /** Store that all processes share. Default: 10_000 records in the memory of this process. */
@@ -76,7 +77,9 @@ export interface IdempotencyOptions {
 const MEMORY_RECORDS = 10_000;
 /** Number of renewals of a claim within its lease. */
 const RENEWALS = 3;
-/** Number of address bits that identify an IPv6 client: a client has a whole network (RFC 6177 §2). */
+/**
+ * Number of address bits that identify an IPv6 client, because a client has a whole network (RFC 6177 §2).
+ */
 const IPV6_BITS = 64;
 
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
@@ -90,8 +93,8 @@ interface Claim {
 }
 
 /**
- * Executes requests with an idempotency key once. A route with `meta: { idempotency: false }` is not covered:
- * for example one with large bodies.
+ * Executes requests with an idempotency key once. It ignores routes with `meta: { idempotency: false }`, for
+ * example those with large bodies.
  */
 export class IdempotencyMiddleware implements Middleware {
   readonly kind = 'idempotency';
@@ -238,7 +241,7 @@ export class IdempotencyMiddleware implements Middleware {
     const print = fingerprint(req.target, fieldOf(req, 'content-type') ?? '', body);
     const key = recordKey([route.method, route.template, clientKey, ...(await this.#senderOf(req, route))]);
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
-    const store = this.#store!; // compile() has set the store
+    const store = this.#store!; // `#store` is defined: compile() has set it
     for (let attempt = 0; attempt < 2; attempt++) {
       // if the record expires between add() and get(), the loop tries again
       if (await store.add(key, text, this.#limits.leaseMs))
@@ -249,7 +252,10 @@ export class IdempotencyMiddleware implements Middleware {
     throw this.#inProgress();
   }
 
-  /** Returns what identifies the client, so that equal keys of two clients are different. */
+  /**
+   * Returns what identifies the client. It is part of the record's key, so two clients with the same
+   * idempotency key have two records.
+   */
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
     const principal: unknown = await this.#principal?.(req);
     if (typeof principal === 'string') return ['principal', principal];
@@ -320,8 +326,8 @@ export class IdempotencyMiddleware implements Middleware {
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
     else {
-      // the time limit has passed, but the handler still runs: its own result is stored, not the 503 that the
-      // client got
+      // the time limit has passed and the client got a 503, but the handler still runs: store the result of
+      // the handler
       void late.then((answer) =>
         (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
       );
@@ -329,7 +335,7 @@ export class IdempotencyMiddleware implements Middleware {
     return response;
   }
 
-  /** Renews the lease of a claim until it is disposed of, or lost. */
+  /** Renews the lease of a claim until the result is disposed of, or the claim is lost. */
   #keep({ key, text }: Claim): Disposable {
     const { clock, log } = this.#services;
     const { leaseMs } = this.#limits;
@@ -337,7 +343,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // a lost claim is not renewed again; the end of the request logs it
+        // a claim that was lost is not renewed; #settle() logs the loss
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);
@@ -356,7 +362,10 @@ export class IdempotencyMiddleware implements Middleware {
     };
   }
 
-  /** Stores the response, or deletes the claim. If the store fails, the claim expires by itself, and the response is sent. */
+  /**
+   * Stores the response, or deletes the claim. If the store fails, the response is sent nevertheless, and the
+   * claim expires by itself.
+   */
   async #settle({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
     try {
@@ -367,7 +376,7 @@ export class IdempotencyMiddleware implements Middleware {
             encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)),
             this.#limits.ttlMs,
           )
-        : // a lifetime of 0 deletes the claim, if it still belongs to this process
+        : // a lifetime of 0 deletes the claim, if another process has not claimed the key meanwhile
           await this.#store!.replace(key, text, text, 0);
       if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
     } catch (error) {
@@ -388,8 +397,8 @@ function isMethods(value: unknown): boolean {
  * The record that a store keeps of a request, and the key of the record. The key is a hash of method, route,
  * client and the client's key, so two clients never share one.
  *
- * A record is `claimed` while a process executes the request. Then it is `answered` and has the response, or
- * `done` if the response is too large or a stream.
+ * A record is `claimed` while a process executes the request. After that it is `answered` and contains the
+ * response. If the response is too large or a stream, the record is `done` instead.
  */
 
 /** The record of an earlier request with the same key. `print` is its fingerprint. */
@@ -426,7 +435,7 @@ export function readIdempotencyKey(field: string): string | undefined {
   return key.length > 0 && key.length <= MAX_KEY ? key : undefined;
 }
 
-/** Key of a record: a hash, so that the store does not learn its parts. */
+/** Key of a record: a hash of `parts`, so that the store does not contain them. */
 export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }
@@ -442,15 +451,15 @@ export function fingerprint(target: string, contentType: string, body: Uint8Arra
     .digest('base64url');
 }
 
-/** Fields that are not stored, because they are meant for one client, moment or connection. */
+/** Fields that are not stored, because they concern only one client, one connection or one point in time. */
 const UNKEPT_FIELDS =
   /^(?:set-cookie|date|age|x-request-id|traceparent|tracestate|ratelimit.*|x-ratelimit-.*|access-control-.*)$/i;
 /** Statuses below 500 after which a retry is executed again. */
 const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 424, 425, 428, 429]);
 
 /**
- * Whether a response with this status is final: then it is stored, and a retry does not execute the request
- * again.
+ * Whether a response with this status is stored. If so, a retry gets the stored response, and the request is
+ * not executed again.
  */
 export function isFinal(status: number): boolean {
   return status < 500 && !UNKEPT_STATUSES.has(status);
@@ -493,8 +502,8 @@ export function encodeRecord(record: IdempotencyRecord): string {
 }
 
 /**
- * Decodes a record of {@link encodeRecord}; undefined for unknown text, such as that of another version of
- * this program.
+ * Decodes a record of {@link encodeRecord}. Undefined for other text, for example that of another version of
+ * the framework.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { kind, print, owner, status, fields, body, bytes } = recordMembers(text);

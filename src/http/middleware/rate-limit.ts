@@ -50,19 +50,20 @@ export interface RateLimitPathRule {
 export interface RateLimitOptions extends RateLimitStoreOptions {
   /** Requests per client and minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** Requests at once, 1 ... 1_000_000. Default: as many as a minute allows. */
+  /** Number of requests that may come at once, 1 ... 1_000_000. Default: `perMinute`. */
   readonly burst?: number | undefined;
   /**
-   * Returns the key of a request's client, synchronously. Default, and for the result undefined: the client's
-   * address, for IPv6 its network. A key that clients may choose limits nothing: see `rules`.
+   * Returns the key by which a request is counted; must be synchronous. If the option is not set, or the
+   * result is undefined, the key is the client's address, for IPv6 its network. If clients can choose the
+   * key, they can evade the limit: see `rules`.
    */
   readonly key?: RateLimitKey | undefined;
   /** Name of the limit. Default `default`. A second middleware with another key needs another name. */
   readonly name?: string | undefined;
   /**
-   * Limits for some paths, which replace this middleware's limit. If clients can choose a rule's `key`, for
-   * example an unverified field, nothing limits them by address on its paths: add a second middleware with
-   * another name and no key.
+   * Limits for some paths, which replace this middleware's limit there. If clients can choose a rule's `key`,
+   * for example in a field that is not verified, they can evade the limit. Then add a second middleware with
+   * another name and no key, which counts by address.
    */
   readonly rules?: readonly RateLimitPathRule[] | undefined;
   /** Also sends `X-RateLimit-Limit`, `-Remaining` and `-Reset` (seconds of the epoch). Default false. */
@@ -75,7 +76,7 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** Method in the table that stands for all methods without a rule of their own. */
+/** Stands in the table for all methods that no rule names. */
 const OTHER = '*';
 
 /** Refuses requests of clients that send too many, with 429. */
@@ -117,8 +118,8 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // the default limit has an empty prefix, which saves making a string for each request; its keys are
-    // addresses, and cannot equal keys of other limits, which contain a space
+    // the default limit has an empty prefix, so no string is made for each request. Its keys are addresses,
+    // which contain no space; the keys of all other limits do
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -204,8 +205,8 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   /**
-   * Findings about outer middleware that does its work even for refused requests, and about keys that clients
-   * can forge.
+   * Returns the problems that `svc check` reports: outer middleware that works even for refused requests, and
+   * keys that clients can forge.
    */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
@@ -252,8 +253,8 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   /**
-   * Reads the limit of a route. With several instances of this middleware, only the outermost applies the
-   * limits of routes.
+   * Stores the limit of a route. If there are several instances of this middleware, only the outermost
+   * applies limits of routes.
    */
   #enter(route: CompiledRoute, isFirst: boolean): void {
     const { method, template, rateLimit } = route;
@@ -306,7 +307,7 @@ export class RateLimitMiddleware implements Middleware {
       for (const method of rule.methods ?? []) add(method, rule);
     }
     for (const rule of this.#rules.filter(({ methods }) => methods === undefined)) {
-      // add() of the table keeps an existing rule for the method
+      // if a rule names the method, add() keeps that rule
       for (const method of this.#methods) this.#table.add(method, rule.template, rule.limit);
       add(OTHER, rule);
     }
@@ -315,7 +316,7 @@ export class RateLimitMiddleware implements Middleware {
 }
 
 function pass(limit: Limit, result: RateLimitResult | undefined, next: Next): Awaitable<HttpResponse> {
-  if (result === undefined) return next(); // the store has failed, and `onStoreError` allows requests
+  if (result === undefined) return next(); // undefined: the store has failed, and `onStoreError` is `allow`
   if (!result.isAllowed) throw limit.refusal(result);
   const response = next();
   return response instanceof HttpResponse
@@ -329,8 +330,8 @@ function label(limit: Limit, result: RateLimitResult, response: HttpResponse): H
 }
 
 /**
- * Name of a limit without a configured one, and the prefix of its buckets. The colon in the prefix keeps them
- * apart from buckets of named limits.
+ * Name and bucket prefix of a limit whose options set no name. The prefix contains a colon, which no
+ * configured name contains, so its buckets differ from those of named limits.
  */
 function namedBy(
   methods: readonly string[],
@@ -357,7 +358,10 @@ function mayMatch(rule: string, route: string): boolean {
   return ours.length === theirs.length;
 }
 
-/** Whether the code of a key names a field in which proxies write addresses. Clients can write it, too. */
+/**
+ * Whether the code of a key function names a field in which proxies write addresses. Clients can send such a
+ * field, too.
+ */
 export function namesForwarded(key: RateLimitKey): boolean {
   return /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(
     Function.prototype.toString.call(key),

@@ -6,7 +6,7 @@
  *   await logins.take(req, email);                      429 for the sixth within a minute, from any addresses
  *
  * The generic cell rate algorithm (cache/stores.ts) counts on the monotonic clock. Without a shared store
- * each process counts in its own memory, so n workers allow n times as much.
+ * each process counts in its own memory, so n processes allow n times as many requests.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash } from 'node:crypto';
@@ -33,7 +33,7 @@ export interface RateLimitStoreOptions {
    * first. Default 10_000, about 1 MB.
    */
   readonly maxBuckets?: number | undefined;
-  /** Reaction to a failing store: `allow` requests (default), or `refuse` them with 503. */
+  /** Requests while the store fails are allowed (`allow`, the default), or refused with 503 (`refuse`). */
   readonly onStoreError?: 'allow' | 'refuse' | undefined;
   /**
    * Number of address bits that identify an IPv6 client, 32 ... 128. Default 64: the network of one client.
@@ -50,14 +50,14 @@ export interface RateLimiterOptions extends RateLimitStoreOptions {
   readonly name: string;
   /** Calls per minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** Calls at once, 1 ... 1_000_000. Default: as many as a minute allows. */
+  /** Number of calls that may come at once, 1 ... 1_000_000. Default: `perMinute`. */
   readonly burst?: number | undefined;
 }
 
 const MINUTE_MS = 60_000;
 /**
- * Maximum length of a key in characters. Longer keys are replaced by their digest, so that the number of
- * buckets bounds the memory.
+ * Maximum length of a key in characters. Longer keys are replaced by their digest, so every key takes little
+ * memory.
  */
 const MAX_KEY_LENGTH = 128;
 
@@ -84,7 +84,7 @@ export const STORE_OPTIONS: {
   ipv6Prefix: int(64, 32, 128),
 };
 
-/** Rate limiter for use in handlers: for example of logins by account, or of mails by recipient. */
+/** Rate limiter for handlers. For example, it limits logins by account, or mails by recipient. */
 export class RateLimiter {
   readonly #limit: Limit;
   readonly #gate: Gate;
@@ -103,8 +103,8 @@ export class RateLimiter {
 
   /**
    * Counts `cost` (default 1; 0 only reads) against `key`, by default the address of the client. Returns the
-   * remaining quota, undefined while the store fails. A refused call costs nothing, so a client is not locked
-   * out for longer than the limit.
+   * remaining quota, undefined while the store fails. A refused call is not counted, so further calls do not
+   * extend the wait of a client.
    *
    * @throws TooManyRequests; HTTPException 503 while the store fails and `onStoreError` is `refuse`
    */
@@ -140,8 +140,8 @@ export class Limit {
   readonly #epochMs: (() => number) | undefined;
 
   /**
-   * With `epochMs`, the older fields `X-RateLimit-…` are sent, too. A limit with an empty `prefix` uses its
-   * keys unchanged: only one limit of a store may.
+   * With `epochMs`, the older fields `X-RateLimit-…` are sent, too. With an empty `prefix`, the limit stores
+   * its keys unchanged; only one limit of a store may do that.
    */
   constructor(given: {
     readonly name: string;
@@ -164,7 +164,7 @@ export class Limit {
   }
 
   /**
-   * Key of a request's client; undefined: the client's address.
+   * Returns the key by which a request is counted; undefined: the client's address.
    * @throws SvcError `E_OPTION_RANGE` for a promise
    */
   keyOf(req: HttpRequest): string | undefined {
@@ -191,7 +191,7 @@ export class Limit {
   /** Adds the response fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // if no quota remains: the time until the next request is allowed; else the time until the quota is full
+    // the time until the quota is full, or if no quota remains, until the next request is allowed
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0
@@ -234,12 +234,12 @@ function secondsOf(ms: number): number {
   return Math.max(0, Math.ceil(ms / 1_000));
 }
 
-/** Counts requests in the store, and reports refusals. One gate may serve several limits. @internal */
+/** Counts requests in the store, and logs refusals. Several limits may use one gate. @internal */
 export class Gate {
   readonly #options: GateOptions;
   #services: Services | undefined;
   #deps: GateDeps | undefined;
-  /** Detects an undeclared proxy; undefined once that is decided. */
+  /** Detects a proxy that `trustProxy` does not name; undefined when the detection is complete. */
   #watch: ProxyWatch | undefined;
 
   constructor(options: GateOptions) {
@@ -247,8 +247,8 @@ export class Gate {
   }
 
   /**
-   * Takes clock, log and metrics from an application. The counters in memory are kept, unless they were
-   * counted by another clock.
+   * Takes clock, log and metrics from an application. If the clock is another one than before, the counters
+   * in memory start anew.
    */
   attach(services: Services): void {
     const { clock } = services;
@@ -275,8 +275,8 @@ export class Gate {
   }
 
   /**
-   * Counts a request. Undefined when the store has failed and `onStoreError` is `allow`.
-   * @throws HTTPException 503 when it is `refuse`
+   * Counts a request. Returns undefined if the store has failed and `onStoreError` is `allow`.
+   * @throws HTTPException 503 if the store has failed and `onStoreError` is `refuse`
    */
   take(
     limit: Limit,
@@ -304,9 +304,12 @@ export class Gate {
     if (watch.isOver) this.#watch = undefined;
   }
 
-  /** One store in memory for each limit, so that invented keys of one limit do not evict those of another. */
+  /**
+   * Returns the store in memory of a limit. Each limit has its own, so invented keys of one limit do not
+   * evict the keys of another.
+   */
   #memoryOf({ prefix }: Limit): RateLimitStore {
-    const { memories, clock } = this.#deps!; // attach() was called before
+    const { memories, clock } = this.#deps!; // `#deps` is defined: attach() was called before
     let memory = memories.get(prefix);
     if (memory === undefined)
       memories.set(
@@ -327,7 +330,7 @@ export class Gate {
       log.warn('excess_rate_limit_exceeded', {
         limit: limit.name,
         ip: req.ip,
-        // hashed: a key may be an account, or a secret
+        // the log has only a hash, because a key may be an account or a secret
         key_digest: createHash('sha256').update(bucket).digest('hex').slice(0, 16),
         method: req.method,
         route: req.route?.template,
@@ -363,18 +366,18 @@ interface GateOptions {
 
 interface GateDeps {
   readonly clock: Clock;
-  /** Stores in memory by the prefix of their limit; used if the options name no store. */
+  /** The stores in memory, by the prefix of their limit. Used if the options name no store. */
   readonly memories: Map<string, RateLimitStore>;
   readonly log: Logger;
   readonly refusals: Counter;
   /**
-   * Refused clients that were logged, to write one event for each client and minute; bounded like the
-   * counters.
+   * Refused clients that were logged within the last minute or period of the limit: each is logged only once
+   * in that time.
    */
   readonly reported: MemoryRateLimitStore;
 }
 
-/** The proxy detection of each application, which all its limits share. */
+/** The proxy detection of each application. All limits of an application share it. */
 const watches = new WeakMap<Metrics, ProxyWatch>();
 
 function watchOf({ metrics, log }: Services): ProxyWatch {

@@ -1,6 +1,4 @@
-/**
- * Middleware that configures request ids; http/request-id.ts has the ids and their default.
- */
+/** Middleware that configures request ids. The ids themselves are made in http/request-id.ts. */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, isFunction, readOptions, text } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
@@ -34,8 +32,8 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Configures how the application's requests get their ids. It applies to every request and response, also to
- * refusals by the server itself, at any position in the order of middleware.
+ * Configures how the application's requests get their ids. It applies to every request and response, even to
+ * refusals by the server itself. Its position among the middleware does not matter.
  */
 export class RequestIDMiddleware implements Middleware {
   readonly kind = 'request-id';
@@ -61,7 +59,7 @@ export class RequestIDMiddleware implements Middleware {
     this.identity = new RequestIdentity(read);
   }
 
-  /** Passes the request on unchanged: the server has set the id before. */
+  /** Does nothing, because the server has set the id before. */
   handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     return next();
   }

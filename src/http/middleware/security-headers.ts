@@ -21,8 +21,8 @@ export interface StrictTransportSecurity {
   /** Applies the rule to all subdomains. Default true. */
   readonly includeSubDomains?: boolean | undefined;
   /**
-   * Allows browsers to include the domain in their built-in list; requires at least a year, and subdomains.
-   * Default false: removal from that list takes months.
+   * Allows browsers to include the domain in their built-in list. It requires `includeSubDomains`, and
+   * `maxAgeSeconds` of at least a year. Default false, because removal from that list takes months.
    */
   readonly preload?: boolean | undefined;
 }
@@ -35,8 +35,8 @@ export interface SecurityHeadersOptions {
    */
   readonly contentSecurityPolicy?: Directives | string | false | undefined;
   /**
-   * `Strict-Transport-Security`. Sent over https, and always in production: there a proxy that `trustProxy`
-   * does not name may terminate TLS. Browsers ignore the field without TLS (RFC 6797 §8.1).
+   * `Strict-Transport-Security`. Sent over https, and in production always, because a proxy that `trustProxy`
+   * does not name may terminate TLS. Browsers ignore the field if they use no TLS (RFC 6797 §8.1).
    */
   readonly strictTransportSecurity?: StrictTransportSecurity | false | undefined;
   /** `X-Frame-Options`, for browsers without `frame-ancestors`; documents only. Default `DENY`. */
@@ -54,8 +54,8 @@ export interface SecurityHeadersOptions {
    */
   readonly crossOriginResourcePolicy?: 'same-origin' | 'same-site' | 'cross-origin' | false | undefined;
   /**
-   * `Cross-Origin-Embedder-Policy`; documents only. Default: not sent, because all that a page embeds would
-   * have to send matching fields.
+   * `Cross-Origin-Embedder-Policy`; documents only. Default: not sent, because then everything that a page
+   * embeds must be sent with matching fields.
    */
   readonly crossOriginEmbedderPolicy?: 'require-corp' | 'credentialless' | 'unsafe-none' | false | undefined;
   /** `Permissions-Policy`; documents only. Default: no camera, microphone, location, payment, screen, USB. */
@@ -80,7 +80,7 @@ const REFERRER_POLICIES = [
 const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
-/** Kinds of middleware that send responses to browsers themselves, and so must be inside this one. */
+/** Kinds of middleware that send responses to browsers themselves, so they must be inside this one. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'trusted-host',
   'cors',
@@ -112,7 +112,9 @@ export class SecurityHeadersMiddleware implements Middleware {
   readonly #policy: ContentSecurityPolicy | undefined;
   /** Fields to add. The first index is 1 for documents, the second is 1 over https. */
   readonly #fields: readonly (readonly (readonly string[])[])[];
-  /** Whether the application has set `strictTransportSecurity`, so that the check of TLS applies. */
+  /**
+   * Whether the application has set `strictTransportSecurity`. If so, `svc check` verifies that there is TLS.
+   */
   readonly #asksForTls: boolean;
   #isProduction = false;
 
@@ -220,8 +222,8 @@ export class SecurityHeadersMiddleware implements Middleware {
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // TrustedHostMiddleware may be outside: it refuses only requests for other hosts, so no page of this
-      // application lacks the fields.
+      // TrustedHostMiddleware outside is only a warning: it refuses requests for other hosts, so every page
+      // of this application has the fields.
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
@@ -236,7 +238,8 @@ export class SecurityHeadersMiddleware implements Middleware {
       this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
     const nonce = nonces.get(req);
     if (nonce !== undefined && this.#policy !== undefined)
-      fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy is the first field
+      // index 1, because the policy is the first field
+      fields = fields.with(1, this.#policy.withNonce(nonce));
     for (let index = 0; index < flat.length; index += 2)
       if (HEADER_NAMES.test(flat[index]!)) return complete(response, fields);
     for (let index = 0; index < fields.length; index++) flat.push(fields[index]!);
@@ -258,8 +261,8 @@ const HEADER_NAMES =
   /^(?:content-security-policy|x-content-type-options|referrer-policy|cross-origin-(?:resource|opener|embedder)-policy|x-frame-options|permissions-policy|strict-transport-security|x-powered-by)$/i;
 
 /**
- * Adds missing fields. Removes fields that reveal the software which made the response, for example that of
- * an upstream server.
+ * Adds missing fields. Removes `X-Powered-By`, which may come from an upstream server and reveals its
+ * software.
  */
 function complete(response: HttpResponse, fields: readonly string[]): HttpResponse {
   const { headers } = response;
@@ -309,7 +312,8 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
  * Example:
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
- * Browsers ignore unknown directives and keywords, so a misspelt one would leave a gap: here it is an error.
+ * Browsers ignore unknown directives and keywords, so a misspelt one would restrict nothing. Therefore it is
+ * an error here.
  */
 
 /** The sources of a directive: one text, or a list of texts. `false` omits the directive. */
@@ -354,7 +358,7 @@ const DIRECTIVE_NAMES = [
 const WIRE_NAMES: ReadonlyMap<string, DirectiveName> = new Map(
   DIRECTIVE_NAMES.map((name) => [wireName(name), name]),
 );
-/** Directives whose values are not sources of content, so they are not checked as sources. */
+/** Directives whose values are not sources. The check of sources skips them. */
 const FREE: ReadonlySet<string> = new Set([
   'sandbox',
   'trustedTypes',
@@ -404,8 +408,8 @@ export class ContentSecurityPolicy {
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
-    // adds the nonce only to directives that exist: a policy without a restriction on scripts must not get
-    // one. `scriptSrcElem` and `styleSrcElem` override the others for elements
+    // adds the nonce only to directives that exist, because a new directive would be a new restriction.
+    // `scriptSrcElem` and `styleSrcElem` override the others for elements
     for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
       const sources =
         directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);
@@ -431,10 +435,10 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     string,
     unknown,
   ][]) {
-    // at run time the object may have any key
+    // checked, because at run time the object may have any key
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
-    const known = name as DirectiveName; // includes() has just checked it
+    const known = name as DirectiveName; // the cast is safe: includes() has checked the name
     const isText = (item: unknown): item is string => typeof item === 'string';
     const items: readonly unknown[] =
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];

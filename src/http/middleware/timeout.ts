@@ -1,12 +1,12 @@
 /**
  * Time limits of requests: a client does not wait for a handler that takes too long.
  *
- * After the limit the client gets 503 with Retry-After, and `req.signal` aborts with RequestTimeout. The
- * response that the handler returns later is discarded, RequestTimeout is thrown into its generators, and its
- * background tasks are dropped.
+ * After the limit the client gets 503 with Retry-After, and `req.signal` aborts with RequestTimeout. If the
+ * handler returns a response later, it is discarded, and the background tasks do not run. RequestTimeout is
+ * thrown into the generators of its dependencies.
  *
  * The status is 503; 504 is for a gateway whose upstream server is late (RFC 9110 §15.6). The limit applies
- * until the head of the response is ready: a stream that has started is not cut.
+ * until the head of the response is ready, so a stream that has started is not interrupted.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { RequestTimeout } from '../../base/errors.ts';
@@ -30,7 +30,7 @@ import type {
 /** Time limit of requests. An option that is `undefined` has its default. */
 export interface TimeoutOptions {
   /**
-   * Time in seconds from this middleware to the head of the response, 0.001 ... 86_400. Default 30. A route's
+   * Maximum time in seconds until the inner layers return a response, 0.001 ... 86_400. Default 30. A route's
    * `timeoutMs` overrides it.
    */
   readonly seconds?: number | undefined;
@@ -72,8 +72,8 @@ export class TimeLimit implements Middleware {
   }
 
   /**
-   * Ends a request whose time has passed. Makes two equal errors: the first aborts the handler, the second is
-   * the response. So the first is still recognized if the handler throws it.
+   * Ends a request whose time has passed. Makes two equal errors: one aborts the handler, the other becomes
+   * the response. So if the handler throws the first one, it is recognized as the abort.
    */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');

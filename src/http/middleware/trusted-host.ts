@@ -1,6 +1,6 @@
 /**
- * Trusted hosts: accepts only requests for the application's own host names. After this check, code may build
- * links from `req.host` (mails, redirects, caches).
+ * Trusted hosts: accepts only requests for the application's own host names. After this check, code may use
+ * `req.host` in mails, redirects and keys of caches.
  *
  * The port of `Host` is ignored. A well-formed name that is not one of `hosts` is 421 (RFC 9110 §15.5.20); a
  * missing or malformed one is 400 (RFC 9112 §3.2).
@@ -28,18 +28,15 @@ const LOCAL: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 /** Syntax of `Host`: a name or `[address]`, then the port, which may be empty (RFC 3986 §3.2.3). */
 const AUTHORITY = /^(?:([a-z0-9_.-]+)|\[([0-9a-f:.]+)\])(?::(\d{0,5}))?$/i;
 /**
- * Syntax of a host name: labels of 1 ... 63 characters (RFC 1035 §2.3.4). `_` is not allowed there, but in
- * use.
+ * Syntax of a host name: labels of 1 ... 63 characters (RFC 1035 §2.3.4). `_` is accepted, because some hosts
+ * use it, although the RFC does not allow it.
  */
 const NAME = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const MAX_NAME = 253;
-/** Maximum length in characters: the longest name with its final dot, and a port. */
+/** Maximum length of `Host` in characters: that of the longest name with its final dot and a port. */
 const MAX_AUTHORITY = 260;
 const MAX_PORT = 65_535;
-/**
- * Kinds of middleware that store, or respond with, data that depends on the host, and so must be inside this
- * one.
- */
+/** Kinds of middleware that must be inside this one, because their data or responses depend on the host. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 
 /** Refuses requests for other hosts. A route with `meta: { trustedHost: false }` accepts any name, like `/healthz` and `/readyz`. */
@@ -64,12 +61,12 @@ export class TrustedHostMiddleware implements Middleware {
 
   /** The first of the host names, which is always accepted. @internal */
   get usualHost(): string {
-    return this.#own.values().next().value!; // the constructor requires at least one
+    return this.#own.values().next().value!; // there is one: the constructor requires at least one host
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const { host } = req;
-    // fast path: most requests have no port, and the name in this spelling
+    // fast path: in most requests, the field is equal to one of the names
     if (this.#exact.has(host) || req.route?.meta['trustedHost'] === false) return next();
     const name = hostnameOf(host);
     if (name === undefined)
@@ -112,7 +109,8 @@ export class TrustedHostMiddleware implements Middleware {
 
 /**
  * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with
- * brackets. Undefined for anything else: user names, percent escapes, empty labels, letters beyond ASCII.
+ * brackets. Undefined for other text, for example with a user name, percent escapes, empty labels or letters
+ * beyond ASCII.
  */
 export function hostnameOf(authority: string): string | undefined {
   if (authority.length > MAX_AUTHORITY) return undefined;

@@ -2,10 +2,11 @@
  * Content codings of request bodies (RFC 9110 §8.4): decoded while the body is read, if the application
  * enables it.
  *
- * A few bytes can decode to very many (a decompression bomb), so the output is limited by the body's limit
- * and by a ratio to the input. Nested codings are refused.
+ * A few bytes can decode to very many (a decompression bomb). So the output is limited in two ways: by the
+ * limit of the body, and by a ratio to the size of the input. Nested codings are refused.
  */
-// a namespace import: with named imports Node.js 20 fails to link, and cannot report that it is too old
+// a namespace import, because named imports do not link on Node.js 20, and then the message that it is too
+// old could not be shown
 import * as zlib from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
@@ -26,7 +27,7 @@ type Whole = (
   options: DecoderOptions,
   done: (error: Error | null, decoded: Buffer) => void,
 ) => void;
-/** Result of a zlib function with the option `info: true`, which Node's types lack. */
+/** Result of a zlib function with the option `info: true`, for which Node's types have no type. */
 interface Decoded {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
@@ -49,10 +50,10 @@ const FREE_BYTES = 1_048_576;
 /** Limit of a decoded body if the caller sets none, in bytes. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * Options that refuse bytes after the coded body. Exception: gzip members may follow each other (RFC 1952
- * §2.2), and Node decodes all of them. It ignores trailing bytes that begin with a zero, which decodeWhole()
- * detects by the number of bytes consumed. Of several zstd frames (RFC 8878 §3.1) Node 24 decodes only the
- * first, so further ones are refused.
+ * Options that refuse bytes after the coded body. They are not set for gzip, because several gzip members may
+ * follow each other (RFC 1952 §2.2), and Node decodes all of them. If the bytes after them begin with a zero,
+ * Node ignores the bytes; decodeWhole() detects that by the number of bytes consumed. Of several zstd frames
+ * (RFC 8878 §3.1), Node 24 decodes only the first, so further frames are refused.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
@@ -93,7 +94,8 @@ export function decodeWhole(
     bytes,
     { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) },
     (error, decoded) => {
-      const result = decoded as unknown as Decoded; // with the option `info` the result is an object
+      // the cast is safe: with the option `info` the result is an object
+      const result = decoded as unknown as Decoded;
       if (error === null && result.engine.bytesWritten < bytes.length)
         return reader.onBody(undefined, malformed(coding));
       if (error === null)
@@ -134,8 +136,8 @@ export async function* decodedChunks(
 }
 
 /**
- * Writes all chunks to the decoder, waiting whenever its buffer is full. Never rejects: an error destroys the
- * decoder.
+ * Writes all chunks to the decoder, and waits whenever its buffer is full. Never rejects: an error destroys
+ * the decoder, and so reaches its reader.
  */
 async function feed(
   coded: AsyncIterable<Uint8Array>,
@@ -150,7 +152,7 @@ async function feed(
     }
     decoder.end();
   } catch (error) {
-    decoder.destroy(error as Error); // only errors of this module or of Node's streams are thrown here
+    decoder.destroy(error as Error); // the cast is safe: only this module and Node's streams throw here
   }
 }
 

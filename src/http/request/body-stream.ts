@@ -6,7 +6,7 @@ import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../
 import type { Readable } from 'node:stream';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
-/** After this number of chunks, small chunks are copied into larger ones of `GATHER_BYTES`. */
+/** From this number of chunks on, small chunks are copied together into chunks of `GATHER_BYTES`. */
 const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
@@ -20,7 +20,7 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
 }
 
 /**
- * Why a body can no longer be read: the sender has left, or the rest was discarded after the response.
+ * Returns why a body can no longer be read: its sender has left, or it was discarded after the response.
  * Undefined if it can be read.
  */
 function lossOf(source: BodySource): Error | undefined {
@@ -37,11 +37,12 @@ export interface BodyReader {
 
 /**
  * Reads the whole body. `declared` is its Content-Length, or -1. Takes a callback instead of returning a
- * promise, so that a caller that derives a promise from the body creates only one.
+ * promise, so that a caller needs only one promise, that of its own result.
  *
- * Fails with PayloadTooLarge, before the first byte if `declared` is too large, else at the first byte beyond
- * the limit; with ClientDisconnected if the sender left first; with E_BODY_DISCARDED if the response was sent
- * before the body was read. No memory is reserved for a declared length.
+ * Fails with PayloadTooLarge: at once if `declared` is too large, else at the first byte beyond the limit.
+ * Fails with ClientDisconnected if the sender left before the end, and with E_BODY_DISCARDED if the response
+ * was sent before the body was read. Memory is reserved only for bytes that have arrived, whatever `declared`
+ * is.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
@@ -52,18 +53,18 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
   source[COLLECTOR] = collector;
-  // the listeners are not removed: that would cost more than keeping them until the request ends
+  // the listeners stay until the request ends, because removing them would take longer
   source.on('data', onData).on('end', onEnd).on('close', onClose);
-  source.read(0); // chunks that arrive now go to onData() directly, not through the buffer of the stream
+  source.read(0); // from now on the stream passes chunks to onData() at once, and does not buffer them
 }
 
 /*
- * The listeners of all bodies are the same three functions. Together with read(0), they take 5 % less time of
- * a small POST than three closures for each body (http-inject --steps=post with SVC_NODE_INTERNALS=off).
+ * All bodies have the same three functions as listeners. With them and read(0), a small POST takes 5 % less
+ * time than with three closures for each body (http-inject --steps=post with SVC_NODE_INTERNALS=off).
  */
 
 function onData(this: BodySource, chunk: Buffer): void {
-  this[COLLECTOR]!.take(chunk); // collect() has set the collector
+  this[COLLECTOR]!.take(chunk); // the collector is defined: collect() has set it
 }
 
 function onEnd(this: BodySource): void {
@@ -78,10 +79,10 @@ function onClose(this: BodySource): void {
 class Collector implements BodyTaker {
   readonly #source: BodySource;
   readonly #maxBytes: number;
-  /** Undefined once the callback was called. */
+  /** Undefined after it was called. */
   #reader: BodyReader | undefined;
   #first: Buffer | undefined;
-  /** Created with the second chunk, because most bodies have one. */
+  /** Created with the second chunk, because most bodies have only one chunk. */
   #parts: Buffer[] | undefined;
   #length = 0;
   /** Buffer that collects small chunks. */
@@ -107,11 +108,11 @@ class Collector implements BodyTaker {
   }
 
   /**
-   * Adds a chunk. A Buffer object takes about a hundred bytes, so a body of one-byte chunks would take a
-   * hundred times its size. Therefore small chunks are copied into one buffer.
+   * Adds a chunk. Small chunks are copied into one buffer. A Buffer object takes about a hundred bytes, so
+   * one-byte chunks would take a hundred times the memory of their content.
    */
   #add(chunk: Buffer): void {
-    const parts = (this.#parts ??= [this.#first!]); // take() has set the first chunk before
+    const parts = (this.#parts ??= [this.#first!]); // `#first` is defined: take() has set it before
     if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
       this.#closeGathered(parts);
       parts.push(chunk);
@@ -136,11 +137,11 @@ class Collector implements BodyTaker {
   }
 
   lose(): void {
-    if (this.#reader === undefined) return; // "close" follows the end of every body that is read as a stream
+    if (this.#reader === undefined) return; // the body was complete: "close" comes after "end" as well
     this.#report(undefined, new ClientDisconnected());
   }
 
-  /** Ends with 413. The owner of the stream discards later chunks. */
+  /** Fails with 413. The server discards the chunks that still arrive. */
   #refuse(): void {
     this.#first = this.#parts = this.#gathered = undefined;
     this.#source.takeBack?.();
@@ -156,8 +157,8 @@ class Collector implements BodyTaker {
 }
 
 /**
- * Yields the chunks of a body as they arrive, after those read `ahead`. Throws the errors of {@link collect}.
- * If the loop ends early, the rest stays unread.
+ * Yields the chunks of a body: first those of `ahead`, which have been read before, then the others as they
+ * arrive. Throws the errors of {@link collect}. If the loop ends early, the rest stays unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -188,8 +189,9 @@ export async function* chunksOf(
 }
 
 /**
- * Reads the start of a body. Calls `isEnough` with each chunk, until it returns true or throws, or the body
- * ends. Then the source is paused. The body still counts as unread: pass the result to {@link chunksOf}.
+ * Reads the start of a body, and returns its chunks. Calls `isEnough` with each chunk, until it returns true
+ * or throws, or the body ends. Then the source is paused. To read the whole body later, pass the result to
+ * {@link chunksOf}.
  */
 export function readAhead(
   source: BodySource,
@@ -199,7 +201,7 @@ export function readAhead(
   if (loss !== undefined) return Promise.reject(loss);
   if (source.readableEnded) return Promise.resolve([]);
   source.onFirstRead?.();
-  const ahead = new ByteQueue(); // a queue, because it copies small chunks together
+  const ahead = new ByteQueue(); // a ByteQueue, because it copies small chunks together
   return new Promise((resolve, reject) => {
     const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
     const onEnd = (): void => {
@@ -232,11 +234,11 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
   return chunks;
 }
 
-/** Joins all chunks. Small ones are copied together as they arrive, as in {@link collect}. */
+/** Joins all chunks. As in {@link collect}, small ones are copied together when they arrive. */
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.take(all.length)!; // the queue has exactly that many bytes
+  return all.take(all.length)!; // take() returns bytes, because the queue has exactly that many
 }
 
 /** Source of a body: the IncomingMessage of node:http, or of http/server/memory.ts. */
@@ -253,7 +255,7 @@ export interface BodySource extends Readable {
    * Passes the body directly to `taker`, bypassing the stream. Returns false if it must be read as a stream.
    */
   handTo?(taker: BodyTaker): boolean;
-  /** Undoes {@link handTo}: later bytes go into the stream again. */
+  /** Undoes {@link handTo}: later bytes are read from the stream again. */
   takeBack?(): void;
 }
 

@@ -1,8 +1,8 @@
 /**
- * The body of a request: received once, and readable in every form, within the smallest of its limits. The
- * object is created on demand, because most requests have no body.
+ * The body of a request: received once, and readable as bytes, text, JSON, form or stream. The object is
+ * created on demand, because most requests have no body.
  */
-// imported, because the global `Buffer` is a getter, which is slower
+// imported, because reading the global `Buffer`, a getter, takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { isObject, shown } from '../../base/options.ts';
@@ -20,7 +20,7 @@ import type { MultiMap } from './query.ts';
 
 /** Settings of the application for bodies. */
 export interface BodyDefaults {
-  /** Maximum size in bytes on routes without a limit of their own. It also caps the limit of a call. */
+  /** Maximum size in bytes on routes that set no limit. A call cannot exceed it either. */
   readonly maxBodyBytes: number;
   /** Whether bodies with a content coding are decoded. If false, they are refused. */
   readonly decompressBodies?: boolean | undefined;
@@ -28,9 +28,9 @@ export interface BodyDefaults {
   readonly uploadDirectory?: string | undefined;
 }
 
-/** The part of a request that its body uses. */
+/** The members of a request that its body uses. */
 interface BodyOwner {
-  /** Maximum size in bytes on the request's route, in place of the application's. */
+  /** Maximum size in bytes that the route sets, instead of the application's. */
   readonly maxBodyBytes: number | undefined;
   field(name: string): string | undefined;
   /** Runs `fn` when the request has ended. */
@@ -46,7 +46,7 @@ export interface JsonBodyOptions extends BodyOptions {
 /** Receives the value of a JSON body, or the error. Its methods must not throw. */
 export interface JsonTaker {
   /**
-   * `isPlainJson`: whether the text contains no escapes. Then no string can have a lone surrogate, and the
+   * `isPlainJson`: whether the text contains no escape `\u`. If so, no string has a lone surrogate, so the
    * validator need not search for one.
    */
   received(value: unknown, isPlainJson: boolean): void;
@@ -54,14 +54,14 @@ export interface JsonTaker {
 }
 
 /**
- * Maximum nesting of a JSON body without a schema: much more than real data has, and much less than makes
- * JSON.stringify and other recursive functions overflow the stack.
+ * Maximum nesting of a JSON body without a schema. Real data has much less; a nesting at which JSON.stringify
+ * and other recursive functions overflow the stack is much deeper.
  */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
 /** Default maximum size of a form in bytes. */
 const DEFAULT_FORM_BYTES = 10_000_000;
-/** Replacement character of decoders for invalid UTF-8. */
+/** The character to which decoders convert invalid UTF-8. */
 const REPLACEMENT = '\ufffd';
 
 /** The body of one request. */
@@ -79,7 +79,7 @@ export class RequestBody implements BodyReader {
   #bytes: Uint8Array | undefined;
   #error: unknown;
   #isStreamed = false;
-  /** Whether a middleware has read the whole body. The handler must not notice that. */
+  /** Whether a middleware has read the whole body. If so, the handler can still read it in every way. */
   #isWhole = false;
   #form: Promise<FormFields> | undefined;
   #leading: Promise<MultiMap> | undefined;
@@ -97,7 +97,10 @@ export class RequestBody implements BodyReader {
     return this.#read('body()', options, Infinity, same);
   }
 
-  /** The whole body for a middleware: the handler can still read it in any way, also as a stream. */
+  /**
+   * Returns the whole body to a middleware. Afterwards the handler can still read it in every way, also as a
+   * stream.
+   */
   async whole(options: BodyOptions): Promise<Uint8Array> {
     const bytes = await this.bytes(options);
     this.#isWhole = true;
@@ -112,7 +115,7 @@ export class RequestBody implements BodyReader {
   #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole))
       throw new SvcError('E_BODY_CONSUMED', [what]);
-    // the chunks that a middleware has read are decoded already
+    // if a middleware has read the body, its chunks are decoded already
     const coding = this.#isWhole ? undefined : this.#coding();
     this.#isStreamed = true;
     const chunks = chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead);
@@ -132,7 +135,7 @@ export class RequestBody implements BodyReader {
     return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
   }
 
-  /** The JSON value for callers without a schema, with a limit of its nesting. */
+  /** Returns the JSON value, for callers without a schema. Refuses a body that is nested too deeply. */
   value(options: BodyOptions): Promise<unknown> {
     return this.json(options, (value) => {
       if (this.#bytes!.length > 2 * MAX_DEPTH && isObject(value) && isDeeper(value, MAX_DEPTH))
@@ -170,7 +173,7 @@ export class RequestBody implements BodyReader {
     this.#readFor(new JsonReader(taker, lacksType), 'json()', options, DEFAULT_MAX_BYTES);
   }
 
-  /** Reads a form. If `keeper` is given, keeps only the files that it names. */
+  /** Reads a form. If `keeper` is given, only the files are kept for which it returns a size. */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;
     return handled(this.#startForm(options, keeper));
@@ -235,8 +238,8 @@ export class RequestBody implements BodyReader {
   }
 
   /**
-   * Limit in bytes for a call: its own `maxBytes`, else the route's limit, else `fallback`; at most the limit
-   * of route or application.
+   * Returns the limit of a call in bytes: its own `maxBytes`, else the route's limit, else `fallback`. It is
+   * never above the limit of the route, or without one, of the application.
    */
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBodyBytes: ofRoute } = this.#owner;
@@ -297,7 +300,7 @@ export class RequestBody implements BodyReader {
     this.#isRead = true;
     this.#bytes = bytes;
     this.#error = error;
-    this.#first!.onBody(bytes, error); // the reader that started the reading comes first
+    this.#first!.onBody(bytes, error); // called first, because it was the first to read the body
     if (this.#others !== undefined) for (const reader of this.#others) reader.onBody(bytes, error);
   }
 }
@@ -318,10 +321,10 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
     const name = rawHeaders[index]!;
     const value = rawHeaders[index + 1]!;
     switch (
-      name.length // compares lengths first, because few other fields have one of these
+      name.length // the length is compared first, because few other names have one of these lengths
     ) {
       case 12:
-        // the exact comparison comes first, because nearly all clients write the name this way
+        // first the exact comparison, because nearly all clients write the name in this way
         if (type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) type = value;
         break;
       case 14:
@@ -335,10 +338,11 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
   return { type, coding, length };
 }
 
-/** A caller that waits for a body, and accepts it up to a limit. */
+/** A caller that waits for the body, with a limit of its own. */
 abstract class LimitedReader implements BodyReader {
   /**
-   * Maximum size in bytes, set before the reader waits. The body may have been received with a higher limit.
+   * Maximum size in bytes, set before onBody() is called. The body may be longer, because another reader with
+   * a higher limit may have started to receive it.
    */
   declare maxBytes: number;
 
@@ -383,8 +387,8 @@ class PromiseReader<T> extends LimitedReader {
 class JsonReader extends LimitedReader {
   readonly #taker: JsonTaker;
   /**
-   * Whether the request lacks a Content-Type: then any content is 415. The length may be unknown until the
-   * body was read.
+   * Whether the request lacks a Content-Type although one is required. If so, a body that is not empty is
+   * 415, which may be known only when the body was read.
    */
   readonly #lacksType: boolean;
 
@@ -427,8 +431,8 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * Whether arrays and objects are nested deeper than the limit. Loops over members, with a call only for each
- * deeper level: takes a tenth of the time of parsing.
+ * Whether arrays and objects are nested deeper than the limit. Takes a tenth of the time of parsing, because
+ * it makes a call only for members that are arrays or objects.
  */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
@@ -460,8 +464,8 @@ function decodeUtf8(bytes: Uint8Array): string {
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
-  // invalid bytes decode to the replacement character; V8 skips this search for one-byte strings, the common
-  // case
+  // invalid bytes are decoded to the replacement character. The search takes no time for the strings that V8
+  // stores with one byte a character, as most are
   if (text.includes(REPLACEMENT) && !isUtf8(bytes))
     throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   return text;

@@ -1,18 +1,19 @@
 /**
- * Diagnostics of a request on node:diagnostics_channel, for OpenTelemetry, profilers and tests. Costs nothing
- * without subscribers.
+ * Diagnostics of a request on node:diagnostics_channel, for OpenTelemetry, profilers and tests. Without
+ * subscribers, no event is created.
  *
  * Channels, in the order of their messages:
- *   tracing:svc:request:start        matched, before the middleware       -\ bindStore() values are visible in here,
+ *   tracing:svc:request:start        route found, no middleware called    -\ bindStore() values are visible in here,
  *   tracing:svc:dependency:...         each resolved dependency              | and after every promise of it
  *   tracing:svc:handler:...            its handler                           |
  *   tracing:svc:request:end          the synchronous part has returned    -/
  *   tracing:svc:request:error        an unhandled error, or an error after the head was sent
  *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
- *   tracing:svc:request:asyncEnd     it was sent, or the client left: `isDelivered`
+ *   tracing:svc:request:asyncEnd     the response was sent, or the client left: `isDelivered`
  *
- * Every request with a `start` message has all other messages except `error`, in this order, with one event
- * object. Requests that are refused before their route is searched, for example without a Host, have none.
+ * Every request with a `start` message has all other messages in this order, `error` only after an error. All
+ * have the same event object. Requests that are refused before their route is searched, for example without a
+ * Host, have no messages.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../../base/errors.ts';
@@ -53,7 +54,7 @@ export class RequestEvent implements Failable {
   bytes: number | undefined = undefined;
   /** Whether the whole response was sent; undefined before `asyncEnd`. */
   isDelivered: boolean | undefined = undefined;
-  /** Whether `start` was published; without it, no other message is. @internal */
+  /** Whether `start` was published. If not, no other message is published. @internal */
   hasBegun = false;
   readonly #req: HttpRequest;
 
@@ -112,8 +113,8 @@ export interface HandlerEvent extends Failable {
 }
 
 /**
- * A dependency that is resolved for a request, in the events of `svc:dependency`. Covers the time until its
- * value is known, without its clean-up.
+ * A dependency that is resolved for a request, in the events of `svc:dependency`. Covers the time until the
+ * value is known, not the clean-up.
  */
 export interface DependencyEvent extends Failable {
   readonly request: RequestEvent;
@@ -155,7 +156,7 @@ function countBytes(event: RequestEvent, response: HttpResponse): number {
   if (isChunks(body))
     response.body = new CountedChunks(body, (bytes) => {
       event.bytes! += bytes;
-    }); // `bytes` is 0 by then: the caller has set it to the result of this function
+    }); // `bytes` is defined: the caller has set it to the result of this function, 0
   return 0;
 }
 
@@ -191,8 +192,8 @@ export function observeDependency<T>(
 }
 
 /**
- * Passes chunks on, and reports the size of each to `onBytes`. Can be read once. If the source is an endless
- * stream, it is ended when the server stops.
+ * Yields the chunks of another source, and reports the size of each to `onBytes`. Can be read once. When the
+ * server stops, an endless source is ended.
  */
 export class CountedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
@@ -226,7 +227,7 @@ export class CountedChunks extends EndlessChunks {
     if (step.done !== true)
       this.#onBytes(
         typeof step.value === 'string' ? Buffer.byteLength(step.value) : (step.value?.byteLength ?? 0),
-      ); // invalid chunks count as empty here: the sender refuses them
+      ); // an invalid chunk counts as empty; the sender refuses it
     return step;
   }
 }

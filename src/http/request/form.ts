@@ -17,14 +17,14 @@ export interface ResolvedFormOptions extends MultipartLimits {
 }
 
 /**
- * Returns how many bytes of a file to keep, by the name of its form field; undefined: the form has no such
- * file, so the file is skipped.
+ * Returns how many bytes to keep of a file in the form field of this name. Undefined if the form declares no
+ * such file, which is then skipped.
  */
 export type FileKeeper = (field: string) => number | undefined;
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
-  maxBytes: given<number>(), // RequestBody checks this option, because all kinds of bodies have it
+  maxBytes: given<number>(), // RequestBody checks this option for all kinds of bodies
   maxFields: int(1_000, 0, 1_000_000),
   maxFiles: int(100, 0, 1_000_000),
   maxFieldBytes: int(1_000_000, 0, MOST),
@@ -45,14 +45,16 @@ export function readFormOptions(
   options: FormOptions,
   directory: string | undefined,
 ): ResolvedFormOptions {
-  const isUsual = Object.keys(options).every((name) => name === 'maxBytes'); // most calls set no other option
+  // most calls set no option but this one
+  const isUsual = Object.keys(options).every((name) => name === 'maxBytes');
   const resolved = isUsual ? USUAL : readOptions(owner, options, OPTIONS);
   return directory === undefined || resolved.directory !== undefined ? resolved : { ...resolved, directory };
 }
 
 /**
- * Returns the type of a form by its Content-Type; a multipart form has a boundary.
- * @throws HTTPException 415 for neither, 400 for a multipart body without a boundary
+ * Reads the Content-Type of a form. The boundary is undefined if the form is urlencoded.
+ * @throws HTTPException 415 for a type that is not that of a form, 400 for a multipart type without a
+ * boundary
  */
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
   const { value } = parseParameters(contentType ?? '');
@@ -72,8 +74,8 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
 const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
 
 /**
- * Boundary of a `Content-Type: multipart/form-data`. Undefined if it is missing, repeated, or invalid (RFC
- * 2046): other parsers could then split the body into different parts.
+ * Boundary of a `Content-Type: multipart/form-data`. Undefined if it is missing, repeated or invalid (RFC
+ * 2046), because another parser could then split the body into other parts.
  */
 export function boundaryOf(contentType: string): string | undefined {
   const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
@@ -132,7 +134,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // checked only if a value can exceed the limit: a character takes at most three bytes
+    // the bytes are counted only if the value can exceed the limit: a character has at most three bytes
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

@@ -2,8 +2,9 @@
  * Multipart forms: read whole, part by part, or up to the first file. multipart.ts parses the bytes;
  * uploads.ts stores the files.
  *
- * No body is held in memory as a whole: limits of fields and files bound the memory of a form. For an unused
- * file input, browsers send an empty file without a name, which is skipped.
+ * The memory that a form takes is limited by the limits of fields and files, because no body is kept in
+ * memory as a whole. For a file input without a file, browsers send an empty file without a name; it is
+ * skipped.
  */
 import { isUtf8 } from 'node:buffer';
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
@@ -20,7 +21,7 @@ import type { MultipartLimits, MultipartIssue, MultipartSink } from './multipart
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
 
-/** Number of bytes that may wait to be written to disk; beyond it, reading the body pauses. */
+/** Number of bytes that may wait to be written to disk. If there are more, reading the body pauses. */
 const PENDING_BYTES = 262_144;
 const KEEP_ALL: FileKeeper = () => Infinity;
 
@@ -62,7 +63,7 @@ class CollectedParts implements MultipartSink {
   readonly #files: ReceivedFile[] = [];
   readonly #others = new Set<string>();
   readonly #text = new TextPart();
-  #head!: PartHead; // onPart() sets it before the other methods are called
+  #head!: PartHead; // not undefined in the other methods: onPart() is called before them
   #file: ReceivedFile | undefined;
   problem: MultipartIssue | undefined;
 
@@ -111,7 +112,10 @@ type PartEvent =
   | { readonly kind: 'data'; readonly bytes: Buffer }
   | { readonly kind: 'end' };
 
-/** Parts of a body. Read each before the next one; unread content is skipped. */
+/**
+ * Yields the parts of a body. A part must be read before the next one is requested; unread content is
+ * skipped.
+ */
 export async function* partsOf(
   chunks: AsyncIterable<Uint8Array>,
   boundary: string,
@@ -130,8 +134,8 @@ export async function* partsOf(
 }
 
 /**
- * Turns the calls of the parser into events that are requested one by one: buffers at most the events of one
- * chunk.
+ * Stores the calls of the parser as events, which are requested one by one. At most the events of one chunk
+ * are stored.
  */
 class PartEvents implements MultipartSink {
   readonly #chunks: AsyncIterator<Uint8Array>;
@@ -141,7 +145,7 @@ class PartEvents implements MultipartSink {
   #problem: MultipartIssue | undefined;
   #isRead = false;
   isOver = false;
-  /** Number of parts returned so far; only the last one can be read. */
+  /** Number of parts returned so far. Only the newest part can be read. */
   count = 0;
 
   constructor(chunks: AsyncIterator<Uint8Array>, boundary: string, limits: MultipartLimits) {
@@ -160,7 +164,8 @@ class PartEvents implements MultipartSink {
   }
 
   /**
-   * Returns the next event; undefined after the last. An error is thrown after the valid events before it.
+   * Returns the next event; undefined after the last one. If the body is malformed, throws after all events
+   * before the mistake were returned.
    */
   async next(): Promise<PartEvent | undefined> {
     while (this.#taken === this.#waiting.length) {
@@ -227,11 +232,10 @@ class StreamedPart implements FormPart {
 // -- fields before the first file --
 
 /**
- * Number of bytes of a body that are searched for leading fields. It does not depend on the sizes of the
- * chunks.
+ * Number of bytes of a body that are searched for leading fields, however the body is divided into chunks.
  */
 const LEADING_BYTES = 65_536;
-/** No limits of their own: {@link LEADING_BYTES} limits the leading fields. */
+/** Leading fields need no further limits, because {@link LEADING_BYTES} limits them. */
 const LEADING_LIMITS: MultipartLimits = {
   maxHeaderBytes: 16_384,
   maxFields: Infinity,
@@ -291,7 +295,7 @@ export class LeadingFields implements MultipartSink {
 
 // -- text of fields --
 
-/** @throws HTTPException with the status of the problem, if there is one */
+/** @throws HTTPException for the problem, if there is one */
 function assertSound(problem: MultipartIssue | undefined): void {
   if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
 }
@@ -305,20 +309,24 @@ class TextPart {
 
   /** Returns the collected text, and clears it; undefined for invalid UTF-8. */
   take(): string | undefined {
-    const bytes = asBuffer(this.#queue.take(this.#queue.length)!); // the queue has exactly that many bytes
+    // take() returns bytes, because the queue has exactly that many
+    const bytes = asBuffer(this.#queue.take(this.#queue.length)!);
     const decoded = bytes.toString('utf8');
     return decoded.includes('\ufffd') && !isUtf8(bytes) ? undefined : decoded;
   }
 }
 
-/** Error 400 for bytes or a charset that a text field must not have. */
+/** Error 400 for a field that is not UTF-8, or declares another encoding. */
 const NO_TEXT: MultipartIssue = {
   status: 400,
   code: 'utf8',
   detail: 'A field of the form is not UTF-8 text',
 };
 
-/** Whether a field declares an encoding that is deprecated (RFC 7578 §4.5, §4.6). */
+/**
+ * Whether a field declares an encoding other than UTF-8 and ASCII, by its charset or as the field `_charset_`
+ * (RFC 7578 §4.5, §4.6).
+ */
 function isOtherText({ name, contentType }: PartHead, value: string): boolean {
   const declared =
     name === '_charset_'

@@ -6,18 +6,18 @@
  *   body  = [preamble CRLF] "--" boundary padding CRLF part { delimiter padding CRLF part } delimiter "--" padding [CRLF epilogue]
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
- * A native search finds the delimiter in each chunk, and content is passed on as a slice of the chunk. If a
- * chunk ends with a possible start of the delimiter, these bytes are held back. CR occurs only at the start
- * of the delimiter, so it is enough to remember their number. If the next chunk does not continue the
- * delimiter, they are content. The time is linear in the number of bytes.
+ * The parser searches each chunk for the delimiter, and passes content on as slices of the chunk. If a chunk
+ * ends with bytes that may begin the delimiter, only their number is kept, because the delimiter contains
+ * them. If the next chunk does not continue the delimiter, the bytes are content. CR occurs only at the start
+ * of the delimiter, so these bytes cannot begin another match, and the time is linear in the number of bytes.
  *
  * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Everything else is malformed.
  *
- * The search for the delimiter (class DelimiterSearch) tests one byte of every `length` bytes of a chunk: if
- * that byte is not in the delimiter, no delimiter can cover it (Horspool). In bytes of pictures and archives
- * this is faster than Buffer.indexOf(). Four such bytes are loaded at once, independently: 50 MiB take 6 ms,
- * with indexOf() 19 (test/bench/parts.mjs --only=multipart). In text most bytes occur in the delimiter, and
- * the processor's search for its first byte is faster, so a search without progress falls back to indexOf().
+ * The class DelimiterSearch tests only one of `length` bytes, where `length` is that of the delimiter. If the
+ * tested byte does not occur in the delimiter, it cannot be part of one (Horspool's algorithm). Four such
+ * bytes are tested at once. In pictures and archives this is faster than Buffer.indexOf(): 6 ms instead of 19
+ * for 50 MiB (test/bench/parts.mjs --only=multipart). In text, most bytes occur in the delimiter, so the
+ * search often cannot skip bytes, and then falls back to indexOf().
  */
 import { isUtf8 } from 'node:buffer';
 import { asBuffer } from '../../base/bytes.ts';
@@ -25,8 +25,8 @@ import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
 /**
- * Receives the parts while they are parsed. `onData` gets the content as a range of a chunk: `bytes` from
- * `start` to before `end`.
+ * Receives the parts while they are parsed. `onData` gets content: the bytes of `bytes` from `start` to
+ * before `end`.
  */
 export interface MultipartSink {
   onPart(head: PartHead): void;
@@ -47,7 +47,10 @@ export interface MultipartLimits {
   readonly maxFileBytes: number;
 }
 
-/** Why a body is refused: 400 if malformed, 413 if beyond a limit. It never contains the content. */
+/**
+ * Why a body is refused: 400 if it is malformed, 413 if it exceeds a limit. The texts contain nothing of the
+ * body.
+ */
 export interface MultipartIssue {
   readonly status: 400 | 413;
   readonly code: string;
@@ -77,12 +80,12 @@ export class MultipartParser {
   #at = 0;
   /**
    * Number of bytes of the delimiter that have matched so far. The first `#implied` of them are not content:
-   * before the first boundary, and before the content of a part, a CRLF counts as read.
+   * at the start of the body and of a part, the CRLF of the delimiter counts as matched.
    */
   #matched = 2;
   #implied = 2;
   /**
-   * Collects a head that spans several chunks. `#headLength` is its number of bytes so far, or -1 if no head
+   * Buffer for a head that spans several chunks. `#headLength` is the number of bytes in it, or -1 if no head
    * is being collected.
    */
   #head: Buffer | undefined;
@@ -92,7 +95,7 @@ export class MultipartParser {
   #fields = 0;
   #files = 0;
   #textBytes = 0;
-  /** Remaining bytes that the current part may have, and whether the part is a file. */
+  /** Number of bytes that the current part may still have, and whether it is a file. */
   #room = 0;
   #isFile = false;
   #problem: MultipartIssue | undefined;
@@ -150,7 +153,8 @@ export class MultipartParser {
   }
 
   /**
-   * Index of a possible start of the delimiter at the end of the chunk; the chunk's length if there is none.
+   * Index at which the delimiter may begin in the last bytes of the chunk. If it cannot, the length of the
+   * chunk.
    */
   #beginning(from: number): number {
     const chunk = this.#chunk,
@@ -186,7 +190,7 @@ export class MultipartParser {
     return true;
   }
 
-  /** State: behind a boundary. "--" follows the last one, otherwise padding and CRLF. */
+  /** State: after a boundary. "--" follows if it is the last one, otherwise padding and CRLF. */
   #boundaryEnd(): boolean {
     const byte = this.#chunk[this.#at++];
     if (byte === CR) this.#state = this.#lineEnd;
@@ -238,7 +242,7 @@ export class MultipartParser {
     return this.#onHead(chunk, start, end);
   }
 
-  /** State: a head that spans several chunks. Collects it, up to the limit of its size. */
+  /** State: within a head that spans several chunks. Collects the head, up to its limit. */
   #longHead(): boolean {
     const head = this.#head!,
       before = this.#headLength;
@@ -273,8 +277,8 @@ export class MultipartParser {
     this.#textBytes += end - start;
     this.#room = this.#isFile ? maxFileBytes : maxFieldBytes;
     this.#isInPart = true;
-    // if a boundary follows at once, the part is empty: the empty line counts as the CRLF in front of the
-    // boundary
+    // the CRLF of the empty line also counts as the CRLF before a boundary, so if a boundary follows at once,
+    // the part is empty
     this.#matched = this.#implied = 2;
     this.#state = this.#content;
     this.#sink.onPart(head);
@@ -308,12 +312,12 @@ export class MultipartParser {
 
   #fail(problem: MultipartIssue): boolean {
     this.#problem = problem;
-    this.#state = this.#epilogue; // the state that ignores later bytes
+    this.#state = this.#epilogue; // in this state, later bytes are ignored
     return false;
   }
 }
 
-/** Minimum number of bytes for this search; for fewer bytes, indexOf() is fast enough. */
+/** Minimum number of bytes for this search. For fewer bytes, indexOf() is used. */
 const LEAST_BYTES = 1_024;
 /** The search falls back to indexOf() after this many steps that could not skip four delimiter lengths. */
 const PATIENCE = 64;
@@ -336,8 +340,8 @@ export class DelimiterSearch {
 }
 
 /**
- * For each byte value: how far the search may move if this byte is at the delimiter's last position. 0 means
- * that the byte is not in the delimiter, so the search moves by its whole length.
+ * Returns for each byte value how far the search may move if it finds the byte where the delimiter would end.
+ * 0 stands for a byte that is not in the delimiter: the search moves by the length of the delimiter.
  */
 function skipsOf(delimiter: Buffer): Uint8Array {
   const skips = new Uint8Array(256);
@@ -351,7 +355,7 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
   const { length } = delimiter;
   const before = length - 1,
     end = bytes.length;
-  let at = from + before; // index of the last byte of the delimiter if it begins at `from`
+  let at = from + before; // where the last byte of a delimiter would be that begins at `from`
   let patience = PATIENCE;
   while (at < end) {
     while (
@@ -363,7 +367,7 @@ function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array)
         0
     ) {
       at += 4 * length;
-      // after a successful skip, the search may try longer before it falls back to indexOf()
+      // each long skip allows one more step before the search falls back to indexOf()
       if (patience < PATIENCE) patience++;
     }
     if (at >= end) return -1;

@@ -9,7 +9,7 @@
  * Names are UTF-8 (RFC 7578 §5.1). In quotes `\"` and `\\` are escapes, and any other backslash is literal.
  * Browsers and curl write `%22`, `%0D` and `%0A` instead (HTML, "multipart form data"), and only these three
  * are decoded. Clients must not send `filename*` (RFC 8187; RFC 7578 §4.2). It is accepted in UTF-8 if there
- * is no `filename`. If both are sent, `filename` is used, as in other parsers.
+ * is no `filename`. If both are sent, `filename` is used, as by other parsers.
  */
 import { isToken } from '../headers.ts';
 
@@ -18,8 +18,8 @@ export interface PartHead {
   /** Name of the form field that the part belongs to. */
   readonly name: string;
   /**
-   * Name of the file; undefined if the part is not a file. The last path segment of the sent name, without
-   * control characters; it may be empty. Never a path.
+   * Name of the file; undefined if the part is not a file. It is the last path segment of the name that was
+   * sent, without control characters, and may be empty.
    */
   readonly filename: string | undefined;
   /** Media type as declared by the client. `text/plain` if absent (RFC 7578 §4.4). */
@@ -31,7 +31,7 @@ const MAX_FIELDS = 32;
 const NAME = 'Content-Disposition: form-data; name="';
 const FILENAME = '"; filename="';
 const TYPE = '"\r\nContent-Type: ';
-/** Characters that need the slow path: escapes, slashes, and anything beyond ASCII. */
+/** Characters for which the fast path is not used: those of escapes, slashes, and all beyond ASCII. */
 const UNUSUAL = /[^ -~]|[\\%/]/;
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;
 const DEFAULT_TYPE = 'text/plain';
@@ -44,8 +44,8 @@ export function parsePartHead(text: string): PartHead | string {
 }
 
 /**
- * Fast path: parses the two forms of a head that browsers write; undefined for any other valid head. It looks
- * only at the quotes: 0.3 µs instead of 0.9 (test/bench/parts.mjs --only=multipart).
+ * Fast path: parses the two forms of a head that browsers write; undefined for any other valid head. It only
+ * searches for the quotes, which takes 0.3 µs instead of 0.9 (test/bench/parts.mjs --only=multipart).
  */
 function usualHead(text: string): PartHead | undefined {
   if (!text.startsWith(NAME)) return undefined;
@@ -127,7 +127,7 @@ function readDisposition(value: string, contentType: string): PartHead | string 
         extended = extendedValue(match[3] ?? '');
         if (extended === undefined) return 'a part has a filename* that is not percent-encoded UTF-8';
         break;
-      default: // not a part of a form
+      default: // other parameters have no meaning in forms
     }
   }
   if (name === undefined) return 'a part has no name';
@@ -155,8 +155,8 @@ function extendedValue(text: string): string | undefined {
 }
 
 /**
- * The last segment of a path, after either slash. Characters that end a line or a string, or change the
- * direction of text, are removed.
+ * The last segment of a path, after either slash. Removes control characters, and characters that change the
+ * direction of text.
  */
 function baseName(given: string): string {
   const name = given

@@ -7,12 +7,14 @@
  *                    claimed      <- client     <- trusted       <- trusted        read from the right, up to the first
  *                                                                                  untrusted address
  *
- * Each proxy appends the address of its peer, so an entry is only as trustworthy as the one to its right.
- * `Forwarded` (RFC 7239) is read in the same way if the setting `forwardedHeader` names it. Only one of the
- * two fields is read: a proxy that writes one forwards the other unchanged, as the client sent it.
+ * Each proxy appends the address of its peer. So an entry can be trusted only if the entry to its right is
+ * the address of a trusted proxy. `Forwarded` (RFC 7239) is read in the same way if the setting
+ * `forwardedHeader` names it. Only one of the two fields is read: a proxy writes only one, and forwards the
+ * other as the client has sent it.
  *
- * Addresses are eight groups of 16 bits, with IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), so an address is
- * equal in every notation: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 is written as RFC 5952 recommends.
+ * Addresses are stored as eight groups of 16 bits, IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2). So all
+ * notations of an address are equal: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 is written as RFC 5952
+ * recommends.
  */
 import { isIP } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -26,21 +28,23 @@ type Address = readonly number[];
 /** A network: all addresses with the first `bits` bits of `address`. */
 interface Network {
   readonly address: Address;
-  /** Prefix length 0 ... 128; for an IPv4 network, 96 more than in its notation. */
+  /**
+   * Prefix length 0 ... 128. For an IPv4 network, it is 96 more than the written one: 104 for `10.0.0.0/8`.
+   */
   readonly bits: number;
 }
 
-/** Number of bits in front of an IPv4 address in its IPv6-mapped form. */
+/** Number of bits before the IPv4 address in an IPv4-mapped IPv6 address. */
 const MAPPED_BITS = 96;
 /**
- * Parses an address; undefined if it is invalid. Octets with leading zeros are refused, because some programs
- * read them as octal; a zone (`%eth0`) is refused as well.
+ * Parses an address; undefined if it is invalid. Numbers with leading zeros are refused, because some
+ * programs read them as octal. A zone (`%eth0`) is refused as well.
  */
 export function parseAddress(text: string): Address | undefined {
   const family = text.includes('%') ? 0 : isIP(text);
   if (family === 0) return undefined;
   if (family === 4) {
-    // isIP() has checked the format
+    // the parts are defined: isIP() has checked the format
     const [a, b, c, d] = text.split('.').map(Number) as [number, number, number, number];
     return [0, 0, 0, 0, 0, 0xffff, (a << 8) | b, (c << 8) | d];
   }
@@ -51,7 +55,7 @@ export function parseAddress(text: string): Address | undefined {
 }
 
 /**
- * Formats an IPv6 address: lower case, the longest run of zeros left out, an IPv4 part at the end as two
+ * Formats an IPv6 address: lower case, the longest run of zeros as `::`, an IPv4 part at the end as two
  * groups (RFC 5952 §4).
  */
 function shortest(text: string): string {
@@ -71,8 +75,8 @@ export function isIPv4(address: Address): boolean {
 }
 
 /**
- * Formats an address in its one canonical form: IPv4 with dots, IPv6 in lower case with its longest run of
- * zeros left out (RFC 5952 §4).
+ * Formats an address in its canonical form: IPv4 with dots, IPv6 in lower case with the longest run of zeros
+ * as `::` (RFC 5952 §4).
  */
 export function formatAddress(address: Address): string {
   if (isIPv4(address)) {
@@ -135,8 +139,8 @@ export function clientOf(text: string, ipv6Bits: number): string {
 }
 
 /**
- * Client, scheme and host of a request as trusted proxies report them. Undefined: use those of the
- * connection.
+ * Client, scheme and host of a request as trusted proxies report them. If scheme or host is undefined, that
+ * of the request itself applies.
  */
 export interface Forwarding {
   readonly ip: string;
@@ -176,7 +180,7 @@ export function isPrivatePeer(text: string): boolean {
 
 interface Chain {
   readonly ip: string;
-  /** Number of entries that were read: trusted proxies have written them. */
+  /** Number of entries that were read. All of them were written by trusted proxies. */
   readonly read: number;
 }
 
@@ -236,7 +240,7 @@ function readNetworks(text: unknown): Network[] {
 
 /** The trusted proxies: either a number of them, or their networks. */
 export class ProxyTrust {
-  /** Number of trusted proxies; 0 if they are given by their networks. */
+  /** Number of trusted proxies. 0 if their networks are given instead. */
   readonly #hops: number;
   readonly #networks: readonly Network[];
   readonly #fields: ForwardedFields;
@@ -281,14 +285,14 @@ export class ProxyTrust {
   }
 
   /**
-   * Reads the chain from the peer towards the client as long as the current proxy is trusted. Stops at an
+   * Reads the chain from the peer towards the client as long as the current proxy is trusted. Stops before an
    * entry that cannot be parsed.
    */
   #walk(peer: string, list: string, read: (entry: string) => Address | undefined): Chain {
     let ip = peer;
     let count = 0;
     for (let end = list.length; count < MAX_HOPS && end >= 0;) {
-      // lastIndexOf() would treat a negative position as 0
+      // lastIndexOf() must not get -1, which it would treat as 0
       const start = end === 0 ? -1 : list.lastIndexOf(',', end - 1);
       const entry = end - start > MAX_ENTRY_LENGTH ? undefined : list.slice(start + 1, end).trim();
       end = start;
@@ -302,7 +306,10 @@ export class ProxyTrust {
     return { ip, read: count };
   }
 
-  /** Whether the proxy at this position of the chain is trusted; the peer is hop 1. */
+  /**
+   * Whether the proxy with this address and position is trusted. `hop`: its position, 1 for the peer of the
+   * connection.
+   */
   #trusts(address: Address | undefined, hop: number): boolean {
     if (this.#hops > 0) return hop <= this.#hops;
     return address !== undefined && this.#networks.some((network) => contains(network, address));
@@ -350,9 +357,9 @@ function readElement(element: string, values: ForwardedValues): Address | undefi
 }
 
 /**
- * Returns the entry at position `count` from the right. The proxy that wrote it also wrote the entry of
- * X-Forwarded-For that was read last. A shorter list yields its first entry, because some proxies keep only
- * one.
+ * Returns the entry at position `count` from the right: it was written by the same proxy as the last entry
+ * that was read of X-Forwarded-For. If the list is shorter, returns its first entry, because some proxies
+ * keep only one entry.
  */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;
@@ -385,17 +392,17 @@ function hostOf(text: string | undefined): string | undefined {
 }
 
 /**
- * Number of requests that are checked for an undeclared proxy. The first request through a proxy reveals it,
- * unless the proxy itself sent the request as a probe.
+ * Number of requests that are checked for a proxy that `trustProxy` does not name. The first request of a
+ * client is enough; requests that the proxy makes itself, as probes, show nothing.
  */
 const WATCHED_REQUESTS = 1_000;
 /** Header fields that proxies write, and other clients rarely send. */
 const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as const;
 
 /**
- * Logs once if requests come through a proxy that `trustProxy` does not name: limits would count all its
- * clients as one. Only peers in private networks are checked, because others may send any field; and only the
- * first thousand requests, to cost nothing later.
+ * Logs once if requests come through a proxy that `trustProxy` does not name, because limits would count all
+ * its clients as one. Only peers in private networks are checked, because any other client may send the
+ * fields of proxies. Only the first thousand requests are checked, so later ones take no extra time.
  */
 export class ProxyWatch {
   readonly #log: Logger;
@@ -445,6 +452,9 @@ export const FORWARDED_HEADERS = ['x-forwarded', 'forwarded'] as const;
 /** Which fields of trusted proxies are read. @internal */
 export interface ForwardedFields {
   readonly header: ForwardedHeader;
-  /** Whether to read the host as well. Many proxies forward `X-Forwarded-Host` as the client sent it. */
+  /**
+   * Whether to read the host as well. That is safe only if the proxy overwrites `X-Forwarded-Host`; many
+   * proxies forward the value of the client.
+   */
   readonly saysHost: boolean;
 }

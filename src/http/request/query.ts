@@ -4,7 +4,7 @@
  * Decodes as URL Standard §5.1 does: "+" is a space, a malformed escape stays unchanged. Invalid UTF-8
  * is refused in forms, and becomes U+FFFD in query strings, which may come from links on other sites.
  */
-// imported, because the global `Buffer` is a getter, which is slower
+// imported, because reading the global `Buffer`, a getter, takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest } from '../../base/errors.ts';
 import { indexFrom } from '../cookies.ts';
@@ -23,7 +23,7 @@ export interface MultiMap {
 
 const NONE: readonly string[] = Object.freeze([]);
 
-/** Pairs in their order. Look-ups scan them, which is faster than a Map because there are few. */
+/** Pairs in their order. get() and has() search up to 16 pairs one by one, which is faster than a Map. */
 export class Pairs implements MultiMap {
   readonly #names: readonly string[];
   readonly #values: readonly string[];
@@ -76,12 +76,12 @@ export class Pairs implements MultiMap {
 /**
  * Parses `a=1&b=2`. Returns undefined when there are more than `maxPairs` pairs.
  *
- * @throws BadRequest with `isStrict`, for escapes that are not UTF-8
+ * @throws BadRequest for escapes that are not UTF-8, if `isStrict`
  */
 export function parsePairs(text: string, maxPairs: number = Infinity, isStrict = false): Pairs | undefined {
   const names: string[] = [];
   const values: string[] = [];
-  // kept across pairs: a text with many "&" and no "=" is searched once, not once for each pair
+  // the next "=" is remembered from pair to pair, so a text with many "&" and no "=" is searched only once
   let equals = -1;
   for (let start = 0; start < text.length;) {
     const end = indexFrom(text, '&', start);
@@ -110,7 +110,7 @@ function decodePart(part: string, isStrict: boolean): string {
 }
 
 /**
- * Decodes a text with malformed escapes, which stay unchanged.
+ * Decodes a text that decodeURIComponent() refuses. Malformed escapes stay unchanged.
  * @throws BadRequest for bytes that are not UTF-8
  */
 function strictlyDecoded(text: string): string {

@@ -1,6 +1,6 @@
 /**
  * The request, read from a transport: the IncomingMessage of node:http, or of http/server/memory.ts. Each
- * part is parsed once, when it is first used; unused parts cost nothing. body.ts reads the body.
+ * part is parsed once, when it is first used. body.ts reads the body.
  */
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { inspectAsJson, mask } from '../../observability/redact.ts';
@@ -47,10 +47,13 @@ export interface Incoming extends BodySource {
   };
 }
 
-/** Sending side of a transport, as far as a request uses it. */
+/** The members of the transport's sending side that a request uses. */
 export interface Outgoing {
   readonly writableFinished: boolean;
-  /** Whether the connection has accepted the whole response, if that is known before "finish". */
+  /**
+   * Whether the connection has accepted the whole response. Set only if that is known before the event
+   * "finish".
+   */
   readonly isTaken?: boolean;
   /** Whether the response has ended, successfully or not. */
   readonly destroyed: boolean;
@@ -87,7 +90,7 @@ export interface Endpoint {
   run(req: TransportRequest): Answer;
 }
 
-/** Outcome of a request: `undefined` if the response was sent, else the error. */
+/** Outcome of a request: undefined if the response was sent, else the error. */
 export type Outcome = unknown;
 
 /** Runs callbacks that are added after the request has ended. */
@@ -110,23 +113,22 @@ export class TransportRequest implements HttpRequest {
   /** Result of the router. Set by the application before middleware runs. @internal */
   match: Match<Endpoint> = UNMATCHED;
   /**
-   * Error of the server that interrupted the response; undefined if the client left. Set by the transport.
+   * Error in the server that interrupted the response; undefined if the client left instead. Set by the
+   * transport.
    * @internal
    */
   failure: unknown;
-  /**
-   * Whether the response is decided. If the client leaves earlier, the handler still finishes. Set by the
-   * transport. @internal
-   */
+  /** Whether the response is decided. Set by the transport. @internal */
   isAnswered = false;
-  /** The error that ended the request at its time limit; undefined before. @internal */
+  /** The error of the time limit; undefined until the limit has passed. @internal */
   expiry: HTTPException | undefined;
-  /** The handler's response after the time limit, which is discarded. @internal */
+  /** The response that the handler returns after the time limit. It is not sent. @internal */
   late: Promise<HttpResponse> | undefined;
   /** The connection of the server, if the transport has one. @internal */
   connection: Connection | undefined;
   /**
-   * Whether code of another server runs around the request: its AsyncLocalStorage contexts must be preserved.
+   * Whether another server has called the application. If so, the AsyncLocalStorage contexts of that server
+   * must be preserved.
    * @internal
    */
   keepsContext = false;
@@ -156,7 +158,7 @@ export class TransportRequest implements HttpRequest {
   /** Body reader; undefined until it is used. */
   #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
-  /** Runs callbacks that are added after the end of the request, with `#outcomeReported`. */
+  /** Runs callbacks that are added after the end of the request. They get `#outcomeReported`. */
   #late: LateRunner | undefined;
   #outcomeReported: Outcome;
 
@@ -169,7 +171,7 @@ export class TransportRequest implements HttpRequest {
     this.target = target;
     let start = 0;
     if (target.charCodeAt(0) !== 47) {
-      // a target in absolute-form (RFC 9112 §3.2.2); other forms match no route
+      // absolute-form (RFC 9112 §3.2.2); a target of any other form matches no route
       const absolute = /^https?:\/\/([^/?#]*)/i.exec(target);
       if (absolute !== null) {
         this.#authority = absolute[1]!;
@@ -227,8 +229,8 @@ export class TransportRequest implements HttpRequest {
   }
 
   /**
-   * The value of a field by lower-case name; repeated values are joined with commas. Faster than `headers`,
-   * which parses all fields. @internal
+   * The value of a field by lower-case name; repeated values are joined with commas. For a few fields faster
+   * than `headers`, which parses all. @internal
    */
   field(name: string): string | undefined {
     if (this.#headers !== undefined) return this.#headers[name];
@@ -250,7 +252,7 @@ export class TransportRequest implements HttpRequest {
   get query(): MultiMap {
     return (this.#query ??= parsePairs(
       this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1),
-    )!); // without a limit of pairs, the result is never undefined
+    )!); // the result is defined, because the number of pairs is not limited
   }
 
   get state(): StateMap {
@@ -271,7 +273,7 @@ export class TransportRequest implements HttpRequest {
     };
     if (this.expiry !== undefined) abort.abort(this.expiry);
     else if (outgoing.destroyed || this.hasLeft)
-      leave(); // the client had left before the signal was first used
+      leave(); // the client had left before this first use of the signal
     else outgoing.once('close', leave);
     return abort.signal;
   }
@@ -310,7 +312,10 @@ export class TransportRequest implements HttpRequest {
     return this.#content.bytes(options);
   }
 
-  /** The whole body, for middleware: the handler can still read it in any way, also as a stream. @internal */
+  /**
+   * Returns the whole body to a middleware. Afterwards the handler can still read it in every way, also as a
+   * stream. @internal
+   */
   wholeBody(options: BodyOptions): Promise<Uint8Array> {
     return this.#content.whole(options);
   }
@@ -327,7 +332,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.value(options);
   }
 
-  /** Reads a JSON body, and resolves with the result of a function of its value. @internal */
+  /** Reads a JSON body, and resolves with the result of `use` for its value. @internal */
   readJson<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -344,7 +349,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.form(options);
   }
 
-  /** Reads a form, and keeps only the files that `keeper` names. @internal */
+  /** Reads a form, and keeps only the files for which `keeper` returns a size. @internal */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     return this.#content.form(options, keeper);
   }
@@ -357,7 +362,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.leadingFields();
   }
 
-  /** Maximum size of bodies on the request's route, in place of the application's. @internal */
+  /** Maximum size of bodies that the route sets, instead of the application's. @internal */
   get maxBodyBytes(): number | undefined {
     const { match } = this;
     return match.kind === 'found' ? match.endpoint.maxBodyBytes : undefined;
@@ -377,7 +382,10 @@ export class TransportRequest implements HttpRequest {
     inspectAsJson(TransportRequest, 'HttpRequest');
   }
 
-  /** The trace id, if the request brought one, or code has read `trace`. @internal */
+  /**
+   * The trace id if the request has a `traceparent`, or if `trace` was read before; otherwise undefined.
+   * @internal
+   */
   get knownTraceId(): string | undefined {
     if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined)
       return undefined;
@@ -410,15 +418,21 @@ export class TransportRequest implements HttpRequest {
     return true;
   }
 
-  /** Runs `fn` after the response was sent or the request has ended, the last added first. @internal */
+  /**
+   * Runs `fn` when the response was sent, or the request has ended without one. The function that was added
+   * last runs first. @internal
+   */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
     if (this.#late !== undefined)
-      // the request has ended: a middleware responded before the handler added this callback
+      // the request has ended, because a middleware responded before the handler added this callback
       this.#late.runLate(this, fn, this.#outcomeReported);
     else (this.#afterwards ??= []).push(fn);
   }
 
-  /** Takes the callbacks of {@link afterwards}; later ones go to `runner`. @internal */
+  /**
+   * Removes and returns the callbacks of {@link afterwards}. Callbacks that are added later are passed to
+   * `runner`. @internal
+   */
   takeAfterwards(
     outcome: Outcome,
     runner: LateRunner,

@@ -1,9 +1,9 @@
 /**
- * Files of one form, stored for the duration of its request: in memory up to a shared limit, beyond it in one
- * temporary file, of which each file is a range. So a form needs one file descriptor for any number of files.
+ * Files of one form, stored until its request has ended. They are in memory up to a common limit; beyond it,
+ * each is a range of one temporary file. So a form needs only one file descriptor, however many files it has.
  *
- * Each part is stored by begin(), any number of add(), and end(). When many bytes are pending, flush() writes
- * them, and reading the body pauses until it is done.
+ * Each part is stored by begin(), any number of add(), and end(). If many bytes are pending, flush() writes
+ * them to the temporary file, and the body is not read until it has done so.
  */
 import { tmpdir } from 'node:os';
 import { randomBytes } from 'node:crypto';
@@ -21,7 +21,7 @@ import type { PartHead } from './part-head.ts';
 /** Size of one read from the temporary file, in bytes. */
 const BLOCK_BYTES = 262_144;
 /**
- * A slice whose chunk is larger by this factor is copied, because the slice would keep the whole chunk in
+ * A slice that is smaller than its chunk by this factor is copied, because it would keep the whole chunk in
  * memory.
  */
 const WASTE = 2;
@@ -51,15 +51,15 @@ export class UploadStore {
   }
 
   /**
-   * Starts the next file. If it gets longer than `keepBytes`, its content is dropped, and its bytes are only
-   * counted.
+   * Starts the next file. If the file is longer than `keepBytes`, its content is discarded, and only its size
+   * is kept.
    */
   begin(head: PartHead, keepBytes: number): ReceivedFile {
     return (this.#file = new ReceivedFile(this, head, keepBytes));
   }
 
   add(bytes: Buffer, start: number, end: number): void {
-    const file = this.#file!; // add() is called only between begin() and end()
+    const file = this.#file!; // `#file` is defined: add() is called only between begin() and end()
     file.size += end - start;
     if (file.size > file.keepBytes) return file.drop();
     const chunk = bytes.subarray(start, end);
@@ -79,7 +79,7 @@ export class UploadStore {
     file.content = content.buffer.byteLength > WASTE * content.length ? Buffer.from(content) : content;
   }
 
-  /** Writes pending bytes to the temporary file: whole blocks only, or with `isAll` everything. */
+  /** Writes pending bytes to the temporary file: with `isAll` all of them, otherwise only whole blocks. */
   async flush(isAll: boolean): Promise<void> {
     if (this.#isClosed) throw new SvcError('E_UPLOAD_GONE', ['a form']);
     await (this.#flushing = this.#spool?.flush(isAll));
@@ -93,7 +93,7 @@ export class UploadStore {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    // flush() reports its own error; it may still be opening the file, which must be closed
+    // waits, because flush() may still be opening the file, which must be closed; its caller gets its error
     await this.#flushing?.catch(() => undefined);
     await this.#spool?.close();
   }
@@ -108,7 +108,7 @@ export class ReceivedFile implements UploadFile {
   /** @internal */
   readonly keepBytes: number;
   /**
-   * Content received so far, as long as it is unknown whether it goes to memory or to the temporary file.
+   * Content received so far, until it is known whether the file fits into memory.
    * @internal
    */
   readonly queue: ByteQueue = new ByteQueue();
@@ -182,7 +182,7 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
   try {
     try {
       await handle.writeFile(chunks);
-      await handle.datasync(); // without this, a crash could leave the name of the file without its content
+      await handle.datasync(); // otherwise a crash of the machine could leave a file without its content
     } finally {
       await handle.close();
     }
@@ -197,8 +197,8 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
 }
 
 /**
- * Gives a complete file its final name. rename() would replace an existing file, link() does not; but some
- * file systems have no links.
+ * Gives a complete file its final name, unless a file has it. Uses link(), because rename() would replace
+ * that file. On file systems without links, it first creates an empty file of that name.
  */
 async function publish(beside: string, path: string): Promise<void> {
   try {
@@ -213,10 +213,10 @@ async function publish(beside: string, path: string): Promise<void> {
 }
 
 /*
- * A temporary file without a name: bytes are appended, and can be read at any offset.
+ * A temporary file without a name. Bytes are appended to it, and can be read at any offset.
  *
- * Only the owner can open it (mode 0600). It is unlinked before the first byte is written, so that a killed
- * process leaves no data. If a system cannot unlink an open file, close() removes it.
+ * Only the user of the process can open it (mode 0600). It is unlinked before the first byte is written, so
+ * if the process is killed, no data remains. If the system cannot unlink an open file, close() removes it.
  */
 
 /** Minimum number of bytes of one write, except for the last. */
@@ -232,7 +232,7 @@ class Spool {
   /** Path of the file, if the system could not unlink it while open. */
   #path: string | undefined;
   #written = 0;
-  /** Number of bytes that were appended, written or pending. */
+  /** Number of bytes that were appended, whether they are written or still pending. */
   length = 0;
 
   constructor(directory: string) {
@@ -258,7 +258,10 @@ class Spool {
     }
   }
 
-  /** Writes one block from several chunks. Joining them first would double the allocated memory. */
+  /**
+   * Writes one block from several chunks, without joining them, because that would double the allocated
+   * memory.
+   */
   async #writeBlock(handle: FileHandle): Promise<void> {
     let chunks: Uint8Array[] = [];
     let length = 0;
@@ -293,14 +296,19 @@ class Spool {
     const path = join(this.#directory, `svc-upload-${randomBytes(16).toString('hex')}`);
     const handle = await open(path, 'wx+', 0o600);
     try {
-      unlinkSync(path); // synchronous: a process that is killed before this call leaves only an empty file
+      // synchronous, so no byte is written before it: if the process is killed earlier, only an empty file is
+      // left
+      unlinkSync(path);
     } catch {
       this.#path = path;
     }
     return handle;
   }
 
-  /** The error for a failed write. A full disk is neither the client's mistake nor a bug: 507. */
+  /**
+   * Returns the error for a failed write. It is a 507 if the disk is full, and a 503 if the process has too
+   * many open files.
+   */
   #failure(error: NodeJS.ErrnoException): unknown {
     if (error.code === 'ENOSPC' || error.code === 'EDQUOT')
       return new HTTPException(507, 'There is not enough storage for the files of this form', {

@@ -4,12 +4,13 @@
  * Connections up to maxConnections are served. A tenth more get 503 to their first request, unless it is a
  * probe, and are closed then. Further ones are closed without a response.
  *
- * Requests beyond maxInFlight get 503. Probes are served nevertheless: an orchestrator would restart a
- * process that is only busy. If more than maxPipelined requests of a connection wait, one more is handled,
- * and then the connection is closed. The client repeats the others on a new connection (RFC 9112 §9.3.2).
+ * Requests beyond maxInFlight get 503. Probes are served nevertheless, because an orchestrator restarts a
+ * process whose probes fail, even if it is only busy. If more than maxPipelined requests of a connection
+ * wait, one more is handled, and then the connection is closed. The client repeats the others on a new
+ * connection (RFC 9112 §9.3.2).
  *
- * Idle connections are closed after keepAliveTimeoutMs, those whose client does not read after sendTimeoutMs
- * (see SlowReaders).
+ * An idle connection is closed after keepAliveTimeoutMs. If a client does not read its response, the
+ * connection is closed after sendTimeoutMs (see SlowReaders).
  */
 import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
 import { problem } from '../response.ts';
@@ -27,9 +28,9 @@ import type { HttpResponse } from '../response.ts';
 const NOT_WAITING = -1;
 
 /**
- * A request that came before the response to the previous one was sent. Requests of a connection are handled
- * one after another (RFC 9112 §9.3.2). So a client that pipelines many requests and reads nothing makes the
- * server hold only one response.
+ * A request that came before the response to the previous one was sent. It waits, because requests of a
+ * connection are handled one after another (RFC 9112 §9.3.2). So if a client sends many requests and reads
+ * nothing, the server holds only one response.
  */
 interface DeferredRequest {
   readonly outgoing: SentMessage;
@@ -37,16 +38,18 @@ interface DeferredRequest {
 }
 
 /**
- * State of a connection, in one object: each request looks it up once. Separate properties of the socket
- * would be looked up ten times.
+ * State of a connection. It is one object, so each request needs one look-up on the socket instead of ten.
  */
 export class Connection {
   /**
-   * Response to the newest request, until it was sent; undefined for an idle connection, which so keeps no
-   * request in memory.
+   * Response to the newest request, until it was sent. Undefined for an idle connection, so that no request
+   * stays in memory.
    */
   newest: SentMessage | undefined;
-  /** Whether `Connection: close` was sent or decided: later requests are not processed (RFC 9112 §9.6). */
+  /**
+   * Whether `Connection: close` was sent, or will be. If so, later requests are not processed (RFC 9112
+   * §9.6).
+   */
   hasSaidClose = false;
   /** Whether the connection exceeds `maxConnections`. */
   isSurplus = false;
@@ -84,7 +87,7 @@ export class Connection {
   /** Removes a response that was sent, or will never be sent. */
   leave(outgoing: SentMessage): void {
     if (this.newest === outgoing) this.newest = undefined;
-    // a response that is not the newest was moved to `earlier`
+    // otherwise it is in `earlier`, because a newer response has come
     else this.earlier?.splice(this.earlier.indexOf(outgoing), 1);
     this.waiting--;
   }
@@ -94,7 +97,7 @@ export class Connection {
    * more.
    */
   takeDeferred(socket: Socket): DeferredRequest | undefined {
-    // the connection is closed: onLost() withdraws the waiting requests
+    // the connection is closed, so onLost() withdraws the waiting requests
     if (!socket.writable) return undefined;
     return this.deferred?.shift();
   }
@@ -113,8 +116,8 @@ export class Connection {
   }
 
   /**
-   * Whether this response is the last one. `Connection: close` on an earlier response would leave the
-   * requests that are pipelined behind it without responses.
+   * Whether this response is the last one of the connection. Only the last one may have `Connection: close`:
+   * after an earlier one, the requests that follow would get no responses.
    */
   endsWith(outgoing: SentMessage): boolean {
     if (this.newest !== outgoing && this.last !== outgoing) return false;
@@ -139,7 +142,7 @@ interface ConnectionsDeps {
   readonly meter: ConnectionMeter | undefined;
   /** Called before the connection of a client that reads too slowly is closed. */
   onSlowReader(outgoing: SentMessage | undefined, socket: Socket): void;
-  /** Called for each response that was not sent when its connection closed. */
+  /** Called for each response that was not sent completely when its connection closed. */
   onLost(outgoing: SentMessage): void;
   /** Called for a connection accepted by another process whose request head does not arrive in time. */
   onLateHead(socket: Socket): void;
@@ -151,7 +154,7 @@ const REPORT_PAUSE_MS = 60_000;
 /** Value of `Retry-After` in responses with 503, in seconds. */
 const RETRY_AFTER = '1';
 
-/** Verdict for a connection beyond `maxConnections`: 503, then the connection is closed. */
+/** Verdict for a request on a connection beyond `maxConnections`: 503, then the connection is closed. */
 const SURPLUS: HeadVerdict = Object.freeze({
   status: 503,
   detail: 'The server has too many connections',
@@ -164,7 +167,7 @@ export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The serve
  */
 const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
 /**
- * Verdict for a request that is served as the last of its connection: a probe on a connection beyond
+ * Verdict for a request that is handled as the last of its connection: a probe on a connection beyond
  * `maxConnections`, or a request beyond `maxPipelined`.
  */
 export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
@@ -188,12 +191,12 @@ export class Connections {
   readonly #open = new Set<Socket>();
   readonly #slow: SlowReaders;
   #reportedMs = -Infinity;
-  /** One timer checks all idle connections, every `#lookMs`. */
+  /** Interval at which one timer checks all idle connections. */
   #lookMs = LOOK_MS;
   #looks = LOOKS;
   #timer: Disposable | undefined;
   #noteTimeout: NoteTimeout | undefined;
-  /** Connections accepted by another process; undefined if this process accepts its own. */
+  /** Connections that another process has accepted. Undefined if this process accepts connections itself. */
   #adopted: Map<Socket, HeadTime> | undefined;
 
   constructor(deps: ConnectionsDeps) {
@@ -203,23 +206,25 @@ export class Connections {
     this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
   }
 
-  /** Counts the connections of a server. `event`: the event that reports sockets on which requests arrive. */
+  /**
+   * Watches the connections of a server. `event`: the event with which the server reports new connections.
+   */
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const connections = this;
     function onClose(this: Socket): void {
-      // all connections of this server share this function
+      // one function for all connections of this server
       connections.#leave(this);
     }
     allowHalfOpen(server);
     this.#watchSilence(server);
-    // node:http closes further connections at the lowest cost; it does not count connections that another
-    // process has accepted
+    // node:http closes connections beyond this number before any work is done for them; connections that
+    // another process has accepted are counted below
     server.maxConnections = this.#most;
-    // only reported here: the meter listens to "drop" itself
+    // the event is only logged here, because the meter counts it with a listener of its own
     server.on('drop', () => this.#report('maxConnections'));
     server.on(event, (socket: Socket) => {
-      // the socket was closed by another listener, or while another process passed it on: no "close" event
-      // will follow
+      // the socket has been closed by another listener, or before another process passed it on, so no "close"
+      // event will follow
       if (socket.destroyed) return;
       this.#open.add(socket);
       this.#deps.meter?.enter();
@@ -256,8 +261,8 @@ export class Connections {
   }
 
   /**
-   * Enforces the time limit for request heads from now on; node:http enforces it only on connections that it
-   * has accepted itself.
+   * From now on, enforces the time limit for request heads on connections that another process has accepted.
+   * node:http does not do that.
    */
   limitHeads(): void {
     this.#adopted ??= new Map();
@@ -270,9 +275,9 @@ export class Connections {
   }
 
   /**
-   * Closes idle connections by `closeIdle`, the method of node:http. For node:http a connection is idle as
-   * soon as its response was written, even if the client has not received all of it. Such connections are
-   * kept open.
+   * Closes idle connections with `closeIdle`, the method of node:http. For node:http, a connection is idle as
+   * soon as its response was written, even if the client has not received all of it. To keep such connections
+   * open, their destroy() is replaced during the call.
    */
   closeIdle(closeIdle: () => void): void {
     const reading = [...this.#open].filter((socket) => connectionOf(socket).waiting > 0);
@@ -282,7 +287,7 @@ export class Connections {
     if (this.#adopted === undefined) return;
     for (const socket of this.#adopted.keys()) {
       const { waiting, requests, lingering } = connectionOf(socket);
-      // node:http does not know connections that another process has accepted
+      // `closeIdle` does not close connections that another process has accepted
       if (waiting === 0 && requests > 0 && lingering === undefined) socket.destroy();
     }
   }
@@ -301,7 +306,7 @@ export class Connections {
     this.#deps.meter?.leave(requests);
     if (newest !== undefined)
       for (const outgoing of [...(earlier ?? []), newest]) this.#deps.onLost(outgoing);
-    // node:http destroys only requests without a response; without this call, a reader of the body would wait
+    // node:http destroys a request only if it has no response; otherwise a reader of its body would wait
     // forever
     lingering?.destroy();
     this.#open.delete(socket);
@@ -333,8 +338,8 @@ export class Connections {
    * Replaces the timers of node:http for idle connections by one timer for all, if Node's internals allow it.
    */
   #watchSilence(server: Server): void {
-    // node:http waits a second longer than it announces in `Keep-Alive`, so that clients that rely on the
-    // announced time are safe
+    // node:http waits a second longer than it announces in `Keep-Alive`, so that a client may use the
+    // connection during the whole announced time
     const limitMs =
       server.keepAliveTimeout +
       ((server as { readonly keepAliveTimeoutBuffer?: number }).keepAliveTimeoutBuffer ?? 1_000);
@@ -365,7 +370,7 @@ export class Connections {
       if (connection.idleLooks === NOT_WAITING) continue;
       const { bytesRead } = socket;
       if (bytesRead !== connection.bytesSeen) {
-        // bytes have arrived since the last check
+        // bytes have arrived since the last check, so the count begins anew
         connection.bytesSeen = bytesRead;
         connection.idleLooks = 0;
       } else if (++connection.idleLooks >= this.#looks) socket.destroy();
@@ -388,14 +393,14 @@ export class Connections {
   }
 }
 
-/** For a connection accepted by another process: since when it has been waiting for a request head. */
+/** Start of the wait for a request head, on a connection accepted by another process. */
 interface HeadTime {
   /** Number of requests and bytes received at the last check. */
   requests: number;
   bytes: number;
   /**
-   * Start of the wait in milliseconds: the connection's or the head's first byte; Infinity between two
-   * requests.
+   * When the connection was opened, or the first byte of the head was received, in milliseconds. Infinity
+   * between two requests.
    */
   sinceMs: number;
 }
@@ -404,24 +409,24 @@ interface HeadTime {
 const READING_LOOKS = 4;
 
 /**
- * Maximum number of bytes in one write: within a longer write, the progress of the client could not be
- * observed.
+ * Maximum number of bytes in one write. The progress of a client can be observed only between two writes, so
+ * they must be short.
  */
 export const SLICE_BYTES = 131_072;
 
 interface Reading {
-  /** Number of bytes that the kernel had accepted at the last check; -1 if no bytes were waiting. */
+  /** Number of bytes that the kernel had accepted at the last check; -1 if it had accepted all of them. */
   taken: number;
   sinceMs: number;
 }
 
 /**
- * Closes the connections of clients that read nothing for a while. Otherwise a client that requests much and
- * reads nothing could hold a response, a file or a database cursor as long as it likes (slow-read attack).
+ * Closes the connections of clients that read nothing for a while. Otherwise a client could make the server
+ * keep a response, a file or a database cursor without limit, by reading nothing (slow-read attack).
  *
- * A connection is watched if the kernel did not accept its response at once. Progress is the number of bytes
- * that the kernel accepted since the last check. A response that waits for an earlier one, or for its source,
- * is not slow.
+ * A connection is watched if the kernel did not accept its response at once. The client counts as slow if the
+ * kernel has accepted no byte since the last check although bytes were waiting. A response that waits for an
+ * earlier one, or for its source, is not slow.
  */
 class SlowReaders {
   readonly #clock: Clock;
@@ -431,8 +436,8 @@ class SlowReaders {
   #timer: Disposable | undefined;
 
   /**
-   * `limitMs`: a connection without progress for this time, and at most half as long again, is closed.
-   * `onCut` is called before.
+   * A connection without progress is closed after `limitMs`, at most half as long later. `onCut` is called
+   * before.
    */
   constructor(clock: Clock, limitMs: number, onCut: ConnectionsDeps['onSlowReader']) {
     this.#clock = clock;
@@ -481,13 +486,14 @@ class SlowReaders {
   }
 }
 
-/** Number of bytes written to the connection that the kernel has accepted; -1 if no bytes wait for it. */
+/** Number of written bytes that the kernel has accepted; -1 if it has accepted all of them. */
 function takenOf({ bytesWritten, writableLength }: Socket): number {
   return writableLength === 0 ? -1 : bytesWritten - writableLength;
 }
 
 /*
- * Metrics of connections: how many are open, how many requests each had, and which the server refused.
+ * Metrics of connections: how many are open, how many requests each had, and how many the server refused, by
+ * reason.
  *
  * Names:
  *   svc_connections                         open connections, including idle ones

@@ -1,6 +1,6 @@
 /**
- * Premature ends of requests and connections: bytes that the parser refuses, clients that leave, and
- * responses that are sent before their request is complete.
+ * Requests and connections that end early: the parser refuses bytes, the client leaves, or the response is
+ * sent before the request is complete.
  */
 import { statusTitle } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
@@ -28,13 +28,13 @@ interface ParserError {
   readonly reason?: string;
 }
 
-/** Sends an error response for bytes that the parser has refused, unless another response is being sent. */
+/** Responds to bytes that the parser has refused: with an error, unless another response is being sent. */
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
   const connection = connectionOf(socket);
-  // the rest of a request that already has its response: its client would take an error response for that of
-  // its next request
+  // the bytes belong to a request that already has its response: the client would take an error response for
+  // that of its next request
   if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon();
-  // no second head may be sent in the middle of a response, as in node:http
+  // as in node:http, no second head may be sent in the middle of a response
   const { current } = connection;
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
     endWith(lastWhole(connection) ?? current, connection, socket);
@@ -45,8 +45,7 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     return;
   }
   if (current?.req.complete === true) {
-    // malformed bytes after requests that are being handled: their responses are sent first, then the
-    // connection ends
+    // the bytes follow requests that are being handled: send their responses, then end the connection
     endWith(lastWhole(connection) ?? current, connection, socket);
     return;
   }
@@ -62,21 +61,21 @@ function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;
-  // must be the first listener: node:http's own listener starts the next response
+  // must run before the listener of node:http, which starts the next response
   if (answer.headersSent) answer.prependListener('finish', () => socket.destroySoon());
 }
 
 /**
- * Whether an error concerns bytes after a complete request: they came too late, or are malformed while the
- * current response has a known length. A response without a known length may be a stream that never ends, so
- * it is cut.
+ * Whether `answer` may be sent to its end in spite of the error. Its request must be complete, and the bytes
+ * after it late or malformed. If they are malformed, the response must have a known length, because a stream
+ * might never end.
  */
 function isBehind({ code = '' }: ParserError, answer: SentMessage): boolean {
   return answer.req.complete && (code === LATE || (code.startsWith('HPE_') && !answer.isStream));
 }
 
 /**
- * Whether an error is of TLS, for example because a client speaks HTTP to the port of TLS. Such a client
+ * Whether an error comes from TLS, for example because a client sends plain HTTP to a TLS port. Such a client
  * could not read a response.
  */
 function isOfTls({ code = '' }: ParserError): boolean {
@@ -84,7 +83,7 @@ function isOfTls({ code = '' }: ParserError): boolean {
 }
 
 function statusOf({ code = '', reason }: ParserError): number {
-  // with any other reason the version itself is valid, and the byte after it is wrong
+  // for any other reason, the version is valid, and the byte after it is wrong
   if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505;
   return STATUSES[code] ?? 400;
 }
@@ -101,7 +100,7 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
 }
 
 /*
- * A client that closes its side of the connection may have left, or may still read: the server cannot tell.
+ * If a client closes its side of the connection, it may have left, or may still read; the server cannot know.
  *
  * If a response in chunks has begun, the connection is closed, because its next chunk may never come. If
  * there is no response yet, the signal of the request aborts. The response of its handler is sent
@@ -109,34 +108,34 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
  */
 
 /**
- * Watches for the end of the client's side during a request that has no response yet. It is not watched
- * before, because a listener costs an idle connection memory. If that end came while the request waited for
- * an earlier one, the signal aborts now, when the handler can observe it.
+ * Aborts the signal of a request without a response when the client closes its side. The listener is added
+ * only now, because it would take memory of idle connections. If the client has closed its side already,
+ * while the request waited for an earlier one, the signal aborts at once.
  */
 export function watchEnd(socket: Socket, connection: Connection, request: AnsweredRequest): void {
   if (socket.readableEnded) request.leave();
   if (connection.isWatched) return;
   connection.isWatched = true;
-  socket.on('end', onEnd); // runs after the listener of node:http, which was added before
+  socket.on('end', onEnd); // called after the listener of node:http, which was added earlier
 }
 
 function onEnd(this: Socket): void {
   const { current } = connectionOf(this);
   if (current === undefined || current.writableEnded) return;
   if (current.headersSent) return void this.destroy();
-  current.request?.leave(); // requests after it have not begun: see watchEnd()
+  current.request?.leave(); // later requests have not begun: see watchEnd()
 }
 
 /*
- * Requests whose response is sent before they are complete: the rest of the body is read for a while, and
- * discarded. Then the next request is handled, or the connection is closed. To close it at once, with unread
- * bytes, would reset it, and the reset may destroy the response before the client reads it (RFC 9112 §9.6).
+ * If the response is sent before its request is complete, the rest of the body is read for a while, and
+ * discarded. Then the next request is handled, or the connection is closed. Closing a connection with unread
+ * bytes resets it, and then the client may lose the response (RFC 9112 §9.6).
  */
 
-/** Maximum time for reading the rest of an unwanted body, so that the client can read the response. */
+/** Maximum time for reading the rest of a body that is discarded. */
 const LINGER_MS = 5_000;
 
-/** The requests of one server whose rest is being discarded. */
+/** The requests of one server that have their response, and whose rest is being discarded. */
 export class Lingering {
   readonly #clock: Clock;
   readonly #onOver: () => void;
@@ -150,9 +149,9 @@ export class Lingering {
   }
 
   /**
-   * Discards the rest of a request once its response is sent. `onTaken` is called when the connection has
-   * accepted all bytes of a last response. That response is not ended as usual, because node:http would then
-   * close the connection at once.
+   * Discards the rest of a request when its response was sent. If the response is the last of the connection,
+   * its end() is replaced, because node:http would then close the connection at once. `onTaken` is called
+   * when the connection has accepted all bytes of a last response.
    */
   begin(incoming: ReceivedMessage, outgoing: SentMessage, isLast: boolean, onTaken: () => void): void {
     const { socket } = incoming;
@@ -164,7 +163,7 @@ export class Lingering {
       Reflect.deleteProperty(outgoing, 'end');
       if ((error ?? null) !== null) return; // the response failed: "close" follows
       outgoing.isTaken = true;
-      // node:http sends the final empty chunk in end()
+      // if the body is in chunks, end() of node:http sends the final empty chunk
       const isChunked = outgoing.isStream && !outgoing.endsWithConnection;
       this.#linger(incoming, () => (isChunked ? outgoing.end() : socket.destroySoon()));
       if (!isChunked) socket.end();
@@ -173,9 +172,9 @@ export class Lingering {
     outgoing.end = (chunk?: unknown, encoding?: unknown) => {
       const content = typeof chunk === 'string' || chunk instanceof Uint8Array ? chunk : '';
       outgoing.write(content, encoding === 'latin1' ? encoding : 'utf8', onWritten);
-      // write() does not send the head if the content is empty
+      // if the content is empty, write() does not send the head
       outgoing.flushHeaders();
-      // sends at once: refused bytes that follow could close the connection before the response is sent
+      // sends at once, because bytes that the parser refuses could close the connection before
       socket.uncork();
       return outgoing;
     };

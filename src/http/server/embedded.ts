@@ -1,8 +1,8 @@
 /**
- * Serves an application under a server that is not its own (`app.requestListener()`): one of node:http, or of
- * another framework. Its requests and WebSocket handshakes are handled as those of HttpServer.
+ * Serves an application in a server that other code has created with node:http, for example another framework
+ * (`app.requestListener()`). Requests and WebSocket handshakes are handled as in HttpServer.
  *
- * The messages belong to the other server, so only documented parts of node:http are used.
+ * The other server creates the messages, so only documented parts of node:http are used.
  */
 import { ClientDisconnected } from '../../base/errors.ts';
 import { discard, isChunks } from '../chunks.ts';
@@ -58,7 +58,7 @@ export class EmbeddedListener {
 
   /** Listener for the event `request`. */
   request(incoming: IncomingMessage, response: ServerResponse): void {
-    // additional members of SentMessage are undefined here, which send() allows
+    // the cast is safe: send() allows that the additional members of SentMessage are undefined
     const outgoing = response as SentMessage;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.keepsContext = true;
@@ -75,7 +75,7 @@ export class EmbeddedListener {
    * with 404.
    */
   upgrade(incoming: IncomingMessage, stream: Duplex, head: Buffer): void {
-    const socket = stream as Socket; // servers of node:http and node:https have sockets
+    const socket = stream as Socket; // the cast is safe: the streams of node:http and node:https are sockets
     if (this.#sockets.isAskedFor(incoming)) return this.#sockets.onUpgrade(incoming, socket, head);
     socket.on('error', () => socket.destroy());
     refuseSocket(socket, 404, this.#app.defaults.identity);
@@ -108,12 +108,13 @@ export class EmbeddedListener {
   }
 
   #finish(outgoing: SentMessage): void {
-    const req = outgoing.request as TransportRequest | undefined; // request() has set the request
+    // the cast is safe: request() has set the request
+    const req = outgoing.request as TransportRequest | undefined;
     if (req === undefined) return;
     outgoing.request = undefined;
-    // the member `isLetGo` does not exist yet, and is set here
+    // the cast allows setting the member `isLetGo`, which the message does not have yet
     const incoming = outgoing.req as ReceivedMessage;
-    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards the rest of the body
+    if (!incoming.readableEnded) incoming.isLetGo = true; // because node:http discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
   }
 

@@ -1,8 +1,8 @@
 /**
  * Where a server listens: on a host and port, or on a Unix socket.
  *
- * A socket file on which no process listens is removed before; any other file at its path is an error. Node
- * removes the file when the server stops listening.
+ * If there is a socket file at the path on which no process listens, it is removed first; any other file is
+ * an error. Node removes the file when the server stops listening.
  */
 import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -37,9 +37,12 @@ export interface ListenAddress {
 
 /** Default permissions of a socket file. */
 export const USUAL_SOCKET_MODE = 0o660;
-/** Maximum length of a socket's path in bytes: the limit of macOS, 4 below that of Linux. */
+/** Maximum length of a socket's path in bytes. It is the limit of macOS; that of Linux is 107. */
 const MAX_PATH_BYTES = 103;
-/** File mode mask while a socket is bound: until its permissions are set, only the user may connect. */
+/**
+ * File mode mask while a socket is bound. Until its permissions are set, only the user of the process may
+ * connect.
+ */
 const CLOSED_UMASK = 0o177;
 
 /** Starts to listen. Resolves with the address. @throws SvcError `E_LISTEN`, `E_PERMISSION` */
@@ -55,11 +58,12 @@ export async function listenOn(
     throw new SvcError('E_LISTEN', [
       `"":${port}`,
       'an empty host would mean every address of this machine: write 0.0.0.0 or :: for that',
-    ]); // the cause is often an empty SVC_HOST= in an .env file
+    ]); // often the cause is a line `SVC_HOST=` without value in an .env file
   await bind(server, { host, port }).catch((error: unknown) => {
     throw listenError(`${host}:${port}`, error as NodeJS.ErrnoException, LISTEN_PROBLEMS);
   });
-  const address = server.address() as AddressInfo; // for a host and port, address() returns an object
+  // the cast is safe: for a host and port, address() returns an object
+  const address = server.address() as AddressInfo;
   const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   return {
     host: address.address,
@@ -81,22 +85,23 @@ async function listenOnSocket(server: Server, path: string, mode: number): Promi
     if (process.platform !== 'win32') chmodSync(path, mode); // a named pipe of Windows has no permissions
   } catch (error) {
     if (server.listening) server.close();
-    // errors of node:net and node:fs become an SvcError; isStale() throws one itself
+    // listenError() converts errors of node:net and node:fs; the error of isStale() stays as it is
     throw listenError(path, error as NodeJS.ErrnoException, SOCKET_PROBLEMS);
   }
   return { host: path, port: 0, url: `unix:${path}` };
 }
 
 /**
- * Binds a socket whose file no other user can open. In a worker thread the umask cannot be set: there the
- * umask of the process applies until the permissions are set.
+ * Binds a socket, so that no other user can open its file. In a worker thread this protection is absent until
+ * the permissions are set, because the umask cannot be set there.
  */
 function bindSocket(server: Server, path: string): Promise<void> {
   const umask = isMainThread ? process.umask(CLOSED_UMASK) : undefined;
   try {
     return bind(server, { path });
   } finally {
-    if (umask !== undefined) process.umask(umask); // node:net has bound the socket synchronously
+    // the socket is bound by now, because node:net binds it synchronously
+    if (umask !== undefined) process.umask(umask);
   }
 }
 
@@ -111,7 +116,7 @@ function bind(server: Server, options: { host: string; port: number } | { path: 
 }
 
 /**
- * Whether the file is a socket on which no process listens: a killed process has left it.
+ * Whether the file is a socket on which no process listens, as a killed process leaves it.
  * @throws SvcError `E_LISTEN` for another file
  */
 async function isStale(path: string): Promise<boolean> {
@@ -140,8 +145,8 @@ function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * Whether Node denies network access: started with --permission, but without --allow-net. Node 24 does not
- * have the latter option.
+ * Whether Node denies network access, because it was started with --permission and without --allow-net.
+ * Always false on Node 24, which has no option --allow-net.
  */
 function isNetDenied(): boolean {
   return (
@@ -159,6 +164,6 @@ const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
 
 const SOCKET_PROBLEMS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another process listens there',
-  // for a socket, Node reports this one code for both causes
+  // for a socket, Node reports the same code for both causes
   EACCES: 'its folder does not exist, or this user may not write in it',
 };

@@ -1,6 +1,7 @@
 /**
- * The transport without a socket: takes a web `Request` and returns a web `Response`, with the request class
- * and pipeline of the server. For tests, and for runtimes with fetch.
+ * The transport without a network connection: takes a web `Request`, and returns a web `Response`. Uses the
+ * request class and the pipeline of the server. For tests, and for platforms that call a function with a
+ * `Request`.
  */
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
@@ -41,7 +42,7 @@ class MemoryIncoming extends Readable implements Incoming {
     this.complete = this.#reader === undefined;
     request.signal.addEventListener('abort', () => this.destroy(new ClientDisconnected()), { once: true });
     this.on('error', () => {
-      /* without a listener an error would end the process; the reader of the body gets it */
+      /* without a listener an "error" event would end the process; the reader of the body gets the error */
     });
   }
 
@@ -63,7 +64,7 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
   writableFinished = false;
   destroyed = false;
 
-  /** Ends the exchange: the response is complete, or the client has left. */
+  /** Ends the exchange. `isFinished`: the response is complete; otherwise the client has left. */
   close(isFinished: boolean): void {
     this.destroyed = true;
     this.writableFinished = isFinished;
@@ -75,9 +76,9 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
 type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
- * Handles a web request. The promise resolves with status and header fields; callbacks after the response
- * have run by then. For a body in chunks they run when it was read or cancelled. `prepare` is called with the
- * request first.
+ * Handles a web request. The promise resolves when status and header fields are known. The callbacks of
+ * `afterwards()` have run by then. But if the body is in chunks, they run when it was read or cancelled.
+ * `prepare` is called with the request before it is handled.
  */
 export async function answerInMemory(
   app: ServedApplication,
@@ -96,7 +97,7 @@ export async function answerInMemory(
     if (req.isAnswered) await app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
   };
   if (request.signal.aborted)
-    void close(false); // if the signal was aborted before, it emits no event
+    void close(false); // a signal that was aborted before emits no event
   else request.signal.addEventListener('abort', () => void close(false), { once: true });
   return respond(app, request, req, outgoing, await app.handle(req), close);
 }
@@ -118,7 +119,7 @@ async function respond(
   // 205 has no content, as over a socket (RFC 9110 §15.3.6)
   const length = status === 205 || (response.body === null && !isHead) ? 0 : lengthOf(response);
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
-  // the client left while the handler ran
+  // the client has left while the handler ran
   if (outgoing.destroyed) await app.finish(req, new ClientDisconnected());
   const { body } = response;
   if (isChunks(body)) {
@@ -129,7 +130,7 @@ async function respond(
   return new Response(isEmpty ? null : (body as string | Uint8Array<ArrayBuffer> | null), {
     status,
     headers,
-  }); // chunks were handled above
+  }); // the cast is safe: chunks were handled above
 }
 
 /** The header fields of a response, as they are sent. */
@@ -190,7 +191,7 @@ export async function upgradeInMemory(
       void app.finish(req, failure);
     },
   });
-  // in a later turn, so that bytes sent before arrive first
+  // in a later turn, so that the client first gets the bytes that were sent before
   server.once('close', () => setImmediate(() => client.destroy()));
   client.once('close', () => server.destroy());
   socket.start(Buffer.alloc(0)); // received bytes stay in the stream until the client listens
@@ -198,8 +199,8 @@ export async function upgradeInMemory(
 }
 
 /**
- * Converts chunks to a web stream. `close` is called with the outcome. An abort ends the source, as if the
- * client had left.
+ * Converts chunks to a web stream. `close` is called with the outcome. If `signal` aborts, the source is
+ * ended, as if the client had left.
  */
 function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
   const iterator = iterate(chunks);
@@ -223,7 +224,7 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
           await close(true);
           controller.close();
         } catch (error) {
-          // `error` is reported; an error of return() is ignored
+          // `error` is reported below; an error of return() is ignored
           Promise.try(() => iterator.return?.()).catch(ignore);
           await close(false, error);
           controller.error(error);
@@ -235,5 +236,5 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
       },
     },
     { highWaterMark: 0 },
-  ); // no read-ahead: a response without a reader pulls nothing, and opens no file
+  ); // 0: no chunk is pulled before the response is read
 }

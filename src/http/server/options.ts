@@ -1,6 +1,6 @@
 /**
- * Options of a server: its limits, and the options of TLS. The code of TLS is not loaded here, because most
- * applications leave TLS to a proxy.
+ * Options of a server: its limits, and the options of TLS. This file does not load the code of TLS, because
+ * in most applications a proxy terminates TLS.
  *
  * Which phase each time limit covers:
  *   connection --headers---> request --body---> answer -----------> taken --silence---> next request
@@ -13,11 +13,11 @@ import { settingOf, variableOf } from '../../base/config.ts';
 import type { Config } from '../../base/config.ts';
 import type { OptionKind } from '../../base/options.ts';
 
-/** Limits of a server, as options of an application. An option that is `undefined` has its default. */
+/** Options of an application that limit its server. An option that is `undefined` has its default. */
 export interface LimitOptions {
   /**
-   * Maximum time for receiving the head of a request, also counted from the start of a new connection, 10 ...
-   * 3_600_000 ms. Default 10_000.
+   * Maximum time for receiving the head of a request, 10 ... 3_600_000 ms. Default 10_000. For the first
+   * request it is counted from the start of the connection.
    */
   readonly headersTimeoutMs?: number | undefined;
   /**
@@ -26,28 +26,28 @@ export interface LimitOptions {
    */
   readonly requestTimeoutMs?: number | undefined;
   /**
-   * Maximum time that a connection stays idle between two requests, 10 ... 3_600_000 ms. Default 5_000, with
-   * `trustProxy` 65_000: a proxy must be the first to close.
+   * Maximum time that a connection stays idle between two requests, 10 ... 3_600_000 ms. Default 5_000; with
+   * `trustProxy` 65_000, because a proxy should close the connection before the server does.
    */
   readonly keepAliveTimeoutMs?: number | undefined;
   /**
-   * Maximum time in which a client reads no byte of a waiting response, 10 ... 3_600_000 ms. Default 30_000.
-   * The connection is closed after this time, at most half as long later.
+   * Maximum time without progress while a client does not read its response, 10 ... 3_600_000 ms. Default
+   * 30_000. The connection is closed after this time, at most half as long later.
    */
   readonly sendTimeoutMs?: number | undefined;
   /**
-   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. Further ones get 503; when
-   * these are many too, they are closed at once.
+   * Maximum number of connections of a process, 1 ... 1_000_000. Default 20_000. A tenth more, at most 1,000,
+   * get 503; all others are closed at once.
    */
   readonly maxConnections?: number | undefined;
   /**
-   * Maximum number of requests of a process without a complete response, streams included, 1 ... 1_000_000.
-   * Default 10_000; further ones get 503.
+   * Maximum number of requests that a process handles or responds to at the same time, streams included, 1
+   * ... 1_000_000. Default 10_000; further ones get 503.
    */
   readonly maxInFlight?: number | undefined;
   /**
-   * Maximum number of pipelined requests of one connection, 1 ... 10_000. Default 20. A further one is
-   * handled, and then the connection is closed.
+   * Maximum number of requests of one connection that wait for their responses, 1 ... 10_000. Default 20. One
+   * more is handled, and then the connection is closed.
    */
   readonly maxPipelined?: number | undefined;
   /**
@@ -77,7 +77,7 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
 const NAMES = Object.keys(KINDS) as (keyof Limits)[];
 /**
  * Default of `keepAliveTimeoutMs` behind a proxy. Proxies keep idle connections for a minute. If the server
- * closed a connection first, the next request on it would fail.
+ * closed such a connection before, the next request that the proxy sends on it would fail.
  */
 const BEHIND_PROXY_MS = 65_000;
 

@@ -2,10 +2,11 @@
  * Checks of a request head that node:http's parser does not make. They take one pass, and allocate nothing
  * for a valid head.
  *
- * The parser refuses malformed lines, control characters and contradicting lengths. This file checks
- * versions, targets, Host, Transfer-Encoding, Expect, fields that must not repeat, and the number of fields.
+ * The parser refuses malformed lines, control characters and contradictory lengths. This file checks the
+ * version, the target, Host, Transfer-Encoding, Expect, fields that must not repeat, and the number of
+ * fields.
  *
- * Ambiguous heads are refused, not repaired: a proxy in front may have read them differently.
+ * An ambiguous head is refused and not repaired, because a proxy may have read it differently.
  */
 import { parseAddress } from '../request/proxy.ts';
 import { findField, isNamed } from '../headers.ts';
@@ -21,8 +22,8 @@ interface RequestHead {
 }
 
 /**
- * Result of the checks of a head. The connection ends with the response, because the bytes that follow are
- * unreliable.
+ * Result of the checks of a head. The connection ends with the response, because the server cannot know where
+ * the next request begins.
  */
 export interface HeadVerdict {
   /**
@@ -51,12 +52,12 @@ const CODING_LAST = refusal(400, 'The last transfer coding is not chunked');
 const CODING_EARLY = refusal(400, 'An HTTP/1.0 request must not have Transfer-Encoding');
 const PROTO = refusal(400, 'A field must not be called __proto__');
 const TWICE = refusal(400, 'A header field that may occur only once is repeated');
-// the server cannot know whether the body will follow
+// 417, because the server cannot know whether the body will follow
 const EXPECTATION = refusal(417, 'The only supported expectation is 100-continue');
 
 /**
- * One bit for each field that must not repeat (RFC 9110 §5.3): of two values, two programs could choose
- * different ones. Exception: `upgrade` may repeat.
+ * One bit for each field that must not repeat (RFC 9110 §5.3), because two programs could choose different
+ * values. `upgrade` may repeat; its bit only says that it is present.
  */
 const SEEN = {
   host: 1,
@@ -74,7 +75,7 @@ const SEEN = {
  */
 export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | undefined {
   const { rawHeaders, httpVersionMinor } = head;
-  if (head.httpVersionMajor !== 1) return VERSION; // the parser of node:http accepts 0.9 and 2.0
+  if (head.httpVersionMajor !== 1) return VERSION; // the parser of node:http also accepts 0.9 and 2.0
   if (rawHeaders.length > 2 * maxFields) return FIELDS;
   let refused = judgeTarget(head.method, head.url ?? '');
   let seen = 0;
@@ -83,11 +84,11 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     const value = rawHeaders[index + 1]!;
     let bit = 0;
     switch (
-      name.length // compares lengths first, because few other fields have one of these
+      name.length // the length is compared first, because few other names have one of these lengths
     ) {
       case 4:
         if (name === 'Host' || isNamed(name, 'host')) {
-          // the exact comparison comes first, because nearly all clients write the name this way
+          // first the exact comparison, because nearly all clients write the name in this way
           bit = SEEN.host;
           if (value !== lastHost) {
             if (isHost(value)) lastHost = value;
@@ -101,7 +102,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
       case 6:
         if (isNamed(name, 'origin')) bit = SEEN.origin;
         else if (httpVersionMinor > 0 && isNamed(name, 'expect') && !isNamed(value, '100-continue'))
-          refused ??= EXPECTATION; // ignored in HTTP/1.0 (RFC 9110 §10.1.1)
+          refused ??= EXPECTATION; // in HTTP/1.0 the field is ignored (RFC 9110 §10.1.1)
         break;
       case 7:
         if (isNamed(name, 'upgrade')) seen |= SEEN.upgrade;
@@ -110,7 +111,8 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
         if (isNamed(name, 'if-range')) bit = SEEN.ifRange;
         break;
       case 9:
-        if (isNamed(name, '__proto__')) refused ??= PROTO; // copying the fields into an object would set its prototype
+        // if code copied the fields into an object, this one would set the prototype
+        if (isNamed(name, '__proto__')) refused ??= PROTO;
         break;
       case 12:
         if (name === 'Content-Type' || isNamed(name, 'content-type')) bit = SEEN.contentType;
@@ -124,7 +126,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     if ((seen & bit) !== 0) refused ??= bit === SEEN.host ? HOST_ABSENT : TWICE;
     seen |= bit;
   }
-  // required since HTTP/1.1 (RFC 9112 §3.2)
+  // Host is required since HTTP/1.1 (RFC 9112 §3.2)
   if ((seen & SEEN.host) === 0 && httpVersionMinor > 0) refused ??= HOST_ABSENT;
   return refused ?? ((seen & SEEN.upgrade) === 0 ? undefined : UPGRADE);
 }
@@ -141,8 +143,8 @@ function judgeTarget(method: string | undefined, target: string): HeadVerdict | 
 }
 
 /**
- * Checks `Transfer-Encoding`. If the last coding is not chunked, the end of the body is unknown: 400. Other
- * codings are not supported: 501 (RFC 9112 §6.1, §6.3).
+ * Checks `Transfer-Encoding`. If the last coding is not chunked, the result is 400, because the end of the
+ * body is unknown. Other codings before it are not supported and give 501 (RFC 9112 §6.1, §6.3).
  */
 function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | undefined {
   if (httpVersionMinor === 0) return CODING_EARLY;
@@ -153,12 +155,12 @@ function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | und
 const SLASH = 0x2f;
 const MAX_PORT = 65_535;
 /**
- * `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). Sub-delims of RFC 3986 are refused: no name with
- * them can be resolved, and a comma would make two hosts.
+ * Syntax `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2). The sub-delims of RFC 3986 are refused: no
+ * host name contains them, and a comma would separate two hosts.
  */
 const HOST_AND_PORT = /^(?:[\w.~-]+|\[([\da-f:.]+)\])(?::(\d*))?$/i;
 
-/** The last valid Host: nearly every request has the same one. */
+/** The last valid Host. Nearly every request has the same one, which then needs no check. */
 let lastHost = '';
 
 /** Whether a text is a host, with or without a port. An empty text is allowed. */

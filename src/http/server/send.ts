@@ -3,10 +3,10 @@
  * the body is known.
  *
  * Bodies in chunks, and large ones, are sent one chunk at a time, as fast as the client reads
- * (back-pressure). When the client leaves, their source is ended. When the source fails after the head was
- * sent, the connection is cut, so that the client sees an incomplete response.
+ * (back-pressure). When the client leaves, their source is ended. If the source fails after the head was
+ * sent, the connection is closed at once, so that the client sees an incomplete response.
  */
-// imported, because the global `Buffer` is a getter, which would be called for each response
+// imported, because the global `Buffer` is a getter, which would be called for every response
 import { Buffer } from 'node:buffer';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { ignore } from '../../base/promises.ts';
@@ -44,11 +44,11 @@ interface SentTo {
 
 /** Settings for all responses of a server. */
 export interface Sending {
-  /** Whether cookies with a deferred `Secure` get it even without TLS: in production. */
+  /** Whether cookies whose `Secure` is not decided get it even without TLS. True in production. */
   readonly securesCookies: boolean;
   /** Formats the heads of responses that are sent as one text. */
   readonly heads: HeadTexts;
-  /** Streams without an end of their own, which are ended when the server stops. */
+  /** Streams that do not end by themselves. They are ended when the server stops. */
   readonly endless: Set<EndlessChunks>;
   /** Watches how fast a client reads a response that the kernel did not accept at once. */
   watchReading(socket: Socket, outgoing?: SentMessage): void;
@@ -59,8 +59,8 @@ export interface Sending {
 const UPGRADE_REQUIRED = 426;
 
 /**
- * Sends a response. `isLast`: whether it is the last of its connection. Returns a promise for chunks and
- * large bodies. It settles when they are sent, and rejects with the error of their source.
+ * Sends a response. `isLast`: whether it is the last of its connection. Returns a promise if the body is
+ * large or in chunks. It resolves when the body is sent, and rejects with the error of its source.
  */
 export function send(
   outgoing: SentMessage,
@@ -88,7 +88,7 @@ export function send(
   }
   begin(outgoing, response, req, isLast, sending, length);
   if (isAscii)
-    // for ASCII, latin1 gives the same bytes as UTF-8, and copies instead of converting
+    // for ASCII, latin1 gives the same bytes as UTF-8, and needs no conversion
     outgoing.end(body, 'latin1');
   else outgoing.end(body);
   if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);
@@ -96,8 +96,8 @@ export function send(
 }
 
 /**
- * Sends the head of a response. If it has characters beyond ASCII, it is sent at once, each of them as one
- * byte of Latin-1: together with a text body, node:http would encode it in UTF-8.
+ * Sends the head of a response. If the head has characters beyond ASCII, it is sent at once, encoded in
+ * Latin-1. Together with a text body, node:http would encode it in UTF-8.
  */
 function begin(
   outgoing: SentMessage,
@@ -107,8 +107,8 @@ function begin(
   sending: Sending,
   length: number,
 ): void {
-  // with a field `Connection` of our own, node:http keeps the connection open, even if the client asked to
-  // close it
+  // this response has a field `Connection`, so node:http keeps the connection open even if the client has
+  // asked to close it
   if (response.status === UPGRADE_REQUIRED && !keepsConnection(outgoing.req)) isLast = true;
   outgoing.writeHead(response.status, headOf(response, req, isLast, sending, length));
   outgoing.on('close', sending.onOver);
@@ -160,8 +160,8 @@ function sendLong(
 }
 
 /**
- * Ends a response that has only a head. It may wait in the buffer after an earlier response that the client
- * has not read yet.
+ * Ends a response that has only a head. It is watched as well, because it may wait after an earlier response
+ * that the client does not read.
  */
 function endEmpty(outgoing: SentMessage, sending: Sending): void {
   outgoing.end();
@@ -170,9 +170,9 @@ function endEmpty(outgoing: SentMessage, sending: Sending): void {
 
 /**
  * The header fields for node:http, in a new list, because a response may be sent more than once. The request
- * id replaces one that an upstream server has set. A negative `length` is not sent. Content-Length is the
- * last field: once node:http knows the length, it takes the characters of Content-Disposition for bytes in
- * UTF-8.
+ * id replaces one that an upstream server has set. A negative `length` is not sent. Content-Length must be
+ * the last field: after it, node:http would convert the characters of Content-Disposition, as if they were
+ * bytes in UTF-8.
  */
 function headOf(
   response: HttpResponse,
@@ -197,14 +197,14 @@ function headOf(
   return head;
 }
 
-/** Whether cookies whose `Secure` was left open get it now. */
+/** Whether cookies whose `Secure` is not decided get it. */
 function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Sending): boolean {
   return response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
 }
 
 /**
- * Sends the last response of a connection from which node:http has detached itself, as it does when a request
- * asks for another protocol. Settles when the response has ended, and rejects with the error of its source.
+ * Sends the last response of a connection that node:http no longer handles, because a request has asked for
+ * another protocol. Resolves when the response has ended, and rejects with the error of its source.
  */
 export function sendLast(
   incoming: IncomingMessage,
@@ -216,14 +216,14 @@ export function sendLast(
   const outgoing = new SentMessage(incoming);
   const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
   outgoing.assignSocket(socket);
-  // node:http no longer handles this connection, so both are done here
+  // for connections that node:http handles, it does both itself
   socket.on('drain', () => outgoing.emit('drain'));
   outgoing.once('finish', () => socket.destroySoon());
   return Promise.resolve(send(outgoing, response, req, true, sending)).then(() => over);
 }
 
 /**
- * Sends a body in chunks, after the head. Settles when it is sent, and rejects with the error of its source.
+ * Sends a body in chunks, after the head. Resolves when it is sent, and rejects with the error of its source.
  */
 function sendStream(
   outgoing: SentMessage,
@@ -245,23 +245,23 @@ function sendEndless(
 ): Promise<void> | undefined {
   endless.add(chunks);
   outgoing.once('close', () => endless.delete(chunks));
-  // the iterator is the source itself, now marked as read
+  // the cast is safe: the iterator is the source itself, which this call marks as read
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
-  const isOurs = 'writeShared' in outgoing; // false for a message of another server
+  const isOurs = 'writeShared' in outgoing; // false if another server has created the message
   if (outgoing.destroyed || !isOurs || !chunks.attach(outgoing)) return sendChunks(outgoing, source, -1);
   outgoing.once('close', () => chunks.return());
   return undefined;
 }
 
 /**
- * Bytes that one response sends before it yields to the event loop: otherwise a source that always has data
- * would block the process.
+ * Number of bytes that one response sends before other work may run. Without this pause, a source that always
+ * has data would block the process.
  */
 const TURN_BYTES = 1_048_576;
 /** Cost of a chunk in addition to its bytes, in bytes. */
 const CHUNK_COST = 64;
 
-/** Slice of a text in UTF-16 units: each becomes at most three bytes. */
+/** Length of a slice of text in UTF-16 units, each of which becomes at most three bytes. */
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
 
 /** Sends the chunks of a source. `announced`: its Content-Length, or -1 if unknown. */
@@ -269,14 +269,14 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
     ending ??= Promise.try(() => source.return?.());
-    ending.catch(ignore); // a rejection must not end the process before it is awaited below
+    ending.catch(ignore); // the rejection is handled below; without this line it would end the process before
   };
   if (outgoing.destroyed) {
     end();
     await ending;
     return;
   }
-  outgoing.once('close', end); // ends the source at once: the next chunk may never come
+  outgoing.once('close', end); // ends the source at once, because its next chunk may never come
   try {
     await writeAll(outgoing, source, announced);
     outgoing.off('close', end);
@@ -285,8 +285,8 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
   } catch (error) {
     if (outgoing.destroyed && isAbort(error)) return;
     end();
-    // lets the output of this turn be sent first: a client that receives nothing would assume that the
-    // request was not handled
+    // waits until the output of this turn was sent: if a client receives nothing, it assumes that the request
+    // was not handled
     await nextTurn();
     outgoing.destroy();
     throw error;
@@ -295,7 +295,7 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
 }
 
 /**
- * Writes every chunk, each when the stream accepts more data.
+ * Writes every chunk. Before each, waits until the stream accepts more data.
  * @throws SvcError `E_STREAM` for a value that is not a chunk, and if the total differs from `announced`
  */
 async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
@@ -308,7 +308,7 @@ async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announc
     const chunk = checkedChunk(step.value);
     if (announced >= 0) {
       sent += typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.length;
-      // the client would read the rest as its next response
+      // the client would read the excess bytes as its next response
       if (sent > announced) throw lengthError(announced, sent);
     }
     if (chunk.length > SLICE_BYTES) await writeSlices(outgoing, chunk);
@@ -333,9 +333,9 @@ async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void
 }
 
 /**
- * Splits a chunk into slices that may be written at once. Slices of a text stay text, which node:http
- * converts outside of V8's memory. One buffer with all bytes would need as much memory again as long as the
- * client reads, and cause more garbage collection (test/bench/streams.ts --only=long). `isAscii`: whether all
+ * Splits a chunk into slices that may be written at once. Slices of a text stay text, which node:http encodes
+ * when it writes them. Encoding the whole text at once would need as much memory again while the client
+ * reads, and cause more garbage collection (test/bench/streams.ts --only=long). `isAscii`: whether all
  * characters are ASCII.
  */
 export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void, undefined> {
@@ -357,8 +357,8 @@ function isHighSurrogate(code: number): boolean {
 }
 
 /**
- * Whether an error shows only that a source has reacted to `req.signal`. That is no failure if the client has
- * left.
+ * Whether an error is the reaction of a source to `req.signal`. If the client has left, such an error is no
+ * failure.
  */
 function isAbort(error: unknown): boolean {
   return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');

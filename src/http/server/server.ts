@@ -1,13 +1,13 @@
 /**
  * Connects node:http with the application: listens with safe limits, passes each request to the application,
- * sends the response, and drains.
+ * and sends the response. close() lets running requests end.
  *
  * Methods in the order of a request:
- *   #onRequest    a request has arrived: judges its head and the load
- *   #start        its turn on the connection has come: handle(req)
- *   #answer       the response is there: count(), then send()
- *   #finish       the response is over: finish(req, outcome), then the next request of the connection
- *   close()       stops accepting, and lets what runs finish
+ *   #onRequest    called when a request has arrived: checks its head and the number of requests
+ *   #start        called when all earlier requests of the connection have ended: calls handle(req)
+ *   #answer       called with the response: calls count(), then send()
+ *   #finish       called when the response has ended: calls finish(req, outcome), then starts the next request
+ *   close()       accepts no more connections, and lets running requests end
  */
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
@@ -65,7 +65,10 @@ export interface ServedApplication {
    * never rejects.
    */
   upgrade?(req: TransportRequest): Answer;
-  /** Ends a request: runs its clean-ups. Returns a promise if there are any. Never throws, never rejects. */
+  /**
+   * Ends a request: runs its clean-ups. Returns a promise if a clean-up is asynchronous. Never throws, never
+   * rejects.
+   */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /**
    * Counts a response just before it is sent. `durationMs`: time from the request's start to the response.
@@ -80,11 +83,11 @@ const STOPPING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server i
 /** Interval at which node:http checks for connections that exceed a time limit. */
 const CHECK_INTERVAL_MS = 1_000;
 /**
- * Time for handlers to end after their connections were cut, so that their clean-ups run before other parts
- * stop.
+ * Time for handlers to end after their connections were closed, so that their clean-ups run before other
+ * parts of the application stop.
  */
 const LAST_WORDS_MS = 1_000;
-/** Time for a client whose CONNECT was refused to close its side. */
+/** Time within which a client must close its side after its CONNECT was refused. */
 const LINGER_MS = 5_000;
 
 /** One listening socket, and the requests received on it. */
@@ -94,7 +97,7 @@ export class HttpServer {
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #connections: Connections;
-  /** Whether bodies may need a time limit other than the single one of node:http. */
+  /** Whether bodies may need a time limit other than that of node:http, which has only one. */
   #limitsBodies: boolean;
   #inFlight = 0;
   /** Requests whose response is sent while their bodies still arrive. Created on first use. */
@@ -102,20 +105,18 @@ export class HttpServer {
   #isDraining = false;
   /** Ends all connections at once. Set by close(). */
   #endAll: (() => void) | undefined;
-  /** Called when no request is running any more. Set by closeIdle(). */
+  /** Called when no request, body or WebSocket is left. Set by closeIdle(). */
   #whenIdle: (() => void) | undefined;
   /** Called during close() when no handler is running any more. */
   #whenHandled: (() => void) | undefined;
   /** Whether connections stay open for further requests. */
   keepsAlive = true;
-  /** Connections that another process has accepted; undefined as long as there was none. */
+  /** Connections that another process has accepted; undefined until there is one. */
   #adopted: Set<Socket> | undefined;
-  /** Called when the last adopted connection has closed. */
+  /** Called when the last connection that another process has accepted is closed. */
   #whenAlone: (() => void) | undefined;
   readonly #sending: Sending;
-  /**
-   * Created when the first request asks for another protocol, because most applications have no WebSockets.
-   */
+  /** Created with the first request for another protocol, because most applications have no WebSockets. */
   #sockets: OpenSockets | undefined;
 
   /** `secure`: the TLS transport for HTTPS; undefined for HTTP. */
@@ -132,9 +133,9 @@ export class HttpServer {
       onLost: (outgoing) => {
         const { request } = outgoing;
         if (request === undefined) return;
-        // #onRequest() has set the connection
+        // `connection` is defined: #onRequest() has set it
         const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing);
-        // otherwise the handler still runs, and #answer() will find the response closed
+        // if neither is true, the handler still runs, and #answer() will find the response closed
         if (isDeferred || request.isAnswered) this.#finish(outgoing);
       },
       onLateHead: (socket) => this.#onLate(socket),
@@ -147,7 +148,7 @@ export class HttpServer {
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
       onOver(this: SentMessage) {
-        server.#finish(this); // every response calls this one function
+        server.#finish(this); // one function for all responses
       },
     };
     this.#secure = secure;
@@ -160,7 +161,8 @@ export class HttpServer {
     const limits = this.#limits;
     const options: ServerOptions<typeof ReceivedMessage> = {
       ...MESSAGES,
-      ServerResponse: MESSAGES.ServerResponse as never, // the type of the option is generic, the class is not
+      // the cast is needed because the option has the type of a generic class
+      ServerResponse: MESSAGES.ServerResponse as never,
       requestTimeout,
       // node:http refuses a headersTimeout above requestTimeout
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout),
@@ -168,7 +170,7 @@ export class HttpServer {
       connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
       maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
-      // request-head.ts checks the Host instead: the refusal of node:http has no body
+      // request-head.ts checks the Host, because the refusal by node:http would have no body
       requireHostHeader: false,
       // a request for a protocol other than WebSocket is handled as an ordinary request (RFC 9110 §7.8)
       shouldUpgradeCallback: (incoming) =>
@@ -177,10 +179,10 @@ export class HttpServer {
     // the cast is safe: MESSAGES defines the classes of all messages of this server
     const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener;
     const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
-    // node:http calls this method in close(); Connections decides which connections are idle
+    // close() of node:http calls this method; Connections decides which connections are idle
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
-    // no limit here, because node:http silently drops further fields; request-head.ts checks their number
+    // 0: no limit, because node:http would drop further fields silently; request-head.ts checks the number
     server.maxHeadersCount = 0;
     server.on('clientError', (error, socket) =>
       this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)),
@@ -225,7 +227,8 @@ export class HttpServer {
   adopt(socket: Socket): void {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
-      this.#connections.limitHeads(); // node:http enforces its time limits only if its server listens
+      // needed, because node:http enforces its time limits only if its server listens
+      this.#connections.limitHeads();
       this.#limitsBodies = true;
     }
     const adopted = this.#adopted.add(socket);
@@ -233,8 +236,8 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    // node:http sets it as well for sockets that it accepts. Not with TLS: a client that leaves before the
-    // handshake would keep its socket until the time limit
+    // node:http also sets this for the sockets that it accepts. It is not set with TLS, because the socket of
+    // a client that leaves before the handshake would stay open until the time limit
     socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
     if (!this.isSecure) socket.resume(); // with TLS, node:tls starts the reading
@@ -242,8 +245,9 @@ export class HttpServer {
 
   /**
    * Stops accepting connections. Running requests have `deadlineMs` to end; their responses have `Connection:
-   * close`. After that their connections are cut, and handlers have one more second to end. Idle connections
-   * are closed at once, adopted ones after `graceMs`. Returns the number of requests that were cut.
+   * close`. After that time their connections are closed, and handlers have one more second to end. Idle
+   * connections are closed at once; if another process has accepted them, after `graceMs`. Returns the number
+   * of requests that did not end in time.
    */
   async close(deadlineMs: number, graceMs = 0): Promise<number> {
     const adopted = this.#adopted;
@@ -256,7 +260,7 @@ export class HttpServer {
     this.#endAll = () => {
       this.#sockets?.terminate();
       this.#connections.destroy();
-      this.#secure?.closeAllConnections(); // also closes connections before the end of their TLS handshake
+      this.#secure?.closeAllConnections(); // also closes connections whose TLS handshake is not complete
       idle.resolve();
     };
     let cut = 0;
@@ -286,7 +290,7 @@ export class HttpServer {
     await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
-  /** Used during close(): closes idle connections, and ends close() as soon as no request is left. */
+  /** Used by close(): closes idle connections. close() ends as soon as no request is left. */
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#whenIdle = this.#endAll;
@@ -302,19 +306,19 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections. Resolves when the last one has closed. Calls close() of node:net: that of
-   * node:http would also end the time limits, which the remaining requests need.
+   * Stops accepting connections. Resolves when the last one has closed. Calls close() of node:net, because
+   * close() of node:http would also end the time limits, which the remaining requests need.
    */
   async #refuseOthers(): Promise<void> {
     await new Promise((resolve) => {
       NetServer.prototype.close.call(this.#server, resolve);
     });
-    this.#server.close(); // ends the time limits of node:http: its connections have all closed
+    this.#server.close(); // all connections have closed, so node:http may end its time limits
   }
 
   /**
-   * Resolves when no adopted connection is left. node:http counts only connections that it has accepted
-   * itself.
+   * Resolves when no connection is left that another process has accepted. close() of node:http does not wait
+   * for them.
    */
   async #adoptedGone(adopted: ReadonlySet<Socket>): Promise<void> {
     if (adopted.size > 0)
@@ -340,17 +344,17 @@ export class HttpServer {
   }
 
   /**
-   * Refuses CONNECT. Responses to earlier requests should be sent first (RFC 9110 §9.3.6), but node:http has
-   * dropped them: then the connection is closed.
+   * Refuses CONNECT. If earlier requests wait for their responses, the connection is closed: the responses
+   * should be sent first (RFC 9110 §9.3.6), but node:http has dropped them.
    */
   #onConnect(socket: Socket, stream: Duplex): void {
-    // an error is followed by "close"; node:http has removed its own listener
+    // a listener is needed, because node:http has removed its own; "close" follows the error
     socket.on('error', ignore);
-    // if the request has a body, Node 26 passes a stream of its own
+    // if the request has a body, the stream that Node 26 passes is not the socket
     if (stream !== socket) stream.on('error', ignore);
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {
-      // node:http no longer enforces a time limit for the socket
+      // a timer, because node:http no longer enforces a time limit for the socket
       const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
       socket.once('close', () => timer[Symbol.dispose]());
       return refuseSocket(socket, 501, this.#identity);
@@ -365,7 +369,7 @@ export class HttpServer {
 
   #onRequest(incoming: ReceivedMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
-    // the request came after the decision to close the connection, so it must not be processed (RFC 9112
+    // the response before this request closes the connection, so the request must not be processed (RFC 9112
     // §9.6)
     if (connection.hasSaidClose) return void incoming.socket.pause();
     this.#inFlight++;
@@ -376,7 +380,7 @@ export class HttpServer {
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
-    // a probe is handled in spite of overload; every verdict except BUSY also ends the connection
+    // a probe is handled in spite of overload. Every verdict except BUSY ends the connection
     if (verdict?.status === 503 && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
@@ -396,7 +400,7 @@ export class HttpServer {
     if (this.#limitsBodies && !incoming.complete && !incoming.readableEnded) this.#limitBody(req, incoming);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set the connection
+      watchEnd(incoming.socket, req.connection!, req); // `connection` is defined: #onRequest() has set it
       const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
       if (response instanceof LateAnswer) response.giveTo(answer);
       else void response.then(answer);
@@ -405,7 +409,7 @@ export class HttpServer {
 
   #limitBody(req: TransportRequest, incoming: IncomingMessage): void {
     const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
-    // node:http enforces this limit
+    // node:http itself enforces this limit
     if (limitMs === this.#app.longestRequestMs && this.#adopted === undefined) return;
     const timer = this.#app.clock.after(limitMs, () => {
       if (!incoming.complete && !incoming.destroyed) this.#onLate(incoming.socket);
@@ -421,7 +425,7 @@ export class HttpServer {
   ): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
-    const connection = req.connection!; // #onRequest() has set the connection
+    const connection = req.connection!; // `connection` is defined: #onRequest() has set it
     const isStream = typeof response.body !== 'string' && isChunks(response.body);
     if (isStream) watchEnd(incoming.socket, connection, req);
     if (outgoing.closed || (req.hasLeft && isStream)) return this.#drop(req, outgoing, response);
@@ -439,18 +443,19 @@ export class HttpServer {
       sending?.catch((error: unknown) => this.#onFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) {
-      // usually node:http refuses a header field or the body
+      // the usual cause: node:http refuses a header field or the body
       this.#onFailure(req, error, 'response_refused');
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
-      outgoing.statusMessage = ''; // otherwise the text of the first status would be sent with 500
+      // removes the reason phrase of the first status, which would be sent with 500
+      outgoing.statusMessage = '';
       outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
   }
 
   /**
-   * Discards a response: the client has left while the handler ran, or has closed its side and the response
-   * is a stream.
+   * Discards a response, because the client has left while the handler ran, or has closed its side and the
+   * response is a stream.
    */
   #drop(req: TransportRequest, outgoing: SentMessage, { body }: HttpResponse): void {
     if (isChunks(body)) discard(body).catch((error: unknown) => this.#onFailure(req, error));
@@ -458,7 +463,7 @@ export class HttpServer {
     this.#finish(outgoing);
   }
 
-  /** Ends streams without an end of their own, for which a stopping server would wait. */
+  /** Ends streams that would not end by themselves, because the server is stopping. */
   #finishEndless(): void {
     for (const chunks of this.#sending.endless) chunks.finish();
   }
@@ -487,22 +492,23 @@ export class HttpServer {
   #finish(outgoing: SentMessage): void {
     // #onRequest() has set the request
     const req = outgoing.request as TransportRequest | undefined;
-    // already finished: the rest of the body has arrived after the last response
+    // the request is finished already: it was finished before the rest of its body had arrived
     if (req === undefined) return;
     outgoing.request = undefined;
-    const connection = req.connection!; // #onRequest() has set the connection as well
+    const connection = req.connection!; // `connection` is defined: #onRequest() has set it as well
     connection.leave(outgoing);
-    const incoming = outgoing.req as ReceivedMessage; // MESSAGES defines the class of all requests
-    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards the rest of the body
+    // the cast is safe: MESSAGES defines the class of all requests
+    const incoming = outgoing.req as ReceivedMessage;
+    if (!incoming.readableEnded) incoming.isLetGo = true; // because node:http discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#requestDone();
-    // the time limit has passed, but the handler still runs: wait for it
+    // the time limit has passed, but the handler still runs, so wait until it ends
     else void req.late.then(() => this.#requestDone());
     if (connection.deferred === undefined) return;
     const next = connection.takeDeferred(incoming.socket);
     if (next === undefined) return;
     const { outgoing: later, verdict } = next;
-    // #onRequest() has set the request, and MESSAGES defines the class
+    // the casts are safe: #onRequest() has set the request, and MESSAGES defines the class
     this.#start(later.request as TransportRequest, later.req as ReceivedMessage, later, verdict);
   }
 
@@ -516,8 +522,8 @@ export class HttpServer {
   #endWhenIdle(): void {
     if (this.#isDraining && this.#isIdle)
       setImmediate(() => {
-        // The last bytes are sent by now. A response that began before close() did not announce the end of
-        // the connection, so another request may have come.
+        // Checks again, because another request may have come: a response that began before close() did not
+        // announce the end of the connection.
         if (this.#isIdle) this.#whenIdle?.();
       });
   }
@@ -562,9 +568,8 @@ export class HttpServer {
 }
 
 /**
- * Sends "100 Continue" only when the handler first reads the body, and only if neither the body nor a
- * response is there already. So a client that waits for it need not send a body that is not wanted (RFC 9110
- * §10.1.1).
+ * Sends "100 Continue" when the handler first reads the body, unless the body has arrived or the response has
+ * begun by then. So a client that waits for it does not send a body that no handler reads (RFC 9110 §10.1.1).
  */
 function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
   const sendContinue = (): void => {

@@ -4,8 +4,8 @@
  * SIGHUP reads certificate and key again. If they cannot be used, an error is logged, and the old ones stay.
  * Open connections keep their certificate.
  *
- * Keys of session tickets are replaced twice a day, and with every certificate, so a stolen key decrypts few
- * sessions (RFC 8446 §8.1, RFC 5077 §5.5).
+ * The keys of session tickets are replaced twice a day, and with every new certificate. So with a stolen key,
+ * only few sessions can be decrypted (RFC 8446 §8.1, RFC 5077 §5.5).
  */
 import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -22,8 +22,8 @@ import type { ServerTlsOptions } from './options.ts';
 const TICKET_KEYS_MS = 12 * 3_600_000;
 const TICKET_KEY_BYTES = 48;
 /**
- * All ciphers of TLS 1.3; for TLS 1.2, those with forward secrecy and authenticated encryption (RFC 9325
- * §4.2).
+ * Allowed ciphers: all of TLS 1.3, and those of TLS 1.2 with forward secrecy and authenticated encryption
+ * (RFC 9325 §4.2).
  */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
@@ -34,7 +34,7 @@ const CIPHERS = [
     `ECDHE-RSA-${cipher}`,
   ]),
 ].join(':');
-/** Time before the end of a certificate from which on it is reported. */
+/** A certificate is reported from this time before its end on. */
 const SOON_MS = 14 * 24 * 3_600_000;
 
 interface Credentials {
@@ -46,14 +46,14 @@ interface Credentials {
   readonly ciphers: string;
 }
 
-/** TLS for one server: its credentials, and the node:https server. */
+/** TLS for one server: certificate and key, and the node:https server. */
 export class SecureTransport {
   readonly #options: ServerTlsOptions;
   readonly #clock: Clock;
   readonly #log: Logger;
   #credentials: Credentials;
   #server: SecureServer | undefined;
-  /** All TCP connections, also before the TLS handshake: node:http knows only those that completed it. */
+  /** All TCP connections, including those before the TLS handshake, which node:http does not know yet. */
   readonly #sockets = new Set<Socket>();
 
   /** Reads certificate and key. @throws SvcError `E_TLS` */
@@ -70,7 +70,7 @@ export class SecureTransport {
       {
         ...options,
         ...this.#credentials,
-        handshakeTimeout: options.headersTimeout, // the default of node:tls is two minutes
+        handshakeTimeout: options.headersTimeout, // the default of node:tls, two minutes, is too long
         ALPNProtocols: ['http/1.1', 'http/1.0'], // clients that offer neither are refused (RFC 7301 §3.2)
         requestCert: this.#options.ca !== undefined,
         rejectUnauthorized: true,
@@ -124,14 +124,14 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
     cert: readPem(cert, 'certificate'),
     key: readPem(key, 'key'),
     minVersion,
-    // another list was chosen by the user that started the process
+    // if the list was changed, the user who started the process has chosen it (--tls-cipher-list)
     ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS,
     ...(ca === undefined ? {} : { ca: readPem(ca, 'authorities') }),
     ...(passphrase === undefined ? {} : { passphrase }),
   };
   let isPair: boolean;
   try {
-    // the explicit check is necessary: node:tls treats an empty key as none
+    // an explicit check, because node:tls treats an empty key as no key
     isPair = new X509Certificate(credentials.cert).checkPrivateKey(createPrivateKey(credentials));
     if (isPair) tls.createSecureContext(credentials);
   } catch (error) {

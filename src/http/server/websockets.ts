@@ -1,6 +1,6 @@
 /**
- * WebSockets of one server. For the `upgrade` event of node:http the application returns 101 and an open
- * socket, or an ordinary response, which is sent with `Connection: close`.
+ * WebSockets of one server. When node:http emits `upgrade`, the application returns a 101, and a socket is
+ * opened. If it returns another response, that is sent with `Connection: close`.
  *
  * An open socket keeps only the header fields of its request. The objects of node:http, which take several
  * KB, are released.
@@ -43,15 +43,15 @@ interface UpgradeHost {
   refuse(req: TransportRequest, incoming: IncomingMessage, response: HttpResponse): Promise<void>;
   /** Called when a connection becomes a WebSocket. */
   accept(socket: Socket): void;
-  /** Called when a request has its result: its socket is open, or another response was sent. */
+  /** Called when a request has its response: its socket is open, or another response was sent. */
   answered(): void;
   /** Called when a socket has closed. */
   closed(): void;
 }
 
 /**
- * Texts that most handshakes contain. Open sockets keep the fields of their request, and share these strings
- * to save memory.
+ * Texts that most handshakes contain. Open sockets keep the fields of their request, and use these strings
+ * for them, so that equal texts are in memory only once.
  */
 const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
   [
@@ -79,8 +79,9 @@ const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * Both sides of the transport of a WebSocket's request, which ends with the socket. It has no streams,
- * because a handshake has no body, and streams of node:http would take more memory than everything else.
+ * Receiving and sending side of the transport for the request of a WebSocket. It exists as long as the
+ * socket. It has no streams: a handshake has no body, and streams of node:http would take more memory than
+ * the rest of the socket.
  */
 class UpgradeExchange implements Outgoing {
   readonly url: string | undefined;
@@ -89,7 +90,7 @@ class UpgradeExchange implements Outgoing {
   writableFinished = false;
   destroyed = false;
   #listeners: (() => void)[] | undefined;
-  // asksForWebSocket() has checked these values
+  // constants, because asksForWebSocket() has checked these values
   readonly method = 'GET';
   readonly httpVersionMinor = 1;
   readonly complete = true;
@@ -120,7 +121,7 @@ class UpgradeExchange implements Outgoing {
   }
 }
 
-/** Time for handlers to end after their sockets were cut, in milliseconds. */
+/** Time for handlers to end after their sockets were closed, in milliseconds. */
 const LAST_WORDS_MS = 1_000;
 /** Freed memory that the C library may keep, in bytes. */
 const KEPT_BYTES = 16_777_216;
@@ -130,7 +131,7 @@ export class OpenSockets {
   readonly #app: SocketApplication;
   readonly #host: UpgradeHost;
   readonly #open = new Map<WebSocketConnection, UpgradeExchange>();
-  /** Connections whose requests are being decided, or refused. */
+  /** Connections whose request the application is handling, or whose refusal is being sent. */
   readonly #pending = new Set<Socket>();
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
@@ -142,7 +143,8 @@ export class OpenSockets {
     this.#host = host;
     keepFreedMemory();
     this.#socketHost = {
-      onClosed: (socket) => this.#open.get(socket)!.close(false), // #accept() has added the socket
+      // the entry is defined: #accept() has added the socket
+      onClosed: (socket) => this.#open.get(socket)!.close(false),
       onOver: (socket, failure) => this.#over(socket, failure),
     };
   }
@@ -153,8 +155,8 @@ export class OpenSockets {
   }
 
   /**
-   * Whether node:http should detach itself from the connection for this request. A request that waits for an
-   * earlier one is handled as an ordinary request.
+   * Whether node:http should emit `upgrade` for this request, and no longer handle its connection. False for
+   * a request that waits for an earlier one: it is handled as an ordinary request.
    */
   isAskedFor(incoming: IncomingMessage): boolean {
     return (
@@ -169,7 +171,7 @@ export class OpenSockets {
     if (connectionOf(socket).hasSaidClose) return void socket.destroy();
     const outgoing = new UpgradeExchange(incoming);
     const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
-    // isAskedFor() has checked that the application has upgrade()
+    // upgrade() is defined: isAskedFor() has found a WebSocket at the path
     const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req);
     const answer = (settled: HttpResponse): void => this.#answer(req, outgoing, incoming, head, settled);
     if (response instanceof HttpResponse) return answer(response);
@@ -242,7 +244,7 @@ export class OpenSockets {
     const { socket } = incoming;
     this.#pending.add(socket); // node:http no longer manages the connection
     socket.once('close', () => this.#pending.delete(socket));
-    // discards incoming bytes; without reading, the end of the connection would not be noticed
+    // discards incoming bytes, because the end of the connection is noticed only while it is read
     socket.resume();
     void this.#host
       .refuse(req, incoming, response)
@@ -266,20 +268,20 @@ export class OpenSockets {
 
 /**
  * Lets the C library keep more than 128 KiB of freed memory. Otherwise it returns memory at the end of its
- * heap, and each page of the next chunks causes a page fault (for messages of 4 KiB, a tenth of their cost).
- * glibc keeps up to twice the size of the largest freed block that had its own mapping (mallopt(3)). So one
- * such block is allocated and freed, untouched. In other C libraries this has no effect.
+ * heap to the system, and each page of the next chunks causes a page fault. These take a tenth of the time of
+ * a message of 4 KiB. glibc keeps up to twice the size of the largest block that was freed and had its own
+ * mapping (mallopt(3)). So this function allocates such a block, and frees it at once. It has no effect in
+ * other C libraries.
  */
 function keepFreedMemory(): void {
   new ArrayBuffer(KEPT_BYTES / 2).transfer(0);
 }
 
 /*
- * From a request to an open WebSocket: the 101 response as middleware sees it, and its bytes (RFC 6455
- * §4.2.2).
+ * The 101 response of a handshake: as an object for middleware, and as bytes (RFC 6455 §4.2.2).
  *
- * Middleware gets the 101 as an ordinary response, and may add fields and cookies. If it returns another
- * response, the handshake is refused.
+ * Middleware gets the 101 like any response, and may add fields and cookies. If it returns another response,
+ * the handshake is refused.
  */
 
 /** Parameters that client and server have agreed on. */
@@ -298,7 +300,7 @@ export class SwitchingProtocols extends HttpResponse {
   readonly #agreement: Agreement;
   readonly #open: OpenSocket;
   readonly #context: unknown;
-  /** Calls a function in the async context (AsyncLocalStorage) in which the handshake was accepted. */
+  /** Calls a function in the AsyncLocalStorage context in which the handshake was accepted. */
   readonly #enter: ContextRunner = currentContext();
 
   constructor(agreement: Agreement, open: OpenSocket, context: unknown) {
@@ -334,7 +336,7 @@ export class SwitchingProtocols extends HttpResponse {
 /** Fields that are not sent, because they concern a body or the connection. */
 const NOT_SENT = /^(?:content-length|content-type|transfer-encoding|keep-alive)$/i;
 
-/** The head of the response as text in Latin-1. Its fields were checked when they were set. */
+/** The head of the response as text, to be sent in Latin-1. Its fields were checked when they were set. */
 function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
   let text = 'HTTP/1.1 101 Switching Protocols\r\n';
   const fields = response.fields(isSecure);

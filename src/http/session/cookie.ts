@@ -10,9 +10,10 @@
  *   signed   s1.kid.issued.expires.payload.mac   HMAC-SHA-256 (RFC 2104) over length:name.s1.kid.issued.expires.payload
  *   sealed   e1.kid.issued.expires.box           AES-256-GCM, box = IV:12 ciphertext tag:16; AAD = length:name.e1.kid.issued.expires
  *
- * Binary parts are base64url without padding (RFC 4648 §5), times whole seconds since the epoch: every
- * character is a cookie-octet. The purpose of a value (a label) decides its key, and its place (a name) is
- * authenticated: a value of one purpose, cookie or store key is invalid in another.
+ * Binary parts are base64url without padding (RFC 4648 §5), and times are whole seconds since the epoch, so a
+ * cookie may contain every character. Values of different purposes (labels) have different keys. The MAC or
+ * tag also covers the name of the cookie or store key. So a value that is moved to another purpose, cookie or
+ * store key is invalid.
  */
 import { createCipheriv, createDecipheriv, randomBytes, timingSafeEqual } from 'node:crypto';
 import { bool, oneOf, readOptions, text } from '../../base/options.ts';
@@ -31,13 +32,14 @@ import type { Keyring } from '../../crypto/keys.ts';
 /** Attributes of the cookie. An option that is `undefined` has its default. */
 export interface SessionCookieOptions {
   /**
-   * Cookie name. Unless it begins with `__`, it gets the prefix `__Host-` or `__Secure-` that the other
-   * options allow, except outside production without TLS. Default: the name of the framework's cookie.
+   * Cookie name. Unless it begins with `__`, it gets the prefix `__Host-` if the other options allow that,
+   * else `__Secure-`. Outside production, a connection without TLS gets the name without prefix. Default: the
+   * name of the framework's cookie.
    */
   readonly name?: string | undefined;
   /**
-   * Sends the cookie over TLS only. Default: true over TLS, and always in production, where `false` is
-   * refused.
+   * Sends the cookie over TLS only. Default: true over TLS, and in production always. In production, `false`
+   * is refused.
    */
   readonly secure?: boolean | undefined;
   /** Whether requests from other sites carry the cookie. Default `lax`. `none` implies `secure`. */
@@ -51,9 +53,12 @@ export interface SessionCookieOptions {
 /** A cookie with checked attributes, whose name and `Secure` depend on the request. */
 export class KeptCookie {
   readonly #name: string;
-  /** Name without the prefix, because the prefix requires `Secure`. */
+  /** Name without the prefix, for a cookie without `Secure`: the prefix requires `Secure`. */
   readonly #plainName: string;
-  /** Value of the option `secure`. If it is undefined, environment and connection of each request decide. */
+  /**
+   * Whether the cookie is always `Secure`, or never. If undefined, that depends on the environment and on the
+   * connection of each request.
+   */
   readonly #secure: boolean | undefined;
   readonly #attributes: {
     readonly sameSite: 'strict' | 'lax' | 'none';
@@ -74,7 +79,7 @@ export class KeptCookie {
       domain: text(),
     });
     const isHostOnly = attributes.path === '/' && attributes.domain === undefined;
-    // with the prefix, no other host and no page without TLS can set the cookie (RFC 6265bis §4.1.3)
+    // prefixed cookies cannot be set without TLS, and with `__Host-` not by other hosts (RFC 6265bis §4.1.3)
     const isPrefixed = secure !== false && name?.startsWith('__') !== true;
     this.#name = `${!isPrefixed ? '' : isHostOnly ? '__Host-' : '__Secure-'}${name ?? base}`;
     this.#plainName = this.#name.replace(/^__(?:Host|Secure)-/i, '');
@@ -102,8 +107,9 @@ export class KeptCookie {
   }
 
   /**
-   * Name to which a protected value is bound: it is valid only in this cookie. Cookies with equal names may
-   * have different paths, so the path is part of it; no name contains `;`.
+   * Name that is authenticated with a value, so that the value is valid only in this cookie. It contains the
+   * path and the domain, because cookies with equal names may differ in them. No name contains `;`, so the
+   * result is unambiguous.
    */
   boundName({ name }: HostCookie): string {
     const { path, domain } = this.#attributes;
@@ -115,7 +121,7 @@ export class KeptCookie {
     response.setCookie(name, value, { ...this.#attributes, secure, maxAgeSeconds });
   }
 
-  /** Findings about protections that the options switch off. */
+  /** Returns the problems that `svc check` reports about protections that the options switch off. */
   *findings(subject: string, env: Env): Generator<Omit<Finding, 'place'>> {
     if (env !== 'production') return;
     if (this.#secure === false) {
@@ -139,7 +145,7 @@ export class KeptCookie {
   }
 }
 
-/** Logs once that browsers may drop a cookie, so that logins and forms fail. */
+/** Logs once that browsers may drop a cookie, in which case logins and forms fail. */
 export class MissingTls {
   readonly #log: SecurityLog;
   #isReported = false;
@@ -149,8 +155,8 @@ export class MissingTls {
   }
 
   /**
-   * Called when a cookie is set. Without TLS, browsers drop `Secure` cookies; behind a proxy, `trustProxy`
-   * must be set for the application to know of TLS.
+   * Called when a cookie is set. Browsers drop a `Secure` cookie if they use no TLS. Says nothing if a proxy
+   * has sent its header fields, because the browser may use TLS up to the proxy.
    */
   notice(req: HttpRequest, { name, secure }: HostCookie): void {
     if (
@@ -192,10 +198,7 @@ export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store
   );
 }
 
-/**
- * Whether a directive allows shared caches. `private="Set-Cookie"` restricts one field only, so it is neither
- * shared nor private.
- */
+/** Whether a directive allows shared caches to store the response. */
 function isShared(directive: string): boolean {
   return /^(?:public|s-maxage\b.*)$/i.test(directive);
 }
@@ -213,7 +216,8 @@ export interface ValueTimes {
 }
 
 /**
- * Why a value is refused. `forged`: it was changed, cut, or made for another name, purpose or application.
+ * Why a value is refused. `forged`: it was changed or shortened, or was made for another name, purpose or
+ * application.
  */
 export type ValueIssue = 'malformed' | 'unknown_key' | 'forged' | 'expired';
 
@@ -223,7 +227,7 @@ export type ReadValue =
       readonly kind: 'valid';
       readonly payload: string;
       readonly times: ValueTimes;
-      /** Whether the current key protects the value; false for an older key. */
+      /** Whether the value was made with the current key. If not, with an older one. */
       readonly isCurrentKey: boolean;
     }
   | { readonly kind: 'refused'; readonly reason: ValueIssue };
@@ -233,8 +237,8 @@ const SIGNED = new RegExp(String.raw`^s1${HEAD}([\w-]*)\.([\w-]{43})$`);
 const SEALED = new RegExp(String.raw`^e1${HEAD}([\w-]{38,})$`);
 
 /**
- * Length of an IV in bytes: 96 random bits (NIST SP 800-38D §8.2.2). One key may seal about 2^32 values: at
- * 100 a second, for a year.
+ * Length of an IV in bytes: 96 random bits (NIST SP 800-38D §8.2.2). One key may seal about 2^32 values: 100
+ * a second for more than a year.
  */
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
@@ -280,7 +284,7 @@ export class ProtectedValues {
       string,
       string,
       string | undefined,
-    ]; // both patterns have these groups
+    ]; // the cast is safe: both patterns have these groups
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
     const payload =
@@ -299,15 +303,15 @@ function refused(reason: ValueIssue): ReadValue {
 }
 
 /**
- * Joins name and text for authentication. The length in front keeps two different pairs from giving the same
- * bytes.
+ * Joins name and text for authentication. The length at the start makes the results of two different pairs
+ * different.
  */
 function bound(name: string, text: string): string {
   return `${name.length}:${name}.${text}`;
 }
 
 function verified(key: KeyObject, text: string, body: string, given: string): string | undefined {
-  // compared as text, because base64url decoding ignores two bits of the last character
+  // the MACs are compared as text, because base64url decoding ignores two bits of the last character
   return timingSafeEqual(Buffer.from(hmacSha256(key, text)), Buffer.from(given))
     ? Buffer.from(body, 'base64url').toString()
     : undefined;
@@ -325,7 +329,7 @@ function seal(key: KeyObject, aad: string, payload: string): string {
 
 function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   const box = Buffer.from(body, 'base64url');
-  // refuses text that base64url decoding accepts, but encoding never produces
+  // refuses text that base64url encoding never produces, although decoding accepts it
   if (box.toString('base64url') !== body) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), {
     authTagLength: TAG_BYTES,

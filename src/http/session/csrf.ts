@@ -13,7 +13,7 @@
  *
  * The id is that of the session. A visitor without a session gets a random id in a cookie when a token is
  * first requested, so login forms are protected, too. Each token has a new random part, so the size of
- * compressed pages reveals nothing about it.
+ * compressed pages reveals nothing about a token.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
@@ -49,14 +49,15 @@ import type { SessionCookieOptions } from './cookie.ts';
 /** Options of the check. An option that is `undefined` has its default. */
 export interface CSRFOptions {
   /**
-   * Path templates of requests that are not checked because their sender is proved in another way. A template
-   * exempts the route with that template, every route below `{p:path}`, and the exact path. `/{tenant}/hook`
-   * does not exempt the route `/account/hook`. A route exempts itself by `meta: { csrf: false }`.
+   * Path templates of requests that are not checked, because another check proves who has sent them. A
+   * template exempts the route with that template, the path that is equal to it, and with `{p:path}` at its
+   * end every route below. `/{tenant}/hook` does not exempt the route `/account/hook`. A route exempts itself
+   * by `meta: { csrf: false }`.
    */
   readonly exempt?: readonly string[] | undefined;
   /**
    * Other origins whose pages may send requests with a token: `['https://admin.example']`. The application's
-   * own origin is needed only if a proxy changes `Host`.
+   * own origin need not be listed, unless a proxy changes `Host`.
    */
   readonly trustedOrigins?: readonly string[] | undefined;
   /**
@@ -65,13 +66,13 @@ export interface CSRFOptions {
    */
   readonly allowSameSite?: boolean | undefined;
   /**
-   * Accepts requests with `Authorization: Bearer ...` and without any cookie: browsers never add this field
-   * by themselves. Default false.
+   * Accepts requests that have `Authorization: Bearer ...` and no cookie, because browsers never add this
+   * field by themselves. Default false.
    */
   readonly exemptBearer?: boolean | undefined;
   /**
-   * Cookie of visitors without a session. Default name `svc_csrf`, with the prefix `__Host-` as for the
-   * session's cookie.
+   * Cookie of visitors without a session. Default name `svc_csrf`; it gets the prefix `__Host-` like the
+   * cookie of the session.
    */
   readonly cookie?: SessionCookieOptions | undefined;
 }
@@ -84,7 +85,7 @@ const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 const TOKEN = /^[\w-]{43}\.[\w-]{43}$/;
 const TOKEN_CHARACTERS = 87;
 const ID = /^[\w-]{43}$/;
-/** Request fields on which the response to a checked request depends. */
+/** Request fields that decide about a checked request, so its response names them in `Vary`. */
 const VARYING = ['Sec-Fetch-Site', 'Origin'] as const;
 
 type Reason =
@@ -93,7 +94,8 @@ type Reason =
 const CSRF: StateKey<RequestProtection> = stateKey('csrf');
 
 /**
- * Refuses state-changing requests that other sites make a browser send. Use it inside the session middleware.
+ * Refuses state-changing requests that pages of other sites have made a browser send. Use it inside the
+ * session middleware.
  */
 export class CSRFMiddleware implements Middleware {
   readonly kind = 'csrf';
@@ -135,8 +137,8 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /**
-   * Names of required secrets: none if the framework's session middleware provides keys, else the
-   * application's secret.
+   * Names of required secrets. Undefined if the framework's session middleware provides the keys; otherwise
+   * the application's secret is required.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
@@ -167,7 +169,7 @@ export class CSRFMiddleware implements Middleware {
     const isOurs = session instanceof SessionMiddleware;
     this.#secrets = session === undefined || isOurs ? undefined : ['authSecret'];
     const ring = isOurs ? session.ring : ringOf(view);
-    if (ring === undefined) return; // rule SVC205 reports the missing secret
+    if (ring === undefined) return; // the secret is missing, which rule SVC205 reports
     this.#ring = ring.derive('svc csrf');
     this.#services = view.services;
     this.#audit = SecurityLog.of(view.services);
@@ -247,10 +249,10 @@ export class CSRFMiddleware implements Middleware {
 
 /**
  * Returns a CSRF token for the visitor of this request. Pages send it back in the field `X-CSRF-Token`, or as
- * the form field `_csrf_token`, in a multipart form before its first file. Each call returns a new token; all
- * are valid as long as the session id is the same. Request the token after changes of the session:
- * `regenerate()`, or the first `set()`. The response gets `Cache-Control: no-store` by default, and is kept
- * out of shared caches.
+ * the form field `_csrf_token`; in a multipart form, that field must come before the first file. Each call
+ * returns a new token; all are valid as long as the session id is the same. So call this function after
+ * changes of the session: `regenerate()`, or the first `set()`. The response stays out of shared caches; its
+ * `Cache-Control` is `no-store` by default.
  *
  * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` after the response left the
  * handler
@@ -260,14 +262,15 @@ export function csrfToken(req: HttpRequest): string {
   return req.state.get(CSRF).token();
 }
 
-/** Returns the token of {@link csrfToken}; undefined without CSRF middleware. @internal */
+/** Returns what {@link csrfToken} returns; undefined without CSRF middleware. @internal */
 export function csrfTokenIfAny(req: HttpRequest): string | undefined {
   return req.state.has(CSRF) ? req.state.get(CSRF).token() : undefined;
 }
 
 /** Returns a hidden input with the token, as HTML for a form. @throws SvcError of {@link csrfToken} */
 export function csrfField(req: HttpRequest): string {
-  return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`; // base64url needs no escaping
+  // the token needs no escaping, because it is base64url
+  return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`;
 }
 
 /** Dependencies of the CSRF protection of an application. */
@@ -282,7 +285,7 @@ interface ProtectionDeps {
 class RequestProtection {
   readonly #req: HttpRequest;
   readonly #deps: ProtectionDeps;
-  /** The visitor id that was made for this request; undefined if the client has sent one. */
+  /** The visitor id that this request has made. Undefined if the client has sent one, or none was needed. */
   #mintedId: string | undefined;
   #isAsked = false;
   #isFinished = false;
@@ -292,7 +295,7 @@ class RequestProtection {
     this.#deps = deps;
   }
 
-  /** Whether the client has sent a session or a visitor id, to which a token can be bound. */
+  /** Whether the client has sent a session or a visitor id. Without one, no token can be valid. */
   get hasVisitor(): boolean {
     return !this.#req.session.isNew || this.#visitorId() !== undefined;
   }
@@ -314,7 +317,7 @@ class RequestProtection {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;
     const visitorId = this.#visitorId();
-    // visitorId is defined: the caller has checked hasVisitor
+    // `visitorId` is defined: the caller has checked `hasVisitor`
     const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id);
     const given = Buffer.from(token.slice(44));
     const isKnown = this.#deps.ring.keys.some((key) =>
@@ -335,7 +338,7 @@ class RequestProtection {
     const { cookie, services, missingTls } = this.#deps;
     const on = cookie.on(this.#req, services.env);
     cookie.set(response, on, id);
-    missingTls.notice(this.#req, on); // logged, because a browser that drops the cookie cannot send forms
+    missingTls.notice(this.#req, on); // if the browser drops the cookie, its forms are refused
   }
 
   #visitorId(): string | undefined {
@@ -346,8 +349,8 @@ class RequestProtection {
 }
 
 /**
- * Subject of a token. Its prefix separates sessions from visitors: visitors know their id, and must not be
- * able to use it as a session id.
+ * Subject of a token. Its prefix makes the tokens of sessions and visitors different. A visitor knows the
+ * visitor id, and must not be able to use its token for a session.
  */
 function ofSession(id: string): string {
   return `session:${id.length}:${id}`;
@@ -367,15 +370,16 @@ type FoundToken =
  * The token of a request, from the header field or the form field; if both are sent, they must be equal. The
  * query is not read, because a token there would appear in logs and browser histories.
  *
- * A multipart body is read only up to its first file, at most 64 KiB, so that no upload is wasted. The
- * handler can still read or stream everything. If the header field has a token, the body is not read.
+ * A multipart body is read only up to its first file, at most 64 KiB, so no file is received before the
+ * check. The handler can still read or stream the whole body. If the header field has a token, the multipart
+ * body is not read.
  */
 async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const header = req.headers[TOKEN_HEADER];
   const { value: type } = parseParameters(req.headers['content-type'] ?? '');
   let fields: readonly string[] = [];
   if (type === 'application/x-www-form-urlencoded')
-    fields = (await req.form()).getAll(TOKEN_FIELD); // the parsed form is kept for the handler
+    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can read the form again
   else if (type === 'multipart/form-data' && header === undefined)
     fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];

@@ -1,13 +1,13 @@
 /**
- * Storage of sessions: in a signed or encrypted cookie, or in a store, with the key of the record in a signed
- * cookie.
+ * Storage of sessions: in a signed or encrypted cookie; or in a store, while a signed cookie contains the
+ * session id.
  *
  * Where the parts are:
  *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
  *   store    svc_session = signed id         session:SHA-256(id) -> { b: born, v: values, f: flashes }, sealed if wanted
  *
- * Both cookies contain times of issue and expiry. The store has only hashes of ids, so a person who can read
- * the store cannot use a session.
+ * Both cookies contain times of issue and expiry. The store contains only hashes of ids, so a person who can
+ * read the store cannot make the cookie of a session.
  */
 import { createHash } from 'node:crypto';
 import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
@@ -23,10 +23,10 @@ import type { HttpResponse } from '../response.ts';
 import type { KeptCookie, ReadValue, ValueIssue, ValueTimes } from './cookie.ts';
 import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 
-/** Opens the session of a request, and saves it after the response. */
+/** Opens the session of a request, and saves it before the response is sent. */
 export interface SessionKeeper {
   open(req: HttpRequest): Awaitable<RequestSession>;
-  /** Saves a session. Called only if the session was used, and is closed for changes. */
+  /** Saves a session. Called only if the session was used; it accepts no changes any more. */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<void>;
 }
 
@@ -43,20 +43,22 @@ export interface SessionDeps {
 /** Maximum size of name and value of a cookie: browsers silently drop larger ones (RFC 6265bis §5.6). */
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
-/** Maximum length of a stored record: the encrypted bytes in base64url, with the fields before them. */
+/**
+ * Maximum length of a stored record that is encrypted: the bytes in base64url, and the fields before them.
+ */
 const MAX_RECORD_CHARACTERS = 1_500_000;
 /**
- * Maximum number of attempts to update a record. An attempt fails if another request has just changed it; no
- * browser sends so many at once.
+ * Maximum number of attempts to update a record. An attempt fails if another request has just changed the
+ * record. No browser sends so many requests at once.
  */
 const MAX_ATTEMPTS = 100;
 /**
- * The idle time of a session begins anew after a tenth of it has passed: not with every response, and early
- * enough to keep an active session.
+ * The idle time of a session is renewed when this fraction of it (one part in ten) has passed. So not every
+ * response renews it, and a session in use does not expire by idleness.
  */
 const RENEWED_AFTER = 10;
 
-/** Cookie handling that both kinds of storage use. */
+/** Reads and writes the cookie, for both kinds of storage. */
 class SessionCookie {
   readonly #deps: SessionDeps;
   readonly #values: ProtectedValues;
@@ -90,8 +92,8 @@ class SessionCookie {
   }
 
   /**
-   * The session in `record`, if it has not expired. Both lifetimes are checked by the current settings, which
-   * may be shorter than at the time of issue.
+   * The session in `record`, if it has not expired. Both lifetimes are checked with the current settings,
+   * which may be shorter than when the session was saved.
    */
   opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
     const { maxAgeSeconds } = this.#deps;
@@ -105,8 +107,8 @@ class SessionCookie {
   }
 
   /**
-   * Times of issue and expiry for a session written now: it ends after the idle time, or at its absolute end
-   * if that is earlier.
+   * Times of issue and expiry of a session that is written now. It expires after the idle time, or at the end
+   * of its absolute lifetime if that is earlier.
    */
   timesOf(bornSeconds: number): ValueTimes {
     const { maxAgeSeconds, absoluteSeconds } = this.#deps;
@@ -144,15 +146,14 @@ class SessionCookie {
   }
 
   /**
-   * Logs that a session could not be saved. The client's input or the program may be the cause; `mistake` is
-   * the error in the latter case.
+   * Logs that a session could not be saved, and the error `mistake`. The cause may be input of the client.
    */
   unkept(req: HttpRequest, mistake: SvcError): void {
     this.#audit.refused('session_not_kept', req, { error: mistake });
   }
 
   /**
-   * The text of a session, without its oldest messages if it would be too large.
+   * The text of a session. If it would be too large, the oldest messages are left out.
    * @throws PayloadTooLarge with the cause `E_SESSION_SIZE`
    */
   fitted(
@@ -174,7 +175,10 @@ class SessionCookie {
 
 // -- sessions in the cookie --
 
-/** Stores sessions in cookies. Of concurrent requests, the last response wins. */
+/**
+ * Stores sessions in cookies. If concurrent requests change a session, the browser keeps the cookie of the
+ * last response.
+ */
 export class CookieKeeper implements SessionKeeper {
   readonly #cookie: SessionCookie;
 
@@ -201,8 +205,8 @@ export class CookieKeeper implements SessionKeeper {
   }
 
   /**
-   * Writes the cookie. A session that was only read is renewed only by requests for pages: another concurrent
-   * request may respond after a logout, and would undo it.
+   * Writes the cookie. A session that was not changed is renewed only by requests for pages. The response to
+   * any other request may arrive after a logout, and would undo it.
    */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
     const { opened } = session;
@@ -227,7 +231,7 @@ export class StoreKeeper implements SessionKeeper {
   readonly #store: RecordStore;
   readonly #deps: SessionDeps;
   readonly #cookie: SessionCookie;
-  /** Encrypts records; undefined: records are not encrypted. */
+  /** Encrypts records. Undefined if records are not encrypted. */
   readonly #seal: ProtectedValues | undefined;
 
   constructor(deps: SessionDeps, store: RecordStore) {
@@ -240,8 +244,8 @@ export class StoreKeeper implements SessionKeeper {
   }
 
   /**
-   * Reads the session. A valid cookie costs one read of the store before the handler, because `session.get()`
-   * is synchronous.
+   * Reads the session. If the cookie is valid, the store is read before the handler runs, because
+   * `session.get()` is synchronous.
    */
   async open(req: HttpRequest): Promise<RequestSession> {
     const unkept = (mistake: SvcError): void => this.#cookie.unkept(req, mistake);
@@ -258,12 +262,12 @@ export class StoreKeeper implements SessionKeeper {
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
-    // deletes the old record before the new one exists, so that both are never valid at once
+    // deletes the old record before the new one is stored, so that at no time both are valid
     const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
-      // if another request has ended the session, its old values must not return; values set by this request
-      // may be kept
+      // if another request has ended the session, its old values must not be stored again; only those that
+      // this request has set are
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
@@ -281,7 +285,7 @@ export class StoreKeeper implements SessionKeeper {
 
   #name(req: HttpRequest, response: HttpResponse, id: string, times: ValueTimes): void {
     const on = this.#cookie.on(req);
-    // an id of 43 characters never exceeds the limit
+    // the size needs no check: an id has only 43 characters
     this.#cookie.set(req, response, on, this.#cookie.written(on, id, times).text, times);
   }
 
@@ -341,21 +345,24 @@ function ttlMs({ issuedSeconds, expiresSeconds }: ValueTimes): number {
   return (expiresSeconds - issuedSeconds) * 1_000;
 }
 
-/** Start of the absolute lifetime in seconds since the epoch; undefined: it begins now. */
+/** Start of the absolute lifetime in seconds since the epoch. Undefined if it begins now. */
 function bornOf({ opened, endedId }: RequestSession): number | undefined {
   return endedId === undefined ? opened?.bornSeconds : undefined;
 }
 
 /**
- * Whether the request opens a page, which browsers say in Sec-Fetch-Mode. A request without that field counts
- * as opening one.
+ * Whether the request opens a page. Browsers say so in Sec-Fetch-Mode; a request without that field counts as
+ * one that opens a page.
  */
 function isPage(req: HttpRequest): boolean {
   const mode = req.headers['sec-fetch-mode'];
   return mode === undefined || mode === 'navigate';
 }
 
-/** The text of a session. `id` is included if it is stored nowhere else: in the cookie. */
+/**
+ * The text of a session. `id` is given if the text is stored in the cookie; in a store, the key of the record
+ * identifies the session.
+ */
 function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {
   return JSON.stringify({
     i: id,
@@ -366,8 +373,8 @@ function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: str
 }
 
 /**
- * Decodes the text of {@link encoded}; undefined for unknown text, such as that of another version of this
- * program.
+ * Decodes the text of {@link encoded}. Undefined for other text, for example that of another version of the
+ * framework.
  */
 function decoded(text: string): StoredSession | undefined {
   const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = recordMembers(text);
@@ -385,7 +392,7 @@ function decoded(text: string): StoredSession | undefined {
     bornSeconds,
     text,
     data: {
-      values: new Map(Object.entries(values)), // a Map, so that a member named __proto__ is an ordinary entry
+      values: new Map(Object.entries(values)), // in a Map, a member named __proto__ is an ordinary entry
       flashes: pairs.map(([kind, message]) => ({ kind: String(kind), text: String(message) })),
     },
   };
@@ -398,9 +405,8 @@ interface Written {
 }
 
 /**
- * Result of `write` for the session with as many of its newest messages as fit. Messages are dropped rather
- * than values, because values are more important, and a message often repeats input of the client. The result
- * exceeds `mostBytes` if even the values do not fit.
+ * Returns the result of `write` for the session with as many of its newest messages as fit. Only messages are
+ * dropped, because values are more important. If the values alone do not fit, the result exceeds `mostBytes`.
  */
 function fitted(data: SessionData, mostBytes: number, write: (data: SessionData) => Written): Written {
   let written = write(data);

@@ -2,8 +2,8 @@
  * Session middleware: `req.session`, kept in a signed cookie or in a store (keepers.ts). values.ts has the
  * methods for handlers.
  *
- * A session is saved with every kind of response, including errors, before the head is sent. Later changes
- * are refused. A session that is not used costs only the look-up of a cookie.
+ * A session is saved before the head of the response is sent, even if the response is an error. Later changes
+ * are refused. If sessions are in cookies, a session that no code uses is not even parsed.
  *
  * A response that depends on the session has `Vary: Cookie`, and a response with a cookie stays out of shared
  * caches.
@@ -40,7 +40,7 @@ export interface SessionOptions {
    */
   readonly secrets?: Secrets | undefined;
   /**
-   * Idle time in seconds after which a session ends, 1 ... 31_536_000. Default 604_800, seven days, or
+   * Idle time in seconds after which a session ends, 1 ... 31_536_000. Default 604_800 (seven days), or
    * `absoluteSeconds` if that is less.
    */
   readonly maxAgeSeconds?: number | undefined;
@@ -52,11 +52,14 @@ export interface SessionOptions {
   /** Name and attributes of the cookie. */
   readonly cookie?: SessionCookieOptions | undefined;
   /**
-   * Store of sessions; the cookie then has a random id. Default: sessions are in the cookie. Such a session
-   * ends only when it expires: a copy of the cookie stays valid after `destroy()`.
+   * Store of sessions; then the cookie contains only a random id. Default: sessions are in the cookie. A
+   * session in the cookie ends only when it expires: after `destroy()`, a copy of the cookie is still valid.
    */
   readonly store?: RecordStore | undefined;
-  /** Encrypts the cookie or record (AES-256-GCM). Default false: it is signed, and readable. */
+  /**
+   * Encrypts the cookie, or with a store its records (AES-256-GCM). Default false: the cookie is signed, but
+   * clients can read it.
+   */
   readonly encrypt?: boolean | undefined;
 }
 
@@ -105,7 +108,7 @@ export class SessionMiddleware implements Middleware {
     this.#options = { maxAgeSeconds, absoluteSeconds, isSealed: read.encrypt };
   }
 
-  /** Keys of sessions, also for values that are bound to a session; undefined without a secret. @internal */
+  /** Keys for sessions, and for values that belong to a session. Undefined without a secret. @internal */
   get ring(): Keyring | undefined {
     return this.#ring;
   }
@@ -153,7 +156,7 @@ export class SessionMiddleware implements Middleware {
       };
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));
-    if (ring === undefined) return; // rule SVC205 reports the missing secret
+    if (ring === undefined) return; // the secret is missing, which rule SVC205 reports
     const deps = { services: view.services, ring, cookie: this.#cookie, ...this.#options };
     this.#keeper = this.#store === undefined ? new CookieKeeper(deps) : new StoreKeeper(deps, this.#store);
   }

@@ -1,9 +1,9 @@
 /**
- * The session of one request: read when it is first used; its changes are recorded, and saved after the
- * response.
+ * The session of one request. It is read when it is first used. Its changes are recorded, and saved when the
+ * handler has returned.
  *
  * The stored value is {@link SessionData}. The changes of this request can be applied to a newer version of
- * it, so that concurrent requests of one session do not lose each other's keys.
+ * it. So if concurrent requests change different keys of a session, all changes are kept.
  */
 import { randomBytes } from 'node:crypto';
 import { BadRequest, SvcError } from '../../base/errors.ts';
@@ -22,11 +22,14 @@ export interface OpenedSession {
   /** Start of its absolute lifetime, in seconds since the epoch. */
   readonly bornSeconds: number;
   readonly data: SessionData;
-  /** Text of the record from which it was read: a store replaces a record only if it still has this text. */
+  /**
+   * Text of the record from which the session was read. A store replaces the record only if it still has this
+   * text.
+   */
   readonly text: string;
   /**
-   * Whether the session must be saved even without changes: a part of its idle time has passed, or its key is
-   * old.
+   * Whether the session must be saved even without changes, because a part of its idle time has passed or its
+   * key is old.
    */
   readonly isDue: boolean;
 }
@@ -55,9 +58,12 @@ export function sessionKey<T>(name: string): SessionKey<T> {
 
 /** Maximum number of unread messages; beyond it the oldest are dropped. */
 const MAX_FLASHES = 50;
-/** Maximum length of a message in characters, because messages often contain input of the client. */
+/**
+ * Maximum length of a message in characters. It is limited, because messages often contain input of the
+ * client.
+ */
 const MAX_FLASH_CHARACTERS = 500;
-/** Maximum nesting of values: much more than real data has, and much less than overflows the stack. */
+/** Maximum nesting of values. Real data has much less; a nesting that overflows the stack is much deeper. */
 const MAX_DEPTH = 100;
 
 /** The session of one request. */
@@ -71,14 +77,14 @@ export class RequestSession implements Session {
   #id: string | undefined;
   #endedId: string | undefined;
   #isDestroyed = false;
-  /** Data of the session at the start of the request, without what regenerate() or destroy() have removed. */
+  /** Data of the session at the start of the request. regenerate() and destroy() remove data from it. */
   #base: SessionData = NO_DATA;
   #values = new Map<string, unknown>();
   /** Names of values that this request has set or deleted. */
   readonly #changed = new Set<string>();
   /**
-   * JSON text of each object that get() has returned. Comparing it at the end reveals changes inside of the
-   * object.
+   * JSON text of each object that get() has returned. It is compared at the end, to find objects that the
+   * caller has changed.
    */
   readonly #handedOut = new Map<string, string>();
   #hasTaken = false;
@@ -86,8 +92,8 @@ export class RequestSession implements Session {
   #isClosed = false;
 
   /**
-   * `open` is called once, when the session is first used. `onUnkept` is called if a value from a client
-   * cannot be saved.
+   * `open` is called once, when the session is first used. `onUnkept` is called if a value that may come from
+   * the client cannot be saved.
    */
   constructor(open: () => OpenedSession | undefined, onUnkept: (mistake: SvcError) => void) {
     this.#open = open;
@@ -105,7 +111,7 @@ export class RequestSession implements Session {
   }
 
   get(key: string | SessionKey<unknown>): never {
-    // the overloads of the interface Session give the types
+    // callers get the types from the overloads in the interface Session
     this.#read();
     const name = nameOf(key);
     const value = this.#values.get(name);
@@ -173,12 +179,12 @@ export class RequestSession implements Session {
 
   // -- methods for the storage --
 
-  /** Whether the session was used, so that the response may depend on it. @internal */
+  /** Whether the session was used. If so, the response may depend on it. @internal */
   get isRead(): boolean {
     return this.#isRead;
   }
 
-  /** Whether the client will have a session after this response, by the changes so far. @internal */
+  /** Whether the client will have a session after this response, if nothing else is changed. @internal */
   get isKept(): boolean {
     this.#read();
     return this.#continues || this.#values.size > 0 || this.#flashed.length > 0;
@@ -215,7 +221,7 @@ export class RequestSession implements Session {
   }
 
   /**
-   * Refuses later changes, and finds objects that were changed in place.
+   * From now on refuses changes. Finds the objects that callers of get() have changed.
    * @throws SvcError `E_SESSION_VALUE`, or BadRequest for a value that a client may have sent @internal
    */
   close(): void {
@@ -236,7 +242,8 @@ export class RequestSession implements Session {
     if (this.#hasTaken) {
       for (const { kind, text } of this.#base.flashes) {
         const at = flashes.findIndex((flash) => flash.kind === kind && flash.text === text);
-        if (at !== -1) flashes.splice(at, 1); // a concurrent request may have taken the message as well
+        // the message is absent if a concurrent request has taken it, too
+        if (at !== -1) flashes.splice(at, 1);
       }
     }
     return { values, flashes: [...flashes, ...this.#flashed].slice(-MAX_FLASHES) };
@@ -275,7 +282,7 @@ export class RequestSession implements Session {
     });
   }
 
-  /** Drops the id; the next change creates a new one. */
+  /** Removes the id. The next change creates a new one. */
   #end(): void {
     this.#endedId ??= this.#opened?.id;
     this.#id = undefined;
@@ -301,8 +308,8 @@ function cut(text: string): string {
 interface ContentIssue {
   readonly text: string;
   /**
-   * Whether a JSON body can contain such a value, so that the client made the mistake: `1e999`, or a thousand
-   * nested lists.
+   * Whether the body of a request can contain such a value, as `1e999` or a thousand nested lists. If so, the
+   * client has made the mistake.
    */
   readonly isOfInput: boolean;
 }
@@ -329,7 +336,7 @@ function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (!isPlain) return { text: `is or holds an object of the class ${classOf(value)}`, isOfInput: false };
   around.push(value);
   for (const member of Array.isArray(value) ? (value as readonly unknown[]) : Object.values(value)) {
-    // a hole of an array counts as undefined
+    // an element that an array lacks counts as undefined
     const problem = issueOf(member, around);
     if (problem !== undefined) return problem;
   }

@@ -1,6 +1,6 @@
 /**
- * Server-sent events: reads a source as fast as the client reads its events, and sends comments in between to
- * keep the connection alive. A stopping server ends the stream between two events.
+ * Server-sent events: reads a source as fast as the client reads its events. If no event comes for a while,
+ * sends a comment to keep the connection open. When the server stops, the stream ends between two events.
  */
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
@@ -15,10 +15,13 @@ import type { Beating } from './heartbeat.ts';
 import type { Chunk, ChunkIterator, ChunkStep, Chunks, ChunkSink } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
-/** Sources of events: iterables, async iterables and web streams. A string is an event with this data. */
+/**
+ * Sources of events: iterables, async iterables and web streams. A string becomes an event with the string as
+ * its data.
+ */
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
-/** A source that can send last events when the server stops, and then ends. @internal */
+/** A source that may send last events when the server stops, and then ends by itself. @internal */
 export abstract class FiniteEvents {
   /** Called when the server stops, possibly more than once. */
   abstract finish(): void;
@@ -60,8 +63,8 @@ function readEventOptions(
 }
 
 /**
- * Fields that keep proxies from storing the stream, from compressing it (which would delay events), and nginx
- * from buffering it.
+ * Header fields for proxies: they must neither store the stream nor compress it, which would delay events,
+ * and nginx must not buffer it.
  */
 const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
 
@@ -71,9 +74,9 @@ function eventFields(headers: Readonly<Record<string, string>> | undefined): Res
 }
 
 /**
- * Sends server-sent events (`text/event-stream`) for `EventSource`, one at a time as fast as the client
- * reads. The source is ended when the client leaves, even while an event is awaited. If the source fails, the
- * connection is closed, and clients reconnect.
+ * Sends server-sent events (`text/event-stream`) for `EventSource`. Pulls events one at a time, as fast as
+ * the client reads. The source is ended when the client leaves, even while an event is awaited. If the source
+ * fails, the connection is closed, and clients reconnect.
  */
 export class EventStreamResponse extends HttpResponse {
   readonly #source: Events;
@@ -119,7 +122,8 @@ export class EventStreamResponse extends HttpResponse {
 type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /**
- * Creates the body of an event stream. Ends its source with the request if the body was never read. @internal
+ * Creates the body of an event stream. If the body is never read, its source ends when the request ends.
+ * @internal
  */
 function eventBody(
   chunks: EndlessChunks & AsyncIterable<Chunk>,
@@ -131,15 +135,15 @@ function eventBody(
 
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
-/** Events pulled from a source, and heartbeats while it has none. */
+/** Yields the events of a source, and heartbeats while the source has none. */
 class EventChunks extends EndlessChunks implements Beating {
   readonly #source: ChunkIterator;
   readonly #leave: () => void;
   #prelude: string | undefined;
-  /** Resolvers of the promise of the reader that waits for the next chunk. */
+  /** The promise of the reader that waits for the next chunk, with its resolvers. */
   #waiting: PromiseWithResolvers<ChunkStep> | undefined;
   #isPulling = false;
-  /** Step of the source that arrived after the reader had got a heartbeat. */
+  /** Step of the source that has arrived while no reader waits, because the reader got a heartbeat before. */
   #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
 
@@ -180,7 +184,7 @@ class EventChunks extends EndlessChunks implements Beating {
 
   finish(): void {
     if (this.#source instanceof FiniteEvents) return this.#source.finish();
-    // not awaited: the response is complete, even if the source does not end
+    // not awaited, because the response is complete even if the source does not end
     Promise.try(() => this.return()).catch(ignore);
   }
 
@@ -217,7 +221,7 @@ class EventChunks extends EndlessChunks implements Beating {
     if (this.#waiting !== undefined) this.#waiting.resolve(step);
     else if (!this.#isOver) {
       this.#kept = Promise.resolve(step);
-      this.#kept.catch(ignore); // the next pull reports a rejection
+      this.#kept.catch(ignore); // a rejection is reported by the next call of next()
     } else if (step instanceof Promise) step.catch(ignore); // the stream has ended, so a rejection is ignored
     this.#waiting = undefined;
   }
@@ -234,9 +238,9 @@ class EventChunks extends EndlessChunks implements Beating {
  * Example:
  *   { event: 'price', id: '7', data: { tea: 3 } }  ->  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
  *
- * Data with several lines becomes several `data:` fields, which browsers join. Event types and ids with a
- * line break are refused, because they would become other fields or events. Ids with NUL are refused, because
- * browsers ignore them.
+ * Data with several lines becomes several `data:` fields, which browsers join. An event type or id with a
+ * line break is refused, because the text after the break would be another field or event. Ids with NUL are
+ * refused, because browsers ignore them.
  */
 
 /** An event, with at least one of its members. A member that is `undefined` is not sent. */
@@ -254,7 +258,9 @@ export interface ServerSentEvent {
   readonly data?: unknown;
 }
 
-/** A comment line, which browsers ignore: it keeps proxies from closing the connection as idle. */
+/**
+ * A comment line, which browsers ignore. Proxies do not close the connection as idle if comments are sent.
+ */
 const COMMENT = ':\n\n';
 
 /**
@@ -309,14 +315,15 @@ export function lastEventId(req: {
 }): string | undefined {
   const value = req.headers['last-event-id'];
   if (value === undefined || value === '') return undefined;
-  // node:http decodes fields as Latin-1, but browsers send UTF-8
+  // decodes again, because node:http decodes fields as Latin-1, but browsers send UTF-8
   return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value;
 }
 
 /*
  * One source of events for many clients: each event is encoded once, and the same bytes are written to every
- * connection. If a client has more than maxBufferedBytes unread, its connection is closed, and it reconnects.
- * If another layer, such as compression, pulls the stream, its events wait in a queue.
+ * connection. If more than maxBufferedBytes wait for a client, its connection is closed, and the client
+ * reconnects. If the stream of a client is read by another layer, for example by compression, its events wait
+ * in a queue.
  *
  * Events sent in one turn of the event loop form one chunk, which is written in the next tick.
  */
@@ -332,7 +339,7 @@ export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbe
   readonly maxStreams?: number | undefined;
 }
 
-/** Maximum number of characters that wait for the next tick; beyond it they are written at once. */
+/** Maximum number of characters that wait for the next tick. If there are more, they are written at once. */
 const MOST_TOGETHER = 65_536;
 
 /** Sends the same events to all connected clients. */
@@ -341,7 +348,7 @@ export class EventBroadcast {
   readonly #maxBufferedBytes: number;
   readonly #maxStreams: number;
   readonly #listeners = new Set<Listener>();
-  /** Text of events that were sent in this turn, and not written yet. */
+  /** Text of events that were sent in this turn and are not written yet. */
   #pending = '';
   readonly #flush = (): void => {
     if (this.#pending === '') return;
@@ -368,8 +375,8 @@ export class EventBroadcast {
   }
 
   /**
-   * Returns a response that sends every event from now on. The events `missed` are sent first: those that a
-   * reconnecting client has not received, see `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
+   * Returns a response that sends every event from now on. Before them, it sends the events `missed`, which a
+   * reconnecting client has not received: see `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
    */
   stream(
     missed: Iterable<ServerSentEvent | string> = [],
@@ -393,7 +400,7 @@ export class EventBroadcast {
     return size;
   }
 
-  /** Ends every stream. Clients that connect later are served again. */
+  /** Ends every stream. Clients may connect again later. */
   close(): void {
     for (const listener of this.#listeners) listener.finish();
   }
@@ -402,7 +409,7 @@ export class EventBroadcast {
     if (this.#listeners.size >= this.#maxStreams)
       throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
     const { clock } = request.state.get(services);
-    this.#flush(); // writes earlier events first, which the new client must not get
+    this.#flush(); // writes the events that wait before the new client is added, because it must not get them
     const listener: Listener = new Listener(
       this.#options.prelude + earlier,
       this.#maxBufferedBytes,
@@ -453,7 +460,7 @@ class Listener extends EndlessChunks {
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
   #sink: ChunkSink | undefined;
-  /** Text that was neither pulled nor written yet. */
+  /** Text that waits to be pulled or written. */
   #queue: string;
   #waiting: ((step: ChunkStep) => void) | undefined;
   #isOver = false;
@@ -481,7 +488,8 @@ class Listener extends EndlessChunks {
     if (sink === undefined) return this.#keep(chunk.text);
     if (sink.writeShared(chunk) || sink.writableLength <= this.#maxBufferedBytes) return;
     this.#end();
-    sink.destroy(); // disconnects the slow client: its waiting events would be outdated
+    // the client is too slow: it is disconnected, because the events that wait for it would be outdated
+    sink.destroy();
   }
 
   beat(): void {
@@ -517,8 +525,8 @@ class Listener extends EndlessChunks {
   }
 
   /**
-   * Keeps text for a reader that pulls, such as compression. If the reader is too slow, its stream ends after
-   * the events it got, and the client reconnects.
+   * Keeps text for a layer that pulls the stream, such as compression. If the layer is too slow, the stream
+   * ends after the events that were pulled, and the client reconnects.
    */
   #keep(text: string): void {
     if (this.#waiting !== undefined) {

@@ -9,10 +9,10 @@ export interface Beating {
   beat(): void;
 }
 
-/** Heartbeats by clock and interval; deleted with their last stream. */
+/** Heartbeats by clock and interval. A heartbeat is deleted when its last stream is removed. */
 const hearts = new WeakMap<Clock, Map<number, Heartbeat>>();
 
-/** One timer, and the streams that it calls. */
+/** One timer, and the streams whose beat() it calls. */
 export class Heartbeat {
   readonly #clock: Clock;
   readonly #intervalMs: number;
@@ -30,7 +30,7 @@ export class Heartbeat {
     return () => heart.remove(stream);
   }
 
-  /** The heartbeat of a clock and interval, for callers of {@link add} and {@link remove}. */
+  /** Returns the heartbeat of a clock and interval, to {@link add} and {@link remove} streams. */
   static of(clock: Clock, intervalMs: number): Heartbeat {
     let ofClock = hearts.get(clock);
     if (ofClock === undefined) hearts.set(clock, (ofClock = new Map()));

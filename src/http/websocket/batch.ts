@@ -1,10 +1,10 @@
 /**
- * Batches of frames: frames are written one after another into one buffer. So the replies to a received chunk
- * cost one write, and no object each (test/bench/websocket.ts: 16 in flight, text4KiB).
+ * Batches of frames: frames are written one after another into one buffer. So all replies to a received chunk
+ * need only one write, and no object for each reply (test/bench/websocket.ts: 16 in flight, text4KiB).
  *
- * The buffer is one slab for all sockets of the process. The socket that is writing owns the slab's end. When
- * another socket writes, the bytes of the first become a chunk of their own. Once the kernel has accepted a
- * chunk, its space is reused.
+ * The buffer is one slab for all sockets of the process, and the socket that is writing owns its end. When
+ * another socket writes, the bytes of the first one become a chunk, and the second one writes after it. When
+ * the kernel has accepted the last chunk, its memory is used again.
  */
 
 /** Bytes, or a string of Latin-1 characters. */
@@ -17,9 +17,12 @@ let slab: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
 let end = 0;
 let owner: Batch | undefined;
 
-/** Bytes that one socket has written but not sent. Only a socket that is writing has one (test/bench/websocket.ts: idle). */
+/**
+ * Bytes that one socket has written but not sent. Only a socket that is writing has a batch
+ * (test/bench/websocket.ts: idle).
+ */
 export class Batch {
-  /** Chunks of the batch; a shared empty list if there are none. */
+  /** Chunks of the batch. All batches without chunks share one empty list. */
   #chunks: Chunk[] = NONE;
   #start = 0;
   #bytes = 0;
@@ -31,7 +34,7 @@ export class Batch {
 
   /**
    * Reserves memory for a frame of at most `most` bytes (up to 128 KiB), and returns its offset in {@link
-   * memory}. The caller must write the frame, and call {@link wrote}, at once.
+   * memory}. The caller must at once write the frame, and then call {@link wrote}.
    */
   reserve(most: number): number {
     if (owner !== this || end + most > slab.length) {
@@ -51,7 +54,7 @@ export class Batch {
     return slab;
   }
 
-  /** Ends the frame written into the reserved memory, at this offset. */
+  /** Ends the frame that was written into the reserved memory. `at`: the offset of its end. */
   wrote(at: number): void {
     this.#bytes += at - end;
     end = at;
@@ -73,7 +76,7 @@ export class Batch {
     return chunks;
   }
 
-  /** Removes and returns the bytes if they are one chunk of the slab; undefined otherwise. */
+  /** If all bytes are one chunk of the slab, removes and returns them; otherwise returns undefined. */
   takeOne(): Buffer | undefined {
     if (owner !== this || this.#chunks.length > 0) return undefined;
     owner = undefined;

@@ -1,5 +1,5 @@
 /**
- * End of one WebSocket: its outcome, the steps that have been completed, and the close code for an error. A
+ * The end of one WebSocket: its outcome, the steps that are complete, and the close code for an error. A
  * socket has ended when its onClose handler has settled and its stream has closed.
  */
 import { ClientDisconnected, HTTPException } from '../../base/errors.ts';
@@ -30,7 +30,7 @@ export class Ending {
   isGone = false;
   #isOver = false;
 
-  /** Returns true once, when onClose has settled and the stream has closed. */
+  /** Returns true if onClose has settled and the stream has closed, but only once. */
   takeOver(): boolean {
     if (!this.isHandled || !this.isGone || this.#isOver) return false;
     this.#isOver = true;
@@ -43,7 +43,7 @@ export class Ending {
 
   /** Returns the error that ended the socket early; undefined after a clean close. */
   get cause(): unknown {
-    // called only after the socket has closed
+    // `close` is defined: called only after the socket has closed
     return this.failure ?? (this.close!.wasClean ? undefined : new ClientDisconnected());
   }
 }

@@ -6,8 +6,8 @@
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
 /**
- * Close codes (RFC 6455 §7.4.1, and the registry of RFC 6455 §11.7). 1005, 1006 and 1015 are never sent: they
- * report that no close frame was received.
+ * Close codes (RFC 6455 §7.4.1, and the registry of RFC 6455 §11.7). 1005, 1006 and 1015 are never sent. They
+ * report that no close frame with a code was received.
  */
 export const CLOSE = {
   normal: 1000,
@@ -38,8 +38,8 @@ export const LENGTH_64 = 127;
 export const MOST_CONTROL_BYTES = 125;
 
 /**
- * Whether a close frame may have this code (RFC 6455 §7.4): a registered one, or one of libraries (3000 ...)
- * or applications (4000 ...).
+ * Whether a close frame may have this code (RFC 6455 §7.4). Allowed are registered codes, and those of
+ * libraries (3000 ...) and applications (4000 ...).
  */
 export function isCloseCode(code: number): boolean {
   if (code >= 3000) return code <= 4999;

@@ -2,9 +2,9 @@
  * permessage-deflate (RFC 7692): whole messages <-> raw DEFLATE. Its parameters are negotiated in the
  * handshake.
  *
- * Context takeover: messages may refer to earlier ones. A zlib stream for each connection would take 300 KB.
- * Instead, the last bytes that a side has sent, at most a window, are the dictionary for its next message.
- * The DEFLATE output is the same, and only the sent bytes are kept.
+ * With context takeover, a message may refer to earlier ones. A zlib stream for each connection would take
+ * 300 KB. Instead, the last bytes that a side has sent, at most a window, are the dictionary for its next
+ * message. The output is the same, and only these bytes stay in memory.
  */
 import { promisify } from 'node:util';
 import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
@@ -20,25 +20,27 @@ import type { FrameSink, Inflated } from './frames.ts';
 import type { DeflateAgreement, ResolvedCompressionOptions } from './handshake.ts';
 
 /**
- * End of a compressed message, an empty block: the sender removes it, the receiver adds it (RFC 7692 §7.2.1).
+ * The empty block at the end of a compressed message, which the sender removes and the receiver adds (RFC
+ * 7692 §7.2.1).
  */
 const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
 /**
- * TAIL and an empty last block, appended before a message is inflated. Without the last block, zlib could not
- * tell a message that is cut within a block from a shorter, complete one.
+ * TAIL and an empty last block, appended before a message is inflated. Without the last block, zlib would
+ * accept a message that ends within a block as a complete one.
  */
 const END_OF_MESSAGE: Buffer = Buffer.of(...TAIL, 0x01, 0x00, 0x00, 0xff, 0xff);
 const NOTHING: Buffer = Buffer.alloc(0);
 /** Maximum size of a message, in bytes, that is inflated in the event loop, which takes up to 4 ms. */
 const SHORT_BYTES = 1_048_576;
-/** Time to deflate a byte, relative to inflating one. */
+/** How many times as long as inflating a byte deflating a byte takes. */
 const DEFLATE_COST = 8;
 /** Size of the output buffer when a thread inflates, in bytes. */
 const LONG_CHUNK_BYTES = 262_144;
 const LEAST_CHUNK_BYTES = 1_024,
   MOST_CHUNK_BYTES = 65_536;
 /**
- * Range of zlib's `memLevel`, its memory for finding repetitions. A message gets as much as its size can use.
+ * Range of zlib's `memLevel`, its memory for finding repetitions. The level depends on the size of the
+ * message.
  */
 const LEAST_LEVEL = 1,
   MOST_LEVEL = 8;
@@ -48,13 +50,12 @@ export interface InflatingSink extends FrameSink {
   /** Whether messages are still processed. */
   readonly isOpen: boolean;
   /**
-   * Called with true when the inflation of a message must be awaited before reading on, and with false when
-   * it has ended.
+   * Called with true if reading must wait until a message is inflated, and with false when it is inflated.
    */
   onInflating(isInflating: boolean): void;
 }
 
-/** Returns a frame reader that inflates messages; `ownsChunks` as in FrameReaderOptions. */
+/** Returns a frame reader that inflates messages. `ownsChunks` is an option of FrameReader. */
 export function inflatingReader(
   { clientBits, clientTakesOver }: DeflateAgreement,
   maxMessageBytes: number,
@@ -67,7 +68,7 @@ export function inflatingReader(
     const inflated = inflater.inflateInTurn(bytes, maxBytes);
     if (!isThenable(inflated)) return inflated;
     sink.onInflating(true);
-    void inflated.then(() => sink.onInflating(false)); // runs before the reader continues with the message
+    void inflated.then(() => sink.onInflating(false)); // called before the reader continues with the message
     return inflated;
   };
   return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
@@ -85,7 +86,7 @@ export function deflaterOf(
 export class MessageDeflater {
   readonly #bits: number;
   readonly #level: number;
-  /** Earlier bytes to which a message may refer; undefined without context takeover. */
+  /** Earlier bytes to which a message may refer. Undefined without context takeover. */
   #history: History | undefined;
 
   constructor(bits: number, level: number, takesOver: boolean) {
@@ -95,16 +96,16 @@ export class MessageDeflater {
   }
 
   /**
-   * Window size as a power of two. A receiver with this window can also inflate messages deflated for smaller
-   * windows.
+   * Window size as a power of two. The receiver can also inflate messages that were deflated for a smaller
+   * window.
    */
   get bits(): number {
     return this.#bits;
   }
 
   /**
-   * Deflates a message; undefined if it would not shrink. A message that may be dropped later must not refer
-   * to others, and no other may refer to it: set `mayBeLost`.
+   * Deflates a message; undefined if it would not shrink. Set `mayBeLost` if the message may be dropped
+   * later. Then it does not refer to other messages, and no other message refers to it.
    */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
@@ -117,7 +118,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Deflates a long message in a thread, without reference to other messages; no other message refers to it.
+   * Deflates a long message in a thread. It does not refer to other messages, and no other message refers to
+   * it.
    */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
@@ -125,8 +127,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Call this after sending a message that was deflated elsewhere. The receiver's window has moved by its
-   * length, which is unknown here, so the history is dropped.
+   * Clears the history. Call this when a message is sent that this object has not deflated. The message moves
+   * the receiver's window by its length, which is unknown here.
    */
   forget(): void {
     this.#history?.clear();
@@ -140,7 +142,7 @@ export function deflateMessage(
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
-  // deflating uses the budget of the turn as well, so that messages to inflate wait for a later turn
+  // deflating also uses the budget of the turn, so that inflating may have to wait for a later turn
   spend(DEFLATE_COST * bytes.length);
   return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
 }
@@ -151,8 +153,8 @@ export const SHORT_TO_DEFLATE_BYTES = 131_072;
 const deflateRawInThread = promisify<Uint8Array, ZlibOptions, Buffer>(deflateRaw);
 
 /**
- * Deflates a message in a thread, without reference to others; undefined if it would not shrink. Never
- * rejects: if memory is short, the message is sent uncompressed.
+ * Deflates a message in a thread, without reference to others. Undefined if it would not shrink. Never
+ * rejects: if there is too little memory, the message is sent uncompressed.
  */
 async function deflateInThread(bytes: Uint8Array, bits: number, level: number): Promise<Buffer | undefined> {
   try {
@@ -165,8 +167,8 @@ async function deflateInThread(bytes: Uint8Array, bits: number, level: number): 
 }
 
 /**
- * Frames of a message for several sockets: encoded once, and deflated once for each window size that they
- * have negotiated.
+ * Frames of a message for several sockets. The message is encoded once, and deflated once for each window
+ * size that the sockets have negotiated.
  */
 export class SharedFrames {
   readonly #opcode: number;
@@ -187,8 +189,8 @@ export class SharedFrames {
   }
 
   /**
-   * Frame of a long message, deflated once for all sockets in a thread; uncompressed if it does not shrink.
-   * Never rejects.
+   * Frame of a long message, deflated in a thread, once for all sockets. Uncompressed if the message does not
+   * shrink. Never rejects.
    */
   deflatedLong(bits: number, level: number): Promise<Buffer> {
     const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
@@ -223,7 +225,8 @@ function withoutTail(deflated: Buffer): Buffer {
 }
 
 function deflateOptions(length: number, bits: number, level: number, dictionary: Buffer): ZlibOptions {
-  // the smallest window that covers the data: a larger one has no use, and up to 256 KB that must be cleared
+  // the smallest window that covers the data: a larger one is not needed, and zlib would have to clear up to
+  // 256 KB for it
   const reach = Math.ceil(Math.log2(length + dictionary.length + 512));
   const windowBits = Math.max(LEAST_BITS, Math.min(bits, reach));
   const memLevel = Math.max(LEAST_LEVEL, Math.min(MOST_LEVEL, reach - 6));
@@ -248,11 +251,11 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates a message, or returns why that failed. The result never exceeds `maxBytes`, however short the
-   * input.
+   * Inflates a message, or returns why that failed. The result never exceeds `maxBytes`, even if a short
+   * input would inflate to more.
    */
   inflate(bytes: Uint8Array, maxBytes: number): Inflated {
-    if (bytes.length === 0) return NOTHING; // without data, a second flush of zlib yields nothing
+    if (bytes.length === 0) return NOTHING; // zlib yields nothing for an empty input
     try {
       const options = this.#options(maxBytes, chunkFor(4 * bytes.length));
       return this.#took(inflateRawSync(inputOf(bytes), options), maxBytes);
@@ -263,8 +266,8 @@ export class MessageInflater {
 
   /**
    * Inflates a message as {@link inflate} does, without blocking other work. Short messages are inflated at
-   * once, or in a turn with budget; long ones in a thread. The caller must await the promise, which never
-   * rejects, before the next message.
+   * once, or in a later turn that has budget left; long ones in a thread. If the result is a promise, the
+   * caller must await it before the next message. It never rejects.
    */
   inflateInTurn(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     if (bytes.length > SHORT_BYTES) return this.#inflateLong(bytes, maxBytes);
@@ -273,8 +276,8 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates in the event loop, but stops when the result exceeds the size of a short message, because few
-   * bytes may inflate to many. Then a thread inflates the message.
+   * Inflates in the event loop. If the result exceeds the size of a short message, because a few bytes can
+   * inflate to many, a thread inflates the message instead.
    */
   #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     const most = Math.min(maxBytes, SHORT_BYTES);
@@ -299,7 +302,7 @@ export class MessageInflater {
   }
 
   #took(inflated: Buffer, maxBytes: number): Inflated {
-    // needed only for a limit of 0, which zlib does not accept as a limit
+    // needed only if `maxBytes` is 0, a limit that zlib does not accept
     if (inflated.length > maxBytes) return 'too big';
     this.#history?.add(inflated);
     return inflated;

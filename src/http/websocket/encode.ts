@@ -3,7 +3,9 @@
  */
 import { FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, RSV1 } from './codes.ts';
 
-/** First byte of an unfragmented frame: FIN and opcode, for a compressed message with RSV1 (RFC 7692 §6). */
+/**
+ * First byte of an unfragmented frame: FIN and opcode, and RSV1 if the message is compressed (RFC 7692 §6).
+ */
 export function firstByte(opcode: number, isCompressed = false): number {
   return FIN | (isCompressed ? RSV1 : 0) | opcode;
 }
@@ -57,7 +59,10 @@ export function encodeMaskedFrame(
   return frame;
 }
 
-/** Maximum size of the reason in a close frame, in bytes: a control frame has at most 125 (RFC 6455 §5.5). */
+/**
+ * Maximum size of the reason in a close frame, in bytes. A control frame has at most 125 bytes (RFC 6455
+ * §5.5), of which the code takes two.
+ */
 const MOST_REASON_BYTES: number = MOST_CONTROL_BYTES - 2;
 
 /** Encodes the payload of a close frame. A reason that is too long is cut between two characters. */
@@ -65,23 +70,23 @@ export function closePayload(code: number, reason: string): Buffer {
   let text = Buffer.from(reason, 'utf8');
   if (text.length > MOST_REASON_BYTES) {
     let end = MOST_REASON_BYTES;
-    while ((text[end]! & 0xc0) === 0x80) end--; // not within a character of several bytes
+    while ((text[end]! & 0xc0) === 0x80) end--; // the cut must not be within a character of several bytes
     text = text.subarray(0, end);
   }
   return Buffer.concat([Buffer.of(code >>> 8, code & 0xff), text]);
 }
 
 /*
- * Masking (RFC 6455 §5.3): byte i of a payload XOR byte i mod 4 of the key. Done in place, because the reader
- * owns the chunk.
+ * Masking (RFC 6455 §5.3): byte i of a payload XOR byte i mod 4 of the key. The bytes are changed in place,
+ * because the reader owns the chunk.
  *
- * A key is held as one 32-bit number whose lowest byte is the first one on the wire. If a payload arrives in
- * parts, the key is rotated for the next part.
+ * A key is one 32-bit number, whose lowest byte is the first byte of the key in the frame. If a payload
+ * arrives in parts, the key is rotated for the next part.
  */
 
 /**
- * Minimum size in bytes for masking by words: creating a view of the memory costs about 50 ns
- * (test/bench/websocket.ts).
+ * Minimum size in bytes for masking eight bytes at a time. For fewer bytes, that takes longer: creating the
+ * view of the memory takes about 50 ns (test/bench/websocket.ts).
  */
 const WORDS_FROM_BYTES = 48;
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
@@ -91,13 +96,13 @@ export function readMask(bytes: Uint8Array, at: number): number {
   return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
 }
 
-/** Rotates the key, for the part of a payload that follows after `count` bytes. */
+/** Rotates the key by `count` bytes: the result is the key for the next part of the payload. */
 export function rotateMask(mask: number, count: number): number {
   const bits = (count & 3) << 3;
   return bits === 0 ? mask : (mask >>> bits) | (mask << (32 - bits));
 }
 
-/** Masks or unmasks the bytes `from ... to`, starting with the first byte of the key. */
+/** Masks or unmasks the bytes from `from` to before `to`, beginning with the first byte of the key. */
 export function applyMask(bytes: Uint8Array, from: number, to: number, mask: number): void {
   if (mask === 0) return;
   if (to - from < WORDS_FROM_BYTES || !IS_LITTLE_ENDIAN) maskBytes(bytes, from, to, mask);
@@ -108,11 +113,13 @@ function maskBytes(bytes: Uint8Array, from: number, to: number, mask: number): v
   for (let at = from; at < to; at++) bytes[at]! ^= mask >>> ((at - from) << 3);
 }
 
-/** The key twice in memory, to be read as one 64-bit word. */
+/** Memory for the key, twice, to read it as one 64-bit word. */
 const KEY_HALVES = new Uint32Array(2);
 const KEY_TWICE = new BigUint64Array(KEY_HALVES.buffer);
 
-/** Masks single bytes up to a multiple of eight in memory, then eight bytes at a time, then the rest. */
+/**
+ * Masks single bytes up to an address that is a multiple of eight, then eight bytes at a time, then the rest.
+ */
 function maskWords(bytes: Uint8Array, from: number, to: number, mask: number): void {
   const start = from + (-(bytes.byteOffset + from) & 7);
   maskBytes(bytes, from, start, mask);

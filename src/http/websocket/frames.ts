@@ -1,15 +1,15 @@
 /**
- * Parser of WebSocket frames (RFC 6455 §5). It uses no socket and no timer; websocket.ts has both.
+ * Parser of WebSocket frames (RFC 6455 §5). It uses neither sockets nor timers; websocket.ts does.
  *
  * Grammar:
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
  *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
  *
- * Frames are parsed and unmasked in place, so a chunk belongs to the reader once it was pushed. The bytes of
- * a binary message may share its memory. Long messages of many chunks get memory of their own.
+ * Frames are parsed and unmasked in place, so after push() a chunk belongs to the reader. The bytes of a
+ * binary message may share the memory of the chunk. Long messages of many chunks get memory of their own.
  *
  * Frames and messages above maxMessageBytes are refused before they are buffered. Each fragment counts as at
- * least 64 bytes: an object for each one-byte fragment would take a hundred times the memory of the bytes.
+ * least 64 bytes, because an object for each one-byte fragment takes a hundred times the memory of its byte.
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { isThenable } from '../../base/promises.ts';
@@ -43,8 +43,8 @@ export interface FrameSink {
    */
   onClose(code: number, reason: string): void;
   /**
-   * Called when the bytes break the protocol, or a limit: the connection fails with this code (RFC 6455
-   * §7.1.7). No other call follows.
+   * Called when the bytes violate the protocol or exceed a limit. The connection must be closed with this
+   * code (RFC 6455 §7.1.7). No other call follows.
    */
   onViolation(code: number, reason: string): void;
 }
@@ -60,8 +60,8 @@ interface FrameReaderOptions {
   /** Maximum size of a message in bytes, after inflation. */
   readonly maxMessageBytes: number;
   /**
-   * Whether no other code uses the chunks. If true, the memory of a chunk is released at once when no message
-   * shares it. Default false.
+   * Whether only the reader uses the chunks. If true, the memory of a chunk is released as soon as it is
+   * parsed, unless a message shares it. Default false.
    */
   readonly ownsChunks?: boolean | undefined;
   /** Inflates messages, if compression was negotiated. Reading waits for its promise, which never rejects. */
@@ -80,20 +80,20 @@ const KNOWN_OPCODES =
   (1 << OPCODE.ping) |
   (1 << OPCODE.pong);
 /**
- * Minimum cost of a fragment, which counts towards the limit of its message; and the minimum of that limit,
- * for short messages.
+ * Minimum number of bytes that a fragment counts as, and minimum of the limit for the sum of these numbers in
+ * a message.
  */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * The memory of a chunk of at least this size that contained only text is released after parsing. Most
- * allocations are chunks; without the release, V8 marks the whole heap after every dozen megabytes of them
- * (test/bench/websocket.ts: text4KiB). The value is a guess: shorter chunks were not measured.
+ * The memory of a chunk of at least this size is released after parsing, unless a message shares it.
+ * Otherwise V8 would mark the whole heap after every dozen megabytes of chunks (test/bench/websocket.ts:
+ * text4KiB). The value is a guess: shorter chunks were not measured.
  */
 const RELEASED_BYTES = 2_048;
 const NOTHING: Buffer = Buffer.alloc(0);
 
-/** Reads frames from chunks that may begin and end anywhere. */
+/** Reads frames from chunks. A chunk may begin and end within a frame. */
 export class FrameReader {
   readonly #sink: FrameSink;
   readonly #isMasked: boolean;
@@ -109,7 +109,7 @@ export class FrameReader {
   #isInflating = false;
   #isReading = false;
   #isOver = false;
-  /** Whether a message shares memory of the chunk, or bytes of it wait for the rest of their message. */
+  /** Whether a message, or the received part of one, shares the memory of the chunk. */
   #hasEscapedSlices = false;
   /** Collects a head, or the payload of a control frame, that spans several chunks. */
   #gathered: Buffer | undefined;
@@ -118,7 +118,7 @@ export class FrameReader {
   #isFinal = false;
   #left = 0;
   #mask = 0;
-  #messageOpcode = 0; // state of the current message; opcode 0: no message has begun
+  #messageOpcode = 0; // state of the current message; the opcode is 0 if no message has begun
   #isCompressed = false;
   #messageBytes = 0;
   #cost = 0;
@@ -133,7 +133,7 @@ export class FrameReader {
     this.#ownsChunks = options.ownsChunks === true;
   }
 
-  /** Whether parsing has ended: the peer has sent a close frame, or has broken the protocol. */
+  /** Whether parsing has ended, because the peer has sent a close frame or violated the protocol. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -144,8 +144,8 @@ export class FrameReader {
   }
 
   /**
-   * Whether the reader is between two messages and has no state: then its socket needs none until the next
-   * chunk.
+   * Whether the reader is between two messages and has no state. If so, its socket needs no reader until the
+   * next chunk.
    */
   get isAtRest(): boolean {
     return (
@@ -158,7 +158,7 @@ export class FrameReader {
     );
   }
 
-  /** Parses as much as possible, and keeps the rest. */
+  /** Parses the chunk as far as possible, and keeps the rest. */
   push(chunk: Buffer): void {
     if (this.#isOver || chunk.length === 0) return;
     if (this.#isHalted || this.#isReading) (this.#later ??= []).push(chunk);
@@ -201,7 +201,7 @@ export class FrameReader {
     } finally {
       this.#isReading = false;
     }
-    if (!this.#isHalted) this.#take(NOTHING); // releases the chunk, which was parsed completely
+    if (!this.#isHalted) this.#take(NOTHING); // releases the last chunk, which was parsed completely
   }
 
   /** Takes the next chunk, and releases the previous one. */
@@ -240,9 +240,9 @@ export class FrameReader {
     return this.#begin(chunk, at);
   }
 
-  /** State: a head that spans several chunks. Collects it byte by byte. */
+  /** State: within a head that spans several chunks. Collects the head byte by byte. */
   #gatherHeader(): boolean {
-    // not from a pool, because it would keep the whole pool in memory
+    // not allocated from a pool, because it would keep the whole pool in memory
     const head = (this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES));
     for (let size = 2; ; size = headSize(head[1]!)) {
       while (this.#gatheredBytes < size) {
@@ -395,7 +395,7 @@ export class FrameReader {
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
     if (!this.#isCompressed) return this.#handOver(opcode, payload, isChecked);
-    // `inflate` is defined: without it, RSV1 was refused
+    // `#inflate` is defined: without it, a frame with RSV1 is refused
     const inflated = this.#inflate!(payload, this.#maxMessageBytes);
     if (!isThenable(inflated)) return this.#handInflated(opcode, inflated);
     this.#isInflating = true;
@@ -471,8 +471,8 @@ export class FrameReader {
 }
 
 /**
- * Releases the memory of a chunk, which is empty afterwards. This is safe because the memory of a socket read
- * is not shared.
+ * Releases the memory of a chunk, which is empty afterwards. This is safe, because each read of a socket gets
+ * memory of its own.
  */
 function release(chunk: Buffer): void {
   (chunk.buffer as ArrayBuffer).transfer(0);
@@ -488,7 +488,7 @@ function readUint32(bytes: Uint8Array, at: number): number {
   return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
 }
 
-/** Copies bytes to memory of their own: a slice would keep its whole chunk or pool in memory. */
+/** Copies bytes to memory of their own, because a slice would keep its whole chunk or pool in memory. */
 export function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

@@ -1,6 +1,4 @@
-/**
- * Handlers of WebSockets: their interface, and how one is called.
- */
+/** Handlers of WebSockets: their interface, and a function that calls one. */
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { WebSocketClose } from './closing.ts';
@@ -10,13 +8,13 @@ import type { MessageDecoder } from './inbox.ts';
 export interface SocketListener<Socket> extends MessageDecoder {
   /** Called first, before any message. */
   readonly onOpen: (socket: Socket) => Awaitable<unknown>;
-  /** Called with each message; undefined if code iterates the messages instead. */
+  /** Called with each message. Undefined if messages are read by iterating the socket. */
   readonly onMessage?: ((socket: Socket, message: unknown) => Awaitable<unknown>) | undefined;
   /** Called last, after all messages. */
   readonly onClose: (socket: Socket, close: WebSocketClose) => Awaitable<unknown>;
   /**
-   * Called with an error of another handler or of {@link decode}; the socket stays open. If undefined, each
-   * error closes the socket.
+   * Called with an error of another handler or of {@link decode}; then the socket stays open. If there is no
+   * such handler, each error closes the socket.
    */
   readonly onError?: ((socket: Socket, error: unknown) => Awaitable<unknown>) | undefined;
 }

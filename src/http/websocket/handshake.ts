@@ -1,10 +1,11 @@
 /**
  * Server side of the WebSocket opening handshake (RFC 6455 §4.2): parses a request, or refuses it.
  *
- * A malformed key, version or list is 400. A request without a handshake, or for another version of the
+ * A malformed key, version or list is 400. An ordinary request, or a handshake for another version of the
  * protocol, is 426 with the supported version (RFC 6455 §4.4).
  *
- * The server has checked method, HTTP version, Host and body before: see {@link asksForWebSocket}.
+ * The server has checked the method, the HTTP version, Host and the body before: see {@link
+ * asksForWebSocket}.
  */
 import { hash } from 'node:crypto';
 import { Forbidden, HTTPException } from '../../base/errors.ts';
@@ -21,7 +22,7 @@ export interface Handshake {
   readonly key: string;
   /** Subprotocols in the order of the client's preference. */
   readonly protocols: readonly string[];
-  /** Value of `Sec-WebSocket-Extensions`, repeated fields joined; empty if absent. */
+  /** Value of `Sec-WebSocket-Extensions`. Repeated fields are joined. Empty if the field is absent. */
   readonly extensions: string;
 }
 
@@ -41,8 +42,8 @@ interface UpgradeHead {
 }
 
 /**
- * Whether a request asks for a WebSocket: GET in HTTP/1.1 without a body (in HTTP/1.0, Upgrade is ignored:
- * RFC 9110 §7.8).
+ * Whether a request asks for a WebSocket: GET with `Upgrade: websocket`, without a body, in HTTP/1.1. In
+ * HTTP/1.0, Upgrade is ignored (RFC 9110 §7.8).
  */
 export function asksForWebSocket({
   method,
@@ -73,7 +74,7 @@ export function asksForWebSocket({
  * @throws HTTPException 400, 426
  */
 export function readHandshake(req: HttpRequest): Handshake {
-  // reads single fields: `headers` would stay in memory with the open socket
+  // reads single fields, because the object `headers` would stay in memory with the open socket
   const key = fieldOf(req, 'sec-websocket-key');
   const version = fieldOf(req, 'sec-websocket-version');
   if (key === undefined || !KEY.test(key))
@@ -97,7 +98,7 @@ export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPExce
     return new HTTPException(400, 'A WebSocket handshake must not have a body');
   return upgradeRequired(
     'A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer',
-  ); // HTTP/1.0 gets this error as well, because it has no Upgrade
+  ); // a request in HTTP/1.0 gets this error as well
 }
 
 function upgradeRequired(detail: string): HTTPException {
@@ -132,14 +133,17 @@ export function acceptKey(key: string): string {
 }
 
 /*
- * Origins that may open a WebSocket. Browsers send an origin and cookies with each handshake, and let pages
- * read the messages. So only this check keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket
+ * Origins that may open a WebSocket. Browsers let pages of every site send a handshake with cookies, and read
+ * the messages. So only this check of the origin keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket
  * hijacking").
  */
 
 /** Checks the origin of handshakes. */
 export class OriginGuard {
-  /** Origins of the option. Undefined: the application's own, and those that CORS allows with credentials. */
+  /**
+   * The option `origins`. If undefined, the application's own origin is allowed, and those that CORS allows
+   * with credentials.
+   */
   readonly allowed: AllowedOrigins | undefined;
   readonly #allowsAbsent: boolean;
   /** Origins that the CORS middleware allows with credentials. */
@@ -166,7 +170,8 @@ export class OriginGuard {
 
   /**
    * Checks the origin of a request. Returns a promise if a function decides asynchronously.
-   * @throws Forbidden for another origin, and for a missing one, as of clients that are not browsers
+   * @throws Forbidden for another origin, and for a request without an origin, which comes from a client that
+   * is not a browser
    */
   assertAdmitted(req: HttpRequest): Promise<void> | undefined {
     if (this.allowed?.isAny) return undefined;
@@ -199,8 +204,9 @@ export interface WebSocketCompression {
   /** Minimum size of a compressed message in bytes, 1 ... 1_073_741_824. Default 1_024. */
   readonly thresholdBytes?: number | undefined;
   /**
-   * Lets a message refer to earlier ones (context takeover): smaller messages, for up to 64 KiB of memory per
-   * connection. Do not use it if messages contain secrets together with text of other users. Default false.
+   * Lets a message refer to earlier ones (context takeover). Messages are smaller, but a connection takes up
+   * to 64 KiB more memory. Do not use it if messages contain secrets together with text of other users.
+   * Default false.
    */
   readonly contextTakeover?: boolean | undefined;
   /**
@@ -227,7 +233,9 @@ export function readCompression(owner: string, options: WebSocketCompression): R
 
 /** Parameters that client and server have agreed on. */
 export interface DeflateAgreement {
-  /** Window sizes of both sides as powers of two, and whether their context is kept between messages. */
+  /**
+   * Window sizes of both sides as powers of two, and whether each side's messages may refer to earlier ones.
+   */
   readonly serverBits: number;
   readonly serverTakesOver: boolean;
   readonly clientBits: number;
@@ -238,15 +246,15 @@ export interface DeflateAgreement {
 
 const NAME = 'permessage-deflate';
 /**
- * Smallest window as a power of two. The RFC allows 8, but zlib has no raw window of 256 bytes: such an offer
- * is skipped.
+ * Smallest window as a power of two. The RFC also allows 8, but zlib does not support a raw window of 256
+ * bytes, so such an offer is skipped.
  */
 export const LEAST_BITS = 9;
 const MOST_BITS = 15;
 
 /**
- * Returns the first acceptable offer of the field. Undefined if there is none; `malformed` for an invalid
- * list (RFC 6455 §9.1).
+ * Returns the parameters for the first acceptable offer of the field. Undefined if there is none; `malformed`
+ * for an invalid list (RFC 6455 §9.1).
  */
 export function negotiateDeflate(
   field: string,
@@ -288,7 +296,7 @@ function accept(parameters: Parameters, options: ResolvedCompressionOptions): De
       ? [`server_max_window_bits=${serverBits}`]
       : []),
     ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
-  ].join('; '); // allowed in the response only if the client has offered it (RFC 7692 §7.1.2.2)
+  ].join('; '); // the response may contain it only if the client has offered it (RFC 7692 §7.1.2.2)
   return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
 }
 
@@ -325,7 +333,7 @@ export function parseExtensions(field: string): readonly Extension[] | undefined
     const parameters: [string, string | undefined][] = [];
     for (let found = match(PARAMETER); found !== null; found = match(PARAMETER)) {
       const value = found[2] ?? found[3]?.replace(/\\(.)/g, '$1');
-      // a quoted value must be a token as well
+      // even a quoted value must be a token
       if (!isToken(found[1]!) || (value !== undefined && !isToken(value))) return undefined;
       parameters.push([found[1]!, value]);
     }

@@ -6,7 +6,7 @@
 import { SvcError } from '../../base/errors.ts';
 import { copyOf } from './frames.ts';
 
-/** Number of waiting bytes from which on reading stops. */
+/** Reading stops when more bytes than this wait. */
 const MAX_BYTES = 65_536;
 /** Cost of a message in addition to its bytes, in bytes. */
 const MESSAGE_COST = 128;
@@ -23,7 +23,9 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** Waiting messages, in order. Created with the first one, because most sockets never need it. */
+/**
+ * Waiting messages, in order. Created when the first message must wait, because most sockets never need it.
+ */
 export class Inbox {
   readonly #messages: (string | Buffer)[] = [];
   #bytes = 0;
@@ -42,8 +44,8 @@ export class Inbox {
   }
 
   /**
-   * Whether the iterating code has taken a message, and does not wait for the next one yet: it may still send
-   * a reply.
+   * Whether the code that iterates has taken a message, and does not wait for the next one yet. If so, it may
+   * still send a reply.
    */
   get isReplyDue(): boolean {
     return this.#isReplyDue;
@@ -87,8 +89,8 @@ export class Inbox {
   }
 
   /**
-   * Returns an iterator of the messages. Calls `onWait` when the code waits for a message, which {@link
-   * answer} passes on, and `onStop` when the code leaves the loop. After that, other code may iterate.
+   * Returns an iterator of the messages. Calls `onWait` when the code waits for a message; then {@link
+   * answer} passes one on. Calls `onStop` when the code leaves the loop. After that, other code may iterate.
    */
   iterate(onWait: () => void, onStop: () => void): AsyncIterator<unknown, undefined> {
     this.#isIterated = true;
@@ -111,7 +113,7 @@ export class Inbox {
     // only one call at a time can wait for a message
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
-    this.#isIterated = true; // iteration continues after a message that could not be decoded
+    this.#isIterated = true; // iteration may continue after a message that could not be decoded
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
       onWait();
@@ -119,8 +121,9 @@ export class Inbox {
   }
 
   /**
-   * Passes messages to the iterating code as long as it waits. An error of `decode` rejects its promise. That
-   * ends a `for await` loop, which does not call return() then, so other code may iterate.
+   * Passes messages to the code that iterates, as long as it waits for one. An error of `decode` rejects the
+   * promise of that code, which ends a `for await` loop without a call of return(). So from then on other
+   * code may iterate.
    */
   answer(decoder: MessageDecoder): void {
     while (this.#waiter !== undefined && this.#messages.length > 0) {

@@ -1,8 +1,8 @@
 /**
  * Liveness of WebSockets: the timer that checks a peer, and pings that measure the round-trip time.
  *
- * The timer of a socket fires TICKS times within its shortest interval, and sockets start at different times.
- * So the pings of many sockets are spread out.
+ * The timer of a socket fires TICKS times within its shortest interval, and sockets send their pings at
+ * different ticks. So not all sockets send a ping at the same time.
  */
 import { Heartbeat } from '../streaming/heartbeat.ts';
 import type { Duplex } from 'node:stream';
@@ -57,7 +57,8 @@ export class PeerWatch {
   /**
    * Returns the result of one check. `idle`: no message for too long. `silent`: nothing was received since
    * the last check, so the peer must be pinged. `lost`: the peer did not respond to a ping, or has read none
-   * of the bytes that wait for it. Silence counts only while the peer's data is being read and no bytes wait.
+   * of the bytes that wait for it. A missing response counts only if reading from the peer was not stopped
+   * and no bytes wait for the peer.
    */
   beat(options: LivenessOptions, stream: Duplex, isRead: boolean): 'idle' | 'silent' | 'lost' | undefined {
     const { heartbeatMs, idleTimeoutMs } = options;
@@ -76,7 +77,7 @@ export class PeerWatch {
   }
 }
 
-/** Returns the number of bytes of a stream that the system has accepted; -1 if none wait. */
+/** Returns the number of written bytes that the system has accepted; -1 if it has accepted all of them. */
 function takenBytes(stream: Duplex & { readonly bytesWritten?: number }): number {
   return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
 }
@@ -95,12 +96,12 @@ export class RoundTrip {
     this.#sentMs = sentMs;
   }
 
-  /** Milliseconds until the pong; undefined if the socket closes before. */
+  /** Resolves with the milliseconds until the pong; with undefined if the socket closes before. */
   get durationMs(): Promise<number | undefined> {
     return this.#answer.promise;
   }
 
-  /** Ends the wait. `nowMs`: time of the pong; undefined if there was none. */
+  /** Resolves `durationMs`. `nowMs`: time of the pong; undefined if there was none. */
   end(nowMs?: number): void {
     this.#answer.resolve(nowMs === undefined ? undefined : nowMs - this.#sentMs);
   }

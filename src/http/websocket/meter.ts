@@ -56,7 +56,7 @@ export class WebSocketMeter {
   /** Counts a socket that has closed. */
   leave(code: number): void {
     this.#open--;
-    // grouped, because clients choose the codes of libraries and applications
+    // these codes are grouped, because clients choose them
     this.#closed.add(1, code >= 4000 ? '4xxx' : code >= 3000 ? '3xxx' : String(code));
   }
 }

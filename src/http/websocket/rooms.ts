@@ -1,9 +1,9 @@
 /**
- * Rooms: named groups of sockets that get the same messages, in this process and, over a RoomBus, in other
- * processes.
+ * Rooms: named groups of sockets that get the same messages. A RoomBus passes the messages to other
+ * processes, too.
  *
- * On the bus, 12 bytes in front of each message identify the process that sent it, so that this process does
- * not deliver it twice.
+ * On the bus, the first 12 bytes of each message identify the process that sent it. So no process delivers
+ * its own messages twice.
  */
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
@@ -119,11 +119,12 @@ export class Rooms implements RoomSender {
 
   #onBus(room: string, frame: Uint8Array, isText: boolean): void {
     const bytes = asBuffer(frame);
-    // a message of this process, which was delivered already
+    // a message of this process has been delivered already; a shorter one is not of this framework
     if (bytes.length < ORIGIN_BYTES || bytes.subarray(0, ORIGIN_BYTES).equals(this.#origin)) return;
     if (!this.#members.has(room)) return;
     const payload = bytes.subarray(ORIGIN_BYTES);
-    // not a message of this framework: clients would fail the connection for invalid UTF-8 (RFC 6455 §8.1)
+    // invalid UTF-8 is not a message of this framework; clients would close the connection because of it (RFC
+    // 6455 §8.1)
     if (isText && !isUtf8(payload)) return;
     this.#deliver(room, new SharedMessage(payload, isText));
   }
@@ -143,7 +144,10 @@ export class SharedMessage {
   /** The bytes of the message, without a frame. */
   readonly payload: Buffer;
   readonly isText: boolean;
-  /** Set by the first socket that sends the message: rooms without sockets need no code for frames. */
+  /**
+   * Frames for all sockets. Set by the first socket that sends the message, so that this file need not load
+   * the code that encodes frames.
+   */
   frames: SharedFrames | undefined;
 
   /** Bytes become a binary message, unless `isText` is true. */

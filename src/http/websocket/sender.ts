@@ -1,19 +1,19 @@
 /**
- * Sending half of a WebSocket: writes messages as frames to the stream, in batches, and as fast as the peer
- * reads.
+ * The sending side of a WebSocket: writes messages as frames to the stream, in batches, and as fast as the
+ * peer reads.
  *
  * Frames pass through three buffers:
- *   batch   messages of one turn leave in one write
- *   stream  up to 64 KiB that the kernel has not taken
- *   queue   whole frames after that, up to maxBufferedBytes; then the policy for slow consumers applies
+ *   batch   all messages of one turn, which are sent in one write
+ *   stream  up to 64 KiB that the kernel has not accepted
+ *   queue   further frames, up to maxBufferedBytes; beyond that the policy for slow clients applies
  *
- * A long message is deflated in a thread. Meanwhile a placeholder keeps its position in the queue, and later
+ * A long message is deflated in a thread. Meanwhile a placeholder is in the queue at its position, and later
  * messages wait after it.
  *
  * Policies for clients that read too slowly:
- *   disconnect    1008, and the connection ends: the client may reconnect
- *   drop-oldest   the oldest message is dropped: for clients that need only the latest state
- *   wait          no accepted message is lost, further ones are refused: senders await drain()
+ *   disconnect    the connection is closed with code 1008; the client may reconnect
+ *   drop-oldest   the oldest message is dropped; for clients that need only the latest state
+ *   wait          no accepted message is dropped, and further ones are refused; callers await drain()
  */
 import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';
@@ -44,34 +44,34 @@ export interface SenderOwner {
   /** Called when the client reads too slowly under the policy `disconnect`. */
   onTooSlow(): void;
   /**
-   * Called when the waiting bytes pass half of the limit, in either direction. While they are above, the
-   * server stops reading from the client.
+   * Called with true when more bytes wait than half of the limit, and with false when fewer do. In between,
+   * the server stops reading from the client.
    */
   onPressure(isHigh: boolean): void;
 }
 
-/** Below this number of waiting bytes, drain() resolves, and further frames are passed to the stream. */
+/** If fewer bytes than this wait, drain() resolves, and further frames are passed to the stream. */
 const HIGH_WATER_BYTES = 65_536;
 /**
- * Messages up to these sizes are copied into the batch; longer ones are written without a copy
- * (test/bench/websocket.ts: text8KiB, text64KiB).
+ * Maximum sizes of binary and text messages that are copied into the batch. Longer ones are written without a
+ * copy (test/bench/websocket.ts: text8KiB, text64KiB).
  */
 const SHORT_BYTES = 2_048,
   COPIED_TEXT_BYTES = 65_536;
 /** Cost of a waiting frame in addition to its bytes, in bytes. */
 const FRAME_COST = 128;
 /**
- * Maximum number of bytes of one socket's messages that threads deflate at a time; beyond it a message is
- * deflated in the event loop.
+ * Maximum number of bytes of one socket's messages that may wait for deflation in threads. If there are more,
+ * a message is deflated in the event loop.
  */
 const MOST_PENDING_BYTES = 16_777_216;
 /**
- * Sent frames are removed from the list when there are more than this many of them, and more than waiting
- * ones.
+ * Frames that were sent are removed from the list if there are more of them than this, and more than waiting
+ * frames.
  */
 const MOST_EMPTY = 64;
 
-/** Keeps the position of a message in the queue while the message is deflated. */
+/** Placeholder of a message in the queue while the message is deflated. */
 class PendingFrame {
   /** Length of the uncompressed message. */
   readonly bytes: number;
@@ -87,18 +87,18 @@ class PendingFrame {
 
 /** Frames that wait for the client to read. Created on demand, because most sockets are idle. */
 class Backlog {
-  /** Waiting frames, from index `first` on; undefined if none wait. */
+  /** The frames from index `first` on wait. Undefined if none wait. */
   queue: (Buffer | PendingFrame)[] | undefined;
   first = 0;
   /** Bytes of all waiting frames. */
   bytes = 0;
   /** Bytes of the messages that are being deflated. */
   pendingBytes = 0;
-  /** Pong for the newest ping while other frames wait; earlier pings need none (RFC 6455 §5.5.3). */
+  /** Pong that waits for other frames. Only the newest ping needs one (RFC 6455 §5.5.3). */
   pong: Buffer | undefined;
   /**
-   * A ping that waits for other frames. It must not be dropped: without it, the client would be closed for
-   * not responding.
+   * A ping that waits for other frames. It must not be dropped, because the connection is closed if the
+   * client does not respond to it.
    */
   ping: Buffer | undefined;
   /** A close frame that waits for other frames. */
@@ -133,8 +133,8 @@ export class FrameSender {
   readonly #owner: SenderOwner;
   readonly #deflater: MessageDeflater | undefined;
   /**
-   * Whether the memory of written frames can be reused: true for TCP sockets, which pass it to the kernel at
-   * once if nothing waits.
+   * Whether the memory of written frames can be used again after the write. True for TCP sockets: if no bytes
+   * wait, they pass the bytes to the kernel at once.
    */
   readonly canReuse: boolean;
   /** Frames of this turn; undefined while nothing is being written. */
@@ -172,7 +172,7 @@ export class FrameSender {
     return (this.#batch ??= new Batch());
   }
 
-  /** Accepts no further frames, and calls `then` when the queue is empty. */
+  /** Accepts no further frames. Calls `then` when the queue is empty. */
   finish(then: () => void): void {
     this.flush();
     this.#isOver = true;
@@ -183,8 +183,8 @@ export class FrameSender {
   }
 
   /**
-   * Stops sending, and drops waiting frames. A waiting close frame is still sent: a peer that has closed
-   * ignores everything before it.
+   * Stops sending, and drops waiting frames. Only a waiting close frame is still sent, because a peer that
+   * has closed ignores the frames before it.
    */
   end(): void {
     this.flush();
@@ -253,7 +253,7 @@ export class FrameSender {
     }
   }
 
-  /** Sends a control frame, ahead of waiting messages. After a close frame nothing is sent. */
+  /** Sends a control frame. A ping or pong is sent before waiting messages, a close frame after them. */
   sendControl(opcode: number, payload: Buffer): void {
     const frame = encodeFrame(opcode, payload);
     if (this.#isOver) return;
@@ -269,8 +269,8 @@ export class FrameSender {
   }
 
   /**
-   * Writes the frames of this turn. If the stream does not accept them at once, they are copied, because a
-   * few bytes would keep the whole batch in memory.
+   * Writes the frames of this turn. If earlier bytes wait in the stream, the frames are copied, because a few
+   * waiting bytes would keep the whole slab in memory.
    */
   flush(): void {
     this.#isHeld = false;
@@ -279,7 +279,7 @@ export class FrameSender {
     if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
     this.#options.meter?.bytesOut.add(batch.bytes);
     const one = batch.takeOne();
-    // before the write: a stream in memory may cause a reply within write(), which needs a new batch
+    // before the write, because with a stream in memory, a reply may come within write() and need a new batch
     this.#batch = undefined;
     if (one === undefined) this.#writeAll(batch.take());
     else {
@@ -310,7 +310,7 @@ export class FrameSender {
     if (backlog.isEmpty) this.#backlog = undefined;
   }
 
-  /** Resolves when fewer bytes wait than the high-water mark, or when sending has ended. */
+  /** Resolves when fewer bytes than the high-water mark wait, or when sending has ended. */
   drain(): Promise<void> {
     this.flush();
     if (
@@ -318,7 +318,7 @@ export class FrameSender {
       this.bufferedAmount < HIGH_WATER_BYTES ||
       (!this.#isBlocked() && !this.#stream.destroyed)
     )
-      return Promise.resolve(); // a stream that is not full emits no "drain", and a destroyed one has ended
+      return Promise.resolve(); // resolves at once, because a stream that is not full emits no "drain"
     return new Promise((resolve) => {
       ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve);
     });
@@ -333,14 +333,14 @@ export class FrameSender {
           encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
         ),
       );
-    // the message may be dropped from the queue, or refused
+    // a message that must wait may be dropped from the queue, or refused
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
-    // the caller has checked that there is a deflater
+    // `#deflater` is defined: the caller has checked it
     const deflated = this.#deflater!.deflate(bytes, mayBeLost);
     this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
   }
 
-  /** Whether a message may wait for its deflation in a thread: only if the client has kept up so far. */
+  /** Whether a message may wait for its deflation in a thread. Not if too many bytes wait for the client. */
   #hasRoomToDeflate(length: number): boolean {
     const pending = this.#backlog?.pendingBytes ?? 0;
     return pending + length <= MOST_PENDING_BYTES && this.#cost(EMPTY) <= this.#options.maxBufferedBytes;
@@ -361,13 +361,14 @@ export class FrameSender {
     backlog.pendingBytes += length;
     this.#feel();
     void making.then((frame) => {
-      if (pending.isDropped || this.#backlog?.queue !== queue) return; // the queue was dropped meanwhile
+      // the message or the queue was dropped meanwhile
+      if (pending.isDropped || this.#backlog?.queue !== queue) return;
       this.#settle(this.#backlog, pending, frame);
     });
   }
 
   /**
-   * Called when a message was deflated: sends it if it is the first, and applies the policy with its new
+   * Called when a message was deflated. Sends it if it is the first one, and applies the policy with its new
    * size.
    */
   #settle(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
@@ -402,7 +403,10 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** Writes a text into the batch. A long text is added as a buffer of its own. */
+  /**
+   * Writes a text into the batch. A long text is encoded into a new buffer instead, which is added to the
+   * batch.
+   */
   #writeText(text: string): void {
     const length = Buffer.byteLength(text);
     if (length > COPIED_TEXT_BYTES) return this.#open.add(encodeFrame(OPCODE.text, text));
@@ -412,7 +416,7 @@ export class FrameSender {
     batch.wrote(start + batch.memory.write(text, start, length === text.length ? 'latin1' : 'utf8'));
   }
 
-  /** Called when something was added to the batch: schedules its sending. */
+  /** Called when bytes were added to the batch. Schedules their sending. */
   #wrote(): void {
     if (this.#batchBytes >= HIGH_WATER_BYTES) {
       const isHeld = this.#isHeld;
@@ -472,11 +476,11 @@ export class FrameSender {
     return true;
   }
 
-  /** Cost of all waiting frames with one more frame, in bytes. */
+  /** Cost in bytes of all waiting frames and of one more frame. */
   #cost(frame: Buffer): number {
     const backlog = this.#backlog;
     const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
-    // messages that are being deflated do not count: they do not wait for the client
+    // messages that are being deflated do not count, because they do not wait for the client
     const pending = backlog?.pendingBytes ?? 0;
     return this.bufferedAmount - pending + frame.length + (count + 1) * FRAME_COST;
   }
@@ -492,7 +496,7 @@ export class FrameSender {
   #takeFromQueue(backlog: Backlog): void {
     const { queue } = backlog;
     if (queue === undefined) return;
-    // at least the stream's own mark: below it the stream would not emit "drain"
+    // at least the high-water mark of the stream, because with fewer bytes it emits no "drain"
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark);
     while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
       this.#open.add(shift(backlog, queue));
@@ -500,7 +504,7 @@ export class FrameSender {
   }
 
   #drop(backlog: Backlog): void {
-    const queue = backlog.queue!; // the caller has checked that there is a queue
+    const queue = backlog.queue!; // `queue` is defined: the caller has checked it
     shift(backlog, queue);
     this.#options.meter?.dropped.add(1);
     if (backlog.first === queue.length) this.forget();
@@ -526,14 +530,14 @@ export class FrameSender {
   #release(): void {
     const waiters = this.#backlog?.waiters;
     if (waiters === undefined) return;
-    this.#backlog!.waiters = undefined; // the caller has checked that there is a backlog
+    this.#backlog!.waiters = undefined; // `#backlog` is defined, because `waiters` is
     for (const resolve of waiters) resolve();
   }
 }
 
 /**
- * Removes the first frame of the queue. Returns an empty one for a message that is not deflated yet, which is
- * dropped.
+ * Removes and returns the first frame of the queue. If its message is not deflated yet, the message is
+ * dropped, and the result is empty.
  */
 function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
   const first = queue[backlog.first]!;

@@ -1,12 +1,12 @@
 /**
  * Calls the methods of a WebSocket connection when its TCP or TLS stream emits events.
  *
- * All sockets share one listener function per event: a closure for each socket would cost memory of idle
- * sockets.
+ * All sockets share one listener function for each event, because a closure for each socket would take memory
+ * of idle sockets.
  */
 import type { Duplex } from 'node:stream';
 
-/** Object that receives the events of a stream. */
+/** The WebSocket connection that receives the events of a stream. */
 export interface StreamOwner {
   receive(chunk: Buffer): void;
   onDrain(): void;
@@ -28,7 +28,7 @@ export function listen(stream: Duplex, owner: StreamOwner): void {
   stream.on('data', onData);
 }
 
-/** Destroys a stream whose peer has ended its side, after the bytes that are being sent. */
+/** Destroys a stream whose peer has ended its side. If bytes are still being sent, waits for them. */
 export function destroyAfterEnd(stream: Duplex): void {
   if (stream.writableEnded && !stream.writableFinished) stream.once('finish', () => stream.destroy());
   else stream.destroy();

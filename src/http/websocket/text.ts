@@ -1,15 +1,15 @@
 /**
- * Validates UTF-8 that arrives in parts (RFC 3629 §4), and refuses the first invalid byte. RFC 6455 §8.1
- * allows failing before the end of the message.
+ * Validates UTF-8 that arrives in parts (RFC 3629 §4). Invalid text is refused at once, which RFC 6455 §8.1
+ * allows before the end of the message.
  *
- * node:buffer checks whole characters. Only a character that is split between two parts is checked byte by
- * byte.
+ * isUtf8() of node:buffer checks whole characters. Only a character that is divided between two parts is
+ * checked byte by byte.
  */
 import { isUtf8 } from 'node:buffer';
 
 /** Checks one text, part by part. */
 export class Utf8Check {
-  /** Number of bytes missing of the last character. */
+  /** Number of bytes that the last character still lacks. */
   #missing = 0;
   /** Range of values for the next continuation byte. */
   #least = 0x80;
@@ -33,8 +33,8 @@ export class Utf8Check {
   }
 
   /**
-   * Checks the first byte of a character of several bytes. Only shortest forms, no surrogates, nothing above
-   * U+10FFFF: table 3-7 of Unicode.
+   * Checks the first byte of a character of several bytes by table 3-7 of Unicode, which refuses longer
+   * forms, surrogates and code points above U+10FFFF.
    */
   #begin(byte: number): boolean {
     if (byte < 0xc2 || byte > 0xf4) return false;

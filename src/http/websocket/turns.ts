@@ -1,12 +1,13 @@
 /**
- * Limits the time that zlib takes in the event loop. Short work runs at once if the turn has budget left,
- * else in a later turn. Long work runs in threads.
+ * Limits the time that zlib takes in the event loop. Short work runs at once if this turn of the event loop
+ * has budget left, otherwise in a later turn. Long work runs in threads.
  *
  * The budget is the number of bytes that all sockets of the process may inflate and deflate within one turn.
- * Inflating 512 KiB takes one to two milliseconds; calling zlib for 128 short messages takes as long.
+ * Inflating 512 KiB takes one to two milliseconds. Calling zlib for 128 short messages takes as long, so a
+ * call counts as 4 KiB.
  *
- * At most two jobs run in threads at a time, so that the file system, DNS and cryptography have the other
- * threads of the pool.
+ * At most two jobs run in threads at a time. The other threads of the pool stay free for the file system, DNS
+ * and cryptography.
  */
 
 /** Budget of one turn, in bytes. */
@@ -25,7 +26,7 @@ export function hasBudget(): boolean {
   return left > 0 && later.length === 0;
 }
 
-/** Subtracts short work from the budget of this turn. */
+/** Subtracts work on this number of bytes from the budget of this turn. */
 export function spend(bytes: number): void {
   left -= bytes + CALL_COST;
   if (!isScheduled) setImmediate(beginTurn);

@@ -1,18 +1,16 @@
 /**
- * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both
- * directions.
+ * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
  *
- * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream. States of a
- * socket:
+ * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream.
+ * States of a socket:
  *   open -> closing (our close frame is sent) -> closed
- *   open -> answering (the peer has closed; handlers reply to messages before that) -> closed, and the connection ends
+ *   open -> answering (the peer has closed; handlers may still reply to earlier messages) -> closed, and the connection ends
  *
- * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts
- * (interface and call of handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome,
- * close code for an error).
+ * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call of
+ * handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome, close code for an error).
  *
- * A handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up
- * to 64 KiB; then reading stops. Reading stops as well if the peer does not read what it is sent.
+ * The handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up to 64 KiB; then
+ * reading stops. It also stops if the peer does not read the messages for it.
  */
 import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -62,14 +60,16 @@ export interface SocketDeps {
   readonly deflate: DeflateAgreement | undefined;
   /** Context of the route, passed to the handlers with the socket. */
   readonly context: unknown;
-  /** Calls a function in the async context of the handshake, so that handlers see the AsyncLocalStorage of middleware. */
+  /**
+   * Calls a function in the AsyncLocalStorage context of the handshake, so that handlers see the values that middleware has set.
+   */
   readonly enter: ContextRunner;
   /** The request of the handshake. */
   readonly req: TransportRequest;
   readonly host: SocketHost;
 }
 
-/** The server that a socket belongs to, which counts its sockets. */
+/** The server of a socket, which counts its open sockets. */
 export interface SocketHost {
   /** Called when no more messages are sent or received. Handlers may still run. */
   onClosed(socket: WebSocketConnection): void;
@@ -77,7 +77,7 @@ export interface SocketHost {
   onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 
-/** Maximum time in milliseconds until a peer closes its side of a connection that has ended. */
+/** Maximum time in milliseconds to wait until the peer closes its side, after the server has closed its own. */
 const LINGER_MS = 2_000;
 
 const EMPTY: Buffer = Buffer.alloc(0);
@@ -87,7 +87,7 @@ const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 type State = 'open' | 'answering' | 'closing' | 'closed';
 
 /**
- * A WebSocket as its handlers see it. Most sockets are idle, so state that only some need is in objects that are created on
+ * A WebSocket, as handlers get it. Most sockets are idle, so state that only some sockets need is in objects that are created on
  * demand (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
@@ -109,7 +109,7 @@ export class WebSocketConnection
   #state: State = 'open';
   #end: Ending | undefined;
   #holds = 0;
-  /** Which handler is running: that of a message, another one, or none. */
+  /** Which handler is running: the one for a message, another one, or none. */
   #running: 'nothing' | 'message' | 'other' = 'other';
   #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
@@ -129,7 +129,7 @@ export class WebSocketConnection
     this.#enter = enter;
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
     if (deflate !== undefined) this.#reader = inflatingReader(deflate, deps.maxMessageBytes, isSocket, this);
-    // negotiated, so it is defined
+    // `compression` is defined: without it, nothing is negotiated
     const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!);
     this.#sender = new FrameSender(stream, deps, this, deflater, isSocket);
   }
@@ -140,10 +140,10 @@ export class WebSocketConnection
     this.#heart = startBeats(this.#deps, this);
     const stream = this.#stream;
     listen(stream, this);
-    const isOver = stream.readableEnded; // true if the peer ended its side before the response
+    const isOver = stream.readableEnded; // true if the peer has ended its side before the response
     if (isOver && head.length === 0) stream.destroy();
     if (stream.destroyed) {
-      this.#running = 'nothing'; // the peer has left already, so handlers are not called
+      this.#running = 'nothing'; // the peer has left, so no handler is called
       this.#ending.isReported = this.#ending.isHandled = true;
       return this.onStreamClose();
     }
@@ -151,13 +151,13 @@ export class WebSocketConnection
       () => this.#enter(this.#deps.listener.onOpen, this),
       () => this.#proceed(),
     );
-    // a copy, because others use the chunk of the handshake
+    // a copy, because the reader changes the bytes, and other code may use the chunk
     if (head.length > 0) this.receive(Buffer.from(head));
     if (isOver) this.onStreamEnd();
     else if (this.#holds === 0) stream.resume();
   }
 
-  /** Whether messages can be sent: neither side has closed, or handlers may still reply after the peer has closed. */
+  /** Whether messages can be sent. After the peer has closed, handlers may still reply to earlier messages. */
   get isOpen(): boolean {
     return this.#state === 'open' || this.#state === 'answering';
   }
@@ -168,8 +168,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Sends text as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false if the socket is
-   * closed, or closes because of this message. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
+   * Sends a string as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false if the socket is
+   * closed, or this message closes it. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
    */
   send(data: string | Uint8Array): boolean {
     if (!this.isOpen) return false;
@@ -184,7 +184,7 @@ export class WebSocketConnection
     return this.isOpen && this.send(toJson(value));
   }
 
-  /** Resolves when more messages can be sent without filling the queue; see {@link bufferedAmount}. */
+  /** Resolves when few bytes wait, so that more messages can be sent; see {@link bufferedAmount}. */
   drain(): Promise<void> {
     return this.#sender.drain();
   }
@@ -199,7 +199,7 @@ export class WebSocketConnection
     return this.#ping.durationMs;
   }
 
-  /** Closes after the sent messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code */
+  /** Closes after all earlier messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
     if (this.isOpen) this.#sayClose(code, reason);
@@ -277,7 +277,7 @@ export class WebSocketConnection
     if (this.#state === 'open') this.#sender.sendControl(OPCODE.pong, payload);
   }
 
-  /** A pong belongs to the ping with its payload (RFC 6455 §5.5.3); any other only shows a sign of life. @internal */
+  /** A pong belongs to the ping with the same payload (RFC 6455 §5.5.3). Any other pong is ignored. @internal */
   onPong(payload: Buffer): void {
     const ping = this.#ping;
     if (ping === undefined || !ping.payload.equals(payload)) return;
@@ -289,7 +289,7 @@ export class WebSocketConnection
   onClose(code: number, reason: string): void {
     if (this.#state !== 'open') return this.#agree();
     this.#state = 'answering';
-    this.#ending.close = { code, reason, wasClean: false }; // not clean until our close frame is sent
+    this.#ending.close = { code, reason, wasClean: false }; // clean only when our close frame is sent
     this.#leave();
     if (this.#mayReply) this.#setTimer(this.#deps.closeTimeoutMs, () => this.#answerClose());
     else this.#answerClose();
@@ -346,7 +346,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    // the end is handled after the inflated message
+    // the end is handled after the message that was inflated
     if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
 
@@ -360,7 +360,7 @@ export class WebSocketConnection
     );
     if (found === 'idle') this.close(CLOSE.normal, 'no message was received within the idle timeout');
     else if (found === 'silent')
-      // a peer may respond only to the newest ping
+      // repeats the payload, because a peer may respond only to the newest ping
       this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY);
     else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
@@ -385,7 +385,7 @@ export class WebSocketConnection
 
   #handle(data: string | Buffer): void {
     const { listener } = this.#deps;
-    if (listener.onMessage === undefined) return; // messages are ignored until code iterates them
+    if (listener.onMessage === undefined) return; // messages are ignored until code iterates the socket
     try {
       const running = this.#enter(listener.onMessage, this, listener.decode(data));
       if (!isThenable(running)) return;
@@ -405,7 +405,7 @@ export class WebSocketConnection
     this.#proceed();
   }
 
-  /** Calls a handler, then `then`. If it fails, onError is called before. */
+  /** Calls a handler, and then `then`. If the handler fails, onError is called before `then`. */
   #run(handler: () => Awaitable<unknown>, then: () => void): void {
     this.#running = 'other';
     const done = (): void => {
@@ -415,7 +415,7 @@ export class WebSocketConnection
     callHandler(handler, done, (error) => this.#failed(error, done));
   }
 
-  /** Calls onError. Meanwhile the handler that failed still counts as running. */
+  /** Calls onError. Until it settles, the handler that has failed counts as running. */
   #failed(error: unknown, done: () => void): void {
     const giveUp = (failure: unknown): void => {
       this.#giveUp(failure);
@@ -434,7 +434,7 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
-  /** Passes waiting messages to the handler, as far as it takes them, and after the last one reports the end. */
+  /** Passes waiting messages to the handler until a call does not end at once. After the last message, reports the end. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
@@ -463,7 +463,7 @@ export class WebSocketConnection
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open' && why !== HOLD.inflating) return; // a closing socket is read to its end
+    if (this.#state !== 'open' && why !== HOLD.inflating) return; // a closing socket is read to the close frame of the peer
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
@@ -484,8 +484,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Drops the reader if no bytes are left, unless it inflates. `#reader` must be compared: a stream in memory may receive a reply
-   * within flush(), and has another reader then.
+   * Drops the reader if it has no bytes left, unless it inflates. `#reader` is compared, because a stream in memory may receive a
+   * reply within flush(), and then has another reader.
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -501,7 +501,7 @@ export class WebSocketConnection
     return (this.#end ??= new Ending());
   }
 
-  /** Calls `then` after a delay, unless the next step of the end comes first. */
+  /** Calls `then` after a delay, unless the next step of the end stops the timer before. */
   #setTimer(delayMs: number, then: () => void): void {
     this.#ending.stopTimer();
     this.#ending.timer = this.#deps.clock.after(delayMs, then);
@@ -515,7 +515,7 @@ export class WebSocketConnection
       inbox?.clear();
       return queueMicrotask(() => this.#answerClose()); // delayed, because a handler may be running
     }
-    // not clean until the peer has sent its close frame
+    // clean only when the peer has sent its close frame
     this.#ending.close = { code, reason, wasClean: false };
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
@@ -526,7 +526,7 @@ export class WebSocketConnection
     inbox?.end();
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#read();
-    }); // reads up to the close frame of the peer, but delayed, because a message may be in progress
+    }); // reads up to the close frame of the peer; delayed, because the reader may be passing on a message
   }
 
   /** Responds to the close frame of the peer, with the same code and reason (RFC 6455 §5.5.1). */
@@ -540,7 +540,7 @@ export class WebSocketConnection
 
   /** Both sides have closed: ends the connection when all frames are sent, or after closeTimeoutMs. */
   #agree(): void {
-    this.#closed({ ...this.#ending.close!, wasClean: true }); // set when the first side closed
+    this.#closed({ ...this.#ending.close!, wasClean: true }); // `close` is defined: set when the first side closed
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.#endStream());
     this.#sender.finish(() => this.#endStream());
   }
@@ -567,7 +567,7 @@ export class WebSocketConnection
     this.#rooms = undefined;
   }
 
-  /** Ends the connection, as the server must do first (RFC 6455 §7.1.1). */
+  /** Ends the connection. The server must do that before the client does (RFC 6455 §7.1.1). */
   #endStream(): void {
     this.#ending.stopTimer();
     const stream = this.#stream;
@@ -584,7 +584,7 @@ export class WebSocketConnection
     if (ending.isReported || this.#state !== 'closed') return;
     ending.isReported = true;
     this.#run(
-      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // #closed() has set `close`
+      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // `close` is defined: #closed() has set it
       () => {
         ending.isHandled = true;
         this.#finish();

@@ -1,6 +1,6 @@
 /**
- * Undocumented parts of Node that the server relies on: all of them are in this folder, each with the
- * documented way beside it.
+ * Undocumented parts of Node that the server uses. All of them are in this folder, each together with the
+ * documented way.
  *
  * Each row has the undocumented part, the documented way that is used on other versions of Node than 24 and 26
  * (and with SVC_NODE_INTERNALS=off), and the gain with the benchmark that shows it:
@@ -12,8 +12,9 @@
  *   server `httpAllowHalfOpen`          no response to a client that closes its    not speed: `printf … | nc`
  *                                       side after its request                     gets a response
  *
- * The choice is made once, when this file is loaded. Messages that tools may inspect use the documented way
- * as well: if a tool has subscribed to the diagnostics channels of node:http, or has replaced its methods.
+ * The choice is made once, when this file is loaded. The documented way is also used while a tool may inspect
+ * messages. The tool has then subscribed to the diagnostics channels of node:http, or replaced methods of
+ * node:http.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -30,7 +31,7 @@ import type { HttpResponse } from '../../response.ts';
 
 const { end, write, writeHead } = http.ServerResponse.prototype;
 
-/** Whether these methods are Node's own: tools may have replaced them before this file was loaded. */
+/** Whether these methods are Node's own. Tools may have replaced them before this file was loaded. */
 function areOwn(): boolean {
   return (
     String(end).startsWith('function end(chunk, encoding, callback)') &&
@@ -50,7 +51,7 @@ const OBSERVED = [
   'http.server.response.finish',
 ].map((name) => channel(name));
 
-/** Whether tools may look at messages through node:http. */
+/** Whether a tool may inspect messages: by a diagnostics channel, or by a replaced method emit(). */
 function isObserved(): boolean {
   return (
     OBSERVED[0]!.hasSubscribers ||
@@ -71,10 +72,14 @@ function isPatched(): boolean {
   );
 }
 
-/** A request, by documented means of node:http. The server reads `rawHeaders`, and checks the Host itself. */
+/**
+ * A request that uses only documented parts of node:http. The server reads `rawHeaders`, and checks the Host
+ * itself.
+ */
 export class ReceivedMessage extends http.IncomingMessage {
   /**
-   * Whether the response was sent before the whole body was read; the rest was discarded. Set by the server.
+   * Whether the body was discarded, because the response was sent before the body was read. Set by the
+   * server.
    * @internal
    */
   declare isLetGo: boolean;
@@ -84,7 +89,8 @@ export class ReceivedMessage extends http.IncomingMessage {
   declare onFirstRead: (() => void) | undefined;
 
   static {
-    this.prototype.isLetGo = false; // on the prototype, because most requests set none of them
+    // defaults on the prototype, because most requests set none of these members
+    this.prototype.isLetGo = false;
     this.prototype.awaitsContinue = false;
     this.prototype.onFirstRead = undefined;
   }
@@ -96,9 +102,9 @@ export class ReceivedMessage extends http.IncomingMessage {
     return false;
   }
 
-  /** Undoes {@link handTo}: the rest of the body goes into the stream. */
+  /** Undoes {@link handTo}: the rest of the body is read from the stream. */
   takeBack(): void {
-    /* nothing to undo: the stream gets every chunk */
+    /* nothing to undo: handTo() has refused, so the stream gets every chunk */
   }
 }
 
@@ -111,7 +117,7 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
 };
 
 /**
- * The two possible results for node:http, which uses `headers` only to find out whether a body follows, for
+ * The two values of `headers` that node:http gets. It reads them only to find out whether a body follows, for
  * example by `'content-length' in headers`.
  */
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
@@ -120,20 +126,21 @@ const WITH_BODY: IncomingHttpHeaders = Object.freeze(
 );
 
 /**
- * Returns the object for node:http; undefined if it needs all fields, because the request has an expectation.
+ * Returns the value of `headers` for node:http. Undefined if the request has the field Expect: then node:http
+ * needs all fields.
  */
 function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | undefined {
   let fields = WITHOUT_BODY;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
     switch (
-      name.length // compares lengths first, because few other fields have one of these
+      name.length // the length is compared first, because few other names have one of these lengths
     ) {
       case 6:
         if (isNamed(name, 'expect')) return undefined;
         break;
       case 14:
-        // the exact comparison comes first, because nearly all clients write the name this way
+        // first the exact comparison, because nearly all clients write the name in this way
         if (name === 'Content-Length' || isNamed(name, 'content-length')) fields = WITH_BODY;
         break;
       case 17:
@@ -144,15 +151,17 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
 }
 
 /**
- * A request that does not build the object `headers` unless a tool inspects it: node:http needs only three
- * names.
+ * A request that builds the object `headers` only if a tool inspects it, because node:http needs only three
+ * fields.
  *
- * The parser passes a body that is read as a whole directly to its taker, bypassing the stream. The end is
- * reported in the next tick, as by a stream, so that all received bytes are parsed first. A body that is read
- * later goes through the stream.
+ * If a body is read as a whole, the parser passes it directly to its receiver, and the stream is not used.
+ * The end is reported in the next tick, as by a stream, so that all received bytes are parsed first. If
+ * reading begins after the first bytes of the body, the stream is used.
  */
 class FastReceived extends ReceivedMessage {
-  /** Receiver of the body; undefined if the body is read as a stream, and after its end. @internal */
+  /**
+   * Receiver of the body. Undefined if the body is read as a stream, and after the end of the body. @internal
+   */
   declare bodyTaker: BodyTaker | undefined;
   declare isBodyTaken: boolean;
 
@@ -160,7 +169,7 @@ class FastReceived extends ReceivedMessage {
     this.prototype.bodyTaker = undefined;
     this.prototype.isBodyTaken = false;
     Object.defineProperty(this.prototype, 'headers', {
-      // defined here, because TypeScript does not allow an accessor in a class to override a property
+      // defined by defineProperty(), because TypeScript does not let an accessor override a property
       get(this: IncomingMessage): IncomingHttpHeaders {
         return isObserved() ? mapOf.get.call(this) : (bodyFieldsOf(this.rawHeaders) ?? mapOf.get.call(this));
       },
@@ -180,7 +189,8 @@ class FastReceived extends ReceivedMessage {
     if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || this.awaitsContinue)
       return false;
     this.bodyTaker = taker;
-    this._read(0); // starts the reading, as the stream would: node:http discards a body that is not read
+    // starts the reading, as the stream would, because node:http discards a body that is not read
+    this._read(0);
     return true;
   }
 
@@ -197,7 +207,8 @@ class FastReceived extends ReceivedMessage {
       this.bodyTaker = undefined;
       this.isBodyTaken = true;
       process.nextTick(endOf, taker);
-      if (this.isLetGo) super.push(null); // the response was sent: the server waits for "close"
+      // the response was sent, and the server waits for "close", which comes only if the stream ends
+      if (this.isLetGo) super.push(null);
     }
     return true;
   }
@@ -214,7 +225,7 @@ function endOf(taker: BodyTaker): void {
   taker.end();
 }
 
-/** The part of a request that its response uses. */
+/** The members of a request that its response uses. */
 export interface AnsweredRequest {
   readonly id: string;
   /** Whether the response is decided. */
@@ -223,19 +234,23 @@ export interface AnsweredRequest {
   leave(): void;
 }
 
-/** A response, by documented means of node:http. */
+/** A response that uses only documented parts of node:http. */
 export class SentMessage extends http.ServerResponse {
   /** The request of this response. Set by the server. */
   declare request: AnsweredRequest | undefined;
   /** Whether the body is sent in chunks, without a known length. Set by the sender. */
   declare isStream: boolean;
-  /** Whether the body ends with the connection, without a length or chunked coding. Set by the sender. */
+  /**
+   * Whether the end of the connection is the end of the body, because there is neither a length nor chunked
+   * coding. Set by the sender.
+   */
   declare endsWithConnection: boolean;
-  /** Whether the connection has accepted all bytes, which is known before node:http emits "finish". */
+  /** Whether the connection has accepted all bytes. That may be known before node:http emits "finish". */
   declare isTaken: boolean;
 
   static {
-    this.prototype.request = undefined; // on the prototype, because most responses do not set the others
+    // defaults on the prototype, because most responses set none of them but `request`
+    this.prototype.request = undefined;
     this.prototype.isStream = false;
     this.prototype.endsWithConnection = false;
     this.prototype.isTaken = false;
@@ -260,8 +275,8 @@ export class SentMessage extends http.ServerResponse {
   }
 
   /**
-   * Ends the response at once. If its body ends with the connection, the connection is reset: otherwise an
-   * HTTP/1.0 client, or a proxy with a cache, would take the end for that of the body (RFC 9112 §8).
+   * Ends the response at once. If the end of the connection is the end of the body, the connection is reset.
+   * Otherwise an HTTP/1.0 client, or a cache, would take the body for complete (RFC 9112 §8).
    */
   override destroy(error?: Error): this {
     if (this.endsWithConnection && !this.writableFinished && this.socket?.destroyed === false)
@@ -271,8 +286,8 @@ export class SentMessage extends http.ServerResponse {
 }
 
 /**
- * Resets a TCP connection. A client of TLS distinguishes a cut from an end by itself; Unix sockets cannot be
- * reset.
+ * Resets a TCP connection. TLS needs no reset, because its clients can tell whether the body is complete.
+ * Unix sockets cannot be reset.
  */
 function reset(socket: Socket): void {
   try {
@@ -290,14 +305,15 @@ const hasHead = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 
 };
 
 /**
- * A response that writes head and body as one text to its connection. node:http treats it as sent: the order
- * of responses and the time limits remain those of node:http. The documented way is used if an earlier
- * response is not sent yet, the connection ends with this one, or a tool inspects messages.
+ * A response that writes head and body as one text to its connection. Then node:http treats it as a response
+ * that was sent, so the order of responses and the time limits are still those of node:http. The documented
+ * way is used if an earlier response is not sent yet, the connection ends with this response, or a tool
+ * inspects messages.
  */
 class FastSent extends SentMessage {
   /**
-   * Whether tools could get this response when it was created: what they set on it must be sent, and their
-   * callbacks called.
+   * Whether a tool could get this response when it was created. If so, node:http must send it, because the
+   * tool may have set fields or added callbacks.
    */
   readonly wasObserved: boolean = isObserved();
   /** Whether the response was written directly to the socket. */
@@ -308,7 +324,7 @@ class FastSent extends SentMessage {
   static {
     this.prototype.isWritten = false;
     Object.defineProperties(this.prototype, {
-      // defined here, because TypeScript does not allow accessors in a class to override properties
+      // defined by defineProperties(), because TypeScript does not let an accessor override a property
       writableFinished: {
         get(this: FastSent): boolean {
           return this.isWritten ? this.isTaken : hasFinished.get.call(this);
@@ -322,7 +338,7 @@ class FastSent extends SentMessage {
     });
   }
 
-  /** Whether it is the response's turn, the connection stays open, and no tool inspects it. */
+  /** Whether no earlier response is waiting, the connection stays open, and no tool inspects the response. */
   override get takesText(): boolean {
     const { socket } = this;
     return (
@@ -331,7 +347,7 @@ class FastSent extends SentMessage {
       this.shouldKeepAlive &&
       this.useChunkedEncodingByDefault &&
       !this.headersSent &&
-      // the server creates every request as a ReceivedMessage
+      // the cast is safe: the server creates every request as a ReceivedMessage
       !(this.req as ReceivedMessage).awaitsContinue &&
       !this.wasObserved &&
       !isObserved() &&
@@ -356,12 +372,12 @@ class FastSent extends SentMessage {
       }
       onOver.call(this);
     });
-    this._finish(); // notifies tools that measure: node:perf_hooks, traces
+    this._finish(); // notifies node:perf_hooks and traces
   }
 
   /**
-   * With chunked coding, writes the bytes that were encoded once for all clients, if node:http has no
-   * buffered bytes.
+   * Writes the bytes that were encoded once for all clients, if the response uses chunked coding, and
+   * node:http has buffered no bytes.
    */
   override writeShared(chunk: SharedChunk): boolean {
     const { socket } = this;
@@ -388,9 +404,7 @@ export const MESSAGES: {
   ? { IncomingMessage: FastReceived, ServerResponse: FastSent }
   : { IncomingMessage: ReceivedMessage, ServerResponse: SentMessage };
 
-/*
- * Connections: the last two rows of the table above.
- */
+/* Connections: the parts of Node in the last two rows of the table at the start of this file. */
 
 /** Receives the begin and end of the idle time between two requests. */
 interface SilenceWatch {
@@ -404,46 +418,46 @@ interface SilenceWatch {
 export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => Socket;
 
 /**
- * Replaces the timers for idle connections. node:http calls `socket.setTimeout()` after every response and
- * before every request; the returned function replaces that method, and only notes the times. Undefined if
- * each connection keeps its timer.
+ * Returns a replacement for the method `setTimeout` of sockets. node:http calls that method after every
+ * response and before every request; the replacement only reports the begin and the end of the idle time.
+ * Undefined if each connection keeps its own timer.
  */
 export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
   if (!USES_INTERNALS) return undefined;
   return function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket {
-    // every connection of this server calls this one function
+    // one function for all connections of this server
     if (ms === limitMs && onTimeout === undefined) {
       watch.begin(this);
       return this;
     }
     return watch.end(this) && ms === 0
       ? this
-      : // other code may set time limits of its own
+      : // another time limit: other code has set it
         (Object.getPrototypeOf(this) as Socket).setTimeout.call(this, ms, onTimeout);
   };
 }
 
 /**
- * Lets clients close their side of a connection and still get a response. Without Node's internals, node:http
- * closes the connection then.
+ * Lets a client close its side of the connection and still get its response. Without Node's internals,
+ * node:http closes the connection at that moment.
  */
 export function allowHalfOpen(server: Server): void {
   if (USES_INTERNALS) (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
 }
 
 /*
- * The head of a response as one text, formatted as node:http would, for writeText().
+ * The head of a response as one text for writeText(), formatted as by node:http.
  *
  * Order of the parts:
  *   status line · fields of the response · X-Request-Id · Content-Length · Date · Connection · Keep-Alive
  *
- * node:http formats the head itself if it contains a field that node:http inspects, or writes in a special
- * way.
+ * If the head contains a field that node:http inspects or writes in a special way, node:http formats the
+ * head.
  */
 
 /**
- * Names of fields that node:http inspects or writes in a special way, grouped by length: few other names have
- * such a length, so most need no comparison.
+ * Names of fields that node:http inspects or writes in a special way, by their length. Few other names have
+ * one of these lengths, so most names need no comparison.
  */
 const LEFT_TO_NODE = new Map<number, string[]>();
 for (const name of [
@@ -464,7 +478,7 @@ for (const name of [
 export class HeadTexts {
   readonly #identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly #keepAlive: string;
-  /** The text after the value of Content-Length, valid for the current second. */
+  /** The text after the value of Content-Length. It contains the date, so it is valid for one second. */
   #end: string | undefined;
 
   /**
@@ -476,7 +490,9 @@ export class HeadTexts {
     this.#keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / 1_000)}\r\n`;
   }
 
-  /** The head of a response after which the connection stays open. Empty if node:http must format it. */
+  /**
+   * Returns the head of a response after which the connection stays open. Empty if node:http must format it.
+   */
   of(response: HttpResponse, id: string, isSecure: boolean, length: number): string {
     const { prepared } = response;
     const { field, name } = this.#identity;
@@ -490,7 +506,7 @@ export class HeadTexts {
   }
 
   #renew(): string {
-    // the system clock, as in node:http, even if the application has another clock
+    // uses the system clock, as node:http does, even if the application has another clock
     const nowMs = systemClock.nowMs();
     systemClock.after(1_000 - (nowMs % 1_000), () => {
       this.#end = undefined;
@@ -519,7 +535,7 @@ function startOf(status: number, fields: readonly string[], idName: string): str
 }
 
 /**
- * The value of each field that was valid last time: most fields are the same in every response
+ * The last valid value of each field. Most values are the same in every response, and need no check then
  * (test/bench/http.ts --only=stack).
  */
 const passed = new Map<string, string>();
