@@ -46,7 +46,7 @@ import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 
-/** A call. `given` returns the request value that an argument holds. */
+/** A call, and a function that returns which value of a request an argument holds. */
 export interface Visit {
   readonly call: Call;
   readonly module: SourceModule;
@@ -54,17 +54,14 @@ export interface Visit {
 }
 
 const MAX_DEPTH = 2;
-/** An assignment that stores a value of a request in a variable. */
+/** An assignment of a value of a request to a variable. */
 export interface Kept {
   readonly assign: Assign;
   readonly module: SourceModule;
   readonly value: Given;
 }
 
-/**
- * Follows values of requests. Calls `visit` for every call, and `onKept` for every assignment of such a
- * value.
- */
+/** Passes every call to `visit`, and assignments of values of requests to `onKept`. */
 export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
@@ -88,10 +85,7 @@ export class Flow {
 
   // -- analysis of functions --
 
-  /**
-   * Analyses a function at its declaration. The parameters have the values `given`. A parameter without one
-   * has the value of its role.
-   */
+  /** Analyses a function where it is written. Its parameters have the values `given`, or their roles. */
   #enter(
     fn: Fn,
     around: Names,
@@ -111,7 +105,7 @@ export class Flow {
         names,
       );
     });
-    // in `find(id, (error, row) => …)`, a test of `row` counts as a check of `id`
+    // `find(id, (error, row) => …)`: a test of `row` counts as a check of `id`
     for (const { local } of keys.length > 0 ? fn.params.flatMap((param) => boundIn(param)) : [])
       names.setKeys(local, keys);
     this.#body(fn, names);
@@ -126,7 +120,7 @@ export class Flow {
     } else this.#statements(fn.body, names);
   }
 
-  /** Analyses a call of a project function. Returns the request value that its result contains, if any. */
+  /** Analyses a call of a project function. Returns the value of a request in its result, if any. */
   #call(fn: Fn, args: readonly (Given | undefined)[], hasSpread: boolean): Given | undefined {
     if (
       this.#stack.length >= MAX_DEPTH ||
@@ -221,8 +215,7 @@ export class Flow {
 
   #loop({ kind, head, body }: Extract<Node, { type: 'loop' }>, names: Names): void {
     if (kind === 'of' || kind === 'in') {
-      // the head of a for-of or for-in loop has two nodes: the variable and the list
-      const [target, over] = head as [Node, Node];
+      const [target, over] = head as [Node, Node]; // a for-of or for-in loop has two parts
       this.#scan(over, names);
       const value = this.#value(over, names);
       for (const each of target.type === 'declare' ? target.items.map((item) => item.target) : [target])
@@ -235,7 +228,7 @@ export class Flow {
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     const name = call.type === 'call' ? (calledName(call) ?? '') : '';
-    // `await getNote(id);` throws if there is no such note
+    // `await getNote(id);` throws if there is none
     if (call.type !== 'call' || !(ASSERTING.test(name) || (call !== node && LOOKS_UP.test(name)))) return;
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
@@ -260,7 +253,7 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Returns the paths of single request values in a node, and the keys of its variables (Names.keysOf()). */
+  /** Returns the paths of single request values in a node, and the Names.keysOf() of its variables. */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
@@ -280,9 +273,8 @@ export class Flow {
   // -- tests: which values a condition checks --
 
   /**
-   * Returns which paths count as checked if the condition is true (`yes`) and which if it is false (`no`).
-   * After `===`, only the branch for equal sides counts; after most other tests, both do. A test for presence
-   * checks only Names.keysOf().
+   * Returns the paths that count as checked where a condition is true (`yes`) and false (`no`): of `===`
+   * where both sides are equal, of most tests in both cases. A test for presence checks only Names.keysOf().
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -303,7 +295,7 @@ export class Flow {
       if (node.type === 'call') {
         if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        // `!isKnown(value)` checks the value only in the branch where isKnown() returned true
+        // after `!isKnown(value)`, only the branch where the test succeeded has a checked value
         const isIn = negated && !isDenial(node) ? 'no' : 'both';
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
         if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
@@ -339,10 +331,7 @@ export class Flow {
     return found;
   }
 
-  /**
-   * Returns the paths that a check of this expression covers: the expression, the object that has it as a
-   * member, and the request value from which it was computed.
-   */
+  /** Returns the paths that a check of this expression covers: its own, its object and its origin. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);
@@ -438,7 +427,7 @@ export class Flow {
       module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    // the result is not used, so only the calls inside the called function matter
+    // nothing uses the result: analyse the called function only for the calls in it
     if (!isUsed(call)) this.#value(call, names);
   }
 
@@ -447,7 +436,7 @@ export class Flow {
     return value?.kind === 'outside' ? value : undefined;
   }
 
-  /** Returns the request value that an expression holds, unless code has checked that value. */
+  /** Returns the unchecked value of a request that an expression holds. */
   #value(node: Node, names: Names): Given | undefined {
     const path = node.type === 'await' ? undefined : pathOf(node);
     if (path !== undefined && names.isChecked(path)) return undefined;
@@ -510,7 +499,7 @@ export class Flow {
     }
   }
 
-  /** Returns the members of an object that hold request values: `text` for `{ db, text: query.q }`. */
+  /** Returns the members of an object that hold values of a request: `text` of `{ db, text: query.q }`. */
   #members({ entries }: Extract<Node, { type: 'object' }>, names: Names): Given | undefined {
     const members = new Map<string, Given>();
     for (const entry of entries) {
@@ -554,7 +543,7 @@ export class Flow {
       }
     }
     if (path !== undefined && PASSING_FUNCTIONS.test(path)) {
-      // `new URL('/notes/' + id, base)` takes its host from `base`
+      // `new URL('/notes/' + id, base)` has the host of its base
       const [relative] = path === 'URL' && args.length > 1 ? args : [];
       if (relative !== undefined && /^\.{0,2}\/?[\w-]/.test(leadOf(relative))) return undefined;
       const value = first(args, (arg) => outsideOf(this.#value(arg, names)));
@@ -571,7 +560,7 @@ export class Flow {
     );
   }
 
-  /** Returns the request value in the results of a callback of map() or flatMap(). */
+  /** Returns the value of a request in the results of a callback of map() or flatMap(). */
   #mapped(fn: Fn, list: Given, around: Names): Given | undefined {
     const names = new Names(around);
     const [param] = fn.params;
@@ -586,7 +575,7 @@ export class Flow {
     if (index === -1) return undefined;
     const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
     const text = node.texts.map((part, at) => `${part} ${known(at)} `).join('');
-    const start = node.texts[0]!; // a template has at least one literal text
+    const start = node.texts[0]!; // a template has at least one text
     const before = index !== 0 && start === '' ? OWN : start;
     return {
       ...values[index]!,
