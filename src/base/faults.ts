@@ -6,7 +6,7 @@
 import { fileOfPlace } from './findings.ts';
 import type { Finding } from './findings.ts';
 
-/** Texts of a mistake. */
+/** Message and remedy of one error code. */
 interface Fault {
   /** Builds the message. Form: "Cannot ‹action›: ‹finding, requirement›". Values are quoted. No full stop, never a secret. */
   readonly describe: (...args: never[]) => string;
@@ -139,7 +139,7 @@ export const FAULTS = {
   E_DB_OVER: {
     describe: (): string =>
       'Cannot use a transaction: its callback has settled, so it is committed or rolled back',
-    remedy: 'Await everything that uses the handle inside the callback, and do not keep the handle',
+    remedy: 'Await every call on the transaction inside its callback, and do not keep the transaction',
   },
   E_DB_PAGE: {
     describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,

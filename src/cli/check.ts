@@ -200,7 +200,7 @@ function withoutKnown(
   );
 }
 
-/** Whether this run can report findings of a rule: a run without `--live` reports none of the phase live. */
+/** Whether this run can report findings of a rule: rules of the phase `live` are reported only with `--live`. */
 function judges(
   id: string,
   rules: readonly RuleText[],

@@ -241,11 +241,14 @@ function inlined(
  * The arguments of a tool: path, query and body of a route as one object, which is converted back to a
  * request.
  *
- * Examples:
- *   GET /users/{id:int}?verbose=...              { id, verbose }
- *   POST /users/{id:int}   { name, email }     { id, name, email }
- *   PUT /users/{id:int}    { id, name }        { id, body: { id, name } }      the body is one member when a name is taken
- *   POST /scores           [ 1, 2 ]            { body: [ 1, 2 ] }              and when it is not a plain object
+ * Examples of a route, its body and the arguments:
+ *   GET /users/{id:int}?verbose=...   no body             { id, verbose }
+ *   POST /users/{id:int}              { name, email }     { id, name, email }
+ *   PUT /users/{id:int}               { id, name }        { id, body: { id, name } }
+ *   POST /scores                      [ 1, 2 ]            { body: [ 1, 2 ] }
+ *
+ * The body becomes the single argument `body` if a member has the name of another argument, or if the body is
+ * not a plain object.
  *
  * A query parameter whose name is taken becomes `query_...`. Headers and cookies are not arguments: the
  * client sends them, and a model must not choose them. Files are base64 in JSON: `{ filename, contentType,

@@ -73,8 +73,8 @@ export interface SupervisedServeOptions {
  */
 const RELOAD_DRAIN_MS = 2_000;
 /**
- * Time in milliseconds for the parent to collect the metrics of all workers. The parent's own limit is
- * shorter.
+ * Time in milliseconds that a worker waits for the metrics of all workers. The parent stops collecting them
+ * earlier, so its answer usually arrives in time.
  */
 const METRICS_WAIT_MS = 2_000;
 /** Time in milliseconds for sending the last message. */

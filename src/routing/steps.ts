@@ -189,7 +189,7 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // the cast is safe: a plan without a class belongs to an object of fields
+    // the cast is safe: only a plan made from a plain object of fields has no class, and it is a SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

@@ -457,8 +457,8 @@ function patternOr(length: JsonSchema, pattern: string): JsonSchema {
 }
 
 /**
- * Returns the keywords of a file. They can name one media type, but not several. Sizes are in octets (OpenAPI
- * 3.1.1 §4.8.14.3).
+ * Returns the JSON Schema keywords that describe an uploaded file. `contentMediaType` can name only one media
+ * type. `minLength` and `maxLength` are in octets (OpenAPI 3.1.1 §4.8.14.3).
  */
 function fileSchema({ contentTypes = [], minLength, maxLength }: Constraints): JsonSchema {
   const [type] = contentTypes;

@@ -426,7 +426,7 @@ export function choiceCheck(members: readonly Check[]): Check {
     let near: Check | undefined;
     let isNearOnly = true;
     for (const check of members) {
-      if (run.trials++ >= MAX_TRIALS) return run.fail('union', 'has too many alternatives within each other');
+      if (run.trials++ >= MAX_TRIALS) return run.fail('union', 'has too many nested alternatives');
       const out = check(value, run);
       if (out !== FAIL) return out;
       const isOfType = !run.isOnly(mark, 'type');

@@ -216,7 +216,7 @@ test('MCP question to the client, modern version: a state is refused if it is ch
   assert.equal((await round(client, repeated, own)).error.code, -32_602);
 });
 
-test('MCP question to the client, modern version: a state is bound to the API key, the cookie or the session that the route reads', async (t) => {
+test('MCP question to the client, modern version: the "requestState" of a question is accepted only with the API key, cookie or session with which it was issued', async (t) => {
   const { app, client } = site(t, () => 'unused');
   const [ada, bob] = ['a'.repeat(32), 'b'.repeat(32)];
   const me = Depends(APIKeyAuth({ keys: { ada, bob } }));

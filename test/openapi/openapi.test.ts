@@ -284,7 +284,7 @@ test('OpenAPI document: if OpenAPI cannot distinguish two routes, the more speci
   }
 });
 
-test('OpenAPI document: operations endpoints, static files, unsupported methods and routes with docs: false are omitted', () => {
+test('the OpenAPI document omits health and metrics endpoints, static files, unsupported methods and routes with the option "docs: false"', () => {
   const app = make();
   app
     .route('/x', ['GET', 'HEAD', 'OPTIONS', 'PROPFIND'], none)

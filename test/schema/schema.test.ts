@@ -1387,7 +1387,7 @@ test('large input is validated within a time limit', () => {
   assert.ok(cpuMs() - startedMs < 1_500);
 });
 
-test('paths of issues contain a long member name shortened, and a malformed member name as well-formed Unicode', () => {
+test('in the path of an issue, a long member name is shortened, and a malformed member name is made well-formed Unicode', () => {
   class Forbidding extends Schema {
     static extra = 'forbid';
   }

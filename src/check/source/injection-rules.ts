@@ -272,8 +272,8 @@ function hasAgent({ args }: Call): boolean {
 }
 
 /**
- * Whether the program chooses the host. A client cannot choose it if the address begins with a slash or with
- * a value of the program.
+ * Whether the code of the application fixes the host of a URL, so that no client can choose it: the URL begins
+ * with a slash, an origin, or a value that does not come from the client.
  */
 function hasHost({ lead }: Given): boolean {
   return lead.startsWith('/') || lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);

@@ -294,7 +294,10 @@ function dateTimeOf(
  */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
-  if (year > MAX_YEAR) throw new ProtocolViolation(`the server sent a date with the year ${year}`);
+  if (year > MAX_YEAR)
+    throw new ProtocolViolation(
+      `the server sent a date with the year ${year}; the last valid year is ${MAX_YEAR}`,
+    );
   const century = Math.trunc(year / 100);
   const rest = year % 100;
   const [month, day, hour, minute, second] = [

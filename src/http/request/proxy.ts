@@ -212,7 +212,9 @@ export function readTrustProxy(
   }
   if (!Array.isArray(setting))
     throw new SvcError('E_TRUST_PROXY', [
-      setting === true ? EVERY_CLIENT : `a number or a list of addresses is needed, found ${shown(setting)}`,
+      setting === true
+        ? EVERY_CLIENT
+        : `the number of proxies or a list of their addresses is needed, found ${shown(setting)}`,
     ]);
   return setting.length === 0 ? undefined : new ProxyTrust(0, setting.flatMap(readNetworks), fields);
 }

@@ -73,7 +73,7 @@ export interface SocketDeps {
 export interface SocketHost {
   /** Called when no more messages are sent or received. Handlers may still run. */
   onClosed(socket: WebSocketConnection): void;
-  /** Called when the stream is closed and no handler runs. `failure`: the error that ended the socket early. */
+  /** Called once the stream is closed and the last handler has ended. `failure`: the error that ended the socket early. */
   onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 

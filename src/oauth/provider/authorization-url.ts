@@ -21,7 +21,7 @@ export interface AuthorizationRequest {
    * parameter in the provider's own URL takes precedence.
    */
   readonly extra?: Readonly<Record<string, string>> | undefined;
-  /** Parameters of the application for this login. They override `authorizeParams`. */
+  /** Query parameters that the application adds to the URL of this login. They override `authorizeParams`. */
   readonly params?: Readonly<Record<string, string>> | undefined;
 }
 

@@ -47,7 +47,7 @@ async function textOf(client: TestClient, path = '/'): Promise<string> {
   return (await client.get(path)).text();
 }
 
-/** Returns a program with a token that was created on the page. */
+/** Creates an API token on the page /token, and returns a client that sends the token with each request. */
 async function programOf(browser: TestClient): Promise<TestClient> {
   const page = await (await submit(browser, '/token')).text();
   const [, Authorization] = /Authorization: (Bearer [\w.-]+)/.exec(page) ?? assert.fail(page);
