@@ -424,7 +424,7 @@ for (const [value, pattern] of [
   ['10.0.0.0/99', /neither an address nor a network/],
   ['proxy.example', /neither/],
   [[5], /each entry must be text/],
-  [{}, /a list of addresses is needed/],
+  [{}, /a list of their addresses is needed/],
   [false, /found false/],
 ] as const) {
   test(`the setting trustProxy: ${JSON.stringify(value)} is refused with a remedy (E_TRUST_PROXY)`, () => {
