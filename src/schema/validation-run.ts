@@ -327,7 +327,8 @@ const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
 /** Whether JSON could have produced the value: an object without a class. */
 function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
-  return isPlainPrototype(getPrototypeOf(value));
+  // nearly always true, and faster than reading the prototype
+  return value.constructor === Object || isPlainPrototype(getPrototypeOf(value));
 }
 
 /** Whether an object with this prototype has no class. */
