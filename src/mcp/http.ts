@@ -343,8 +343,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Runs a request, and counts it if it is in a session, which can cancel it. Returns its response, or
-   * undefined once it is cancelled.
+   * Runs a request. If it belongs to a session, it is counted, and the session can cancel it. Returns the
+   * response; undefined if the request was cancelled.
    */
   async #inSession(
     context: Context,

@@ -3,7 +3,7 @@
  * Protocol.
  *
  * Example:
- *   await app.mcpServer().serve()      over standard input and output, until the input ends
+ *   await app.mcpServer().serve(); // over standard input and output, until the input ends
  */
 import { settingOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';

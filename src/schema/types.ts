@@ -1,10 +1,11 @@
 /**
  * The types of schema fields (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
- * Main types:
- *   FieldType<T, O>   type of `str`, `int` ...: T is the type of their values, O that of their options
- *   Infer<S>          the type of values that a field declaration accepts
- *   Wire<T>           the type that a handler may return when its route declares a response with values of T
+ * Main TypeScript types:
+ *   - FieldType<T, O> is the type of `str`, `int` and others. T is the type of their values, O that of their
+ *     options.
+ *   - Infer<S> is the type of the values of a field with the declaration S.
+ *   - Wire<T> is the type that a handler may return when its route declares a response with values of T.
  *
  * This module checks nothing. Every construction of an instance makes its types again, so each is only two
  * small objects.

@@ -175,8 +175,8 @@ function counted(count: number, one: string): string {
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
 /**
- * Upper bound that exceeds the length of any string or array in V8. Unlike Infinity it is a small integer,
- * which V8 compares fast.
+ * Upper bound that exceeds the length of every string in V8. Unlike Infinity it is a small integer, which V8
+ * compares fast.
  */
 export const LONGEST = 0x3fff_ffff;
 

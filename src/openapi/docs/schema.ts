@@ -143,8 +143,8 @@ export class SchemaWriter {
   // -- members --
 
   /**
-   * Returns the schema to which a reference points, also if the reference is in the items of a list. At most
-   * one reference is followed in each case.
+   * Follows a reference of the schema, and a reference of its items, once each. Returns the schema whose
+   * members are to be shown.
    */
   #followed(schema: unknown): unknown {
     const { root } = this.#document;
