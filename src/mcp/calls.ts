@@ -1,6 +1,6 @@
 /**
- * Tool calls run as requests in process. Each one passes through middleware, guards, validation, limits, log
- * and metrics, like a request over HTTP.
+ * Tool calls run as requests within this process. Each call passes through middleware, guards, validation,
+ * limits, log and metrics, like a request over HTTP.
  */
 import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
@@ -28,7 +28,7 @@ export interface McpApplication {
   readonly log: Logger;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
-  /** Compiles the application. */
+  /** Returns the compiled application. */
   application(): McpTarget;
   openapi(): OpenApiDocument;
 }
@@ -37,7 +37,7 @@ export interface McpApplication {
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
   routeAt(method: string, path: string): CompiledRoute | undefined;
-  /** Handles a request in process. `isFunction` is true for a tool that is not a route. */
+  /** Handles a request within this process. `isFunction` is true for a tool that is not a route. */
   answerCall(
     request: Request,
     remoteAddress: string,
@@ -48,19 +48,28 @@ interface McpTarget {
 
 /** The caller of a tool, on whose behalf requests are sent. */
 export interface Caller {
-  /** Returns the header fields for a call of this tool, by lower-case name. */
+  /**
+   * Returns the header fields that the caller adds to a call of this route, by lower-case name. `fields`
+   * names those that the route reads.
+   */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
   readonly remoteAddress: string;
   /**
-   * Scheme and host: `https://example.com`. Undefined for an in-process caller: the origin of the application
-   * is used then.
+   * Scheme and host of the caller's request: `https://example.com`. Undefined for a caller in this process:
+   * then the origin of the application is used.
    */
   readonly origin: string | undefined;
-  /** The HTTP request that contains the calls. DPoP proofs name its method and URL. */
+  /**
+   * The HTTP request whose MCP message contains the call. DPoP proofs name the method and URL of this
+   * request.
+   */
   readonly carrier?: HttpRequest | undefined;
 }
 
-/** Returns the API keys, cookies and sessions that these guards read; undefined for each absent one. */
+/**
+ * Returns the API key, cookie or session id that the request has for each of these security schemes;
+ * undefined if absent.
+ */
 export function credentialsOf(
   req: HttpRequest,
   security: CompiledRoute['security'],
@@ -83,8 +92,8 @@ export interface CallDeps {
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
   /**
-   * Called when the route asks for another access token: 401 refuses the token, 403 its scopes. `challenge`
-   * is the WWW-Authenticate field of the response.
+   * Called when the response of a route makes the client get another access token: 401 refuses the token, 403
+   * its scopes. `challenge` is the WWW-Authenticate field of the response.
    */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
@@ -104,7 +113,7 @@ export class Toolset {
   readonly resources: readonly PlannedResource[];
   readonly #app: McpApplication;
   readonly #byName: ReadonlyMap<string, PlannedTool>;
-  /** Origin of calls whose caller has none. TrustedHostMiddleware accepts its host. */
+  /** Origin for requests of callers that have none. TrustedHostMiddleware accepts its host. */
   readonly #origin: string;
   readonly #middleware: readonly Middleware[];
 
@@ -150,11 +159,11 @@ export class Toolset {
           {
             loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
             code: 'path',
-            message: 'leads to another route: choose another value',
+            message: 'would make the path match another route: choose another value',
           },
         ],
         tool,
-      ); // the last parameter is defined: a path without parameters cannot lead to another route
+      ); // `at(-1)` is defined: only a path with parameters can match another route
     const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
@@ -174,8 +183,8 @@ export class Toolset {
   }
 
   /**
-   * Whether the path with its arguments matches another route that comes first: `/users/{name}` with `me`
-   * matches `/users/me`. The other route need not be a tool.
+   * Whether the path, filled with the arguments, matches another route. For example, `/users/{name}` with
+   * `me` matches `/users/me`. The other route need not be a tool.
    */
   #leadsElsewhere({ detail: { route, declared }, isFunction }: PlannedTool, target: string): boolean {
     if (isFunction || declared.template.parameters.length === 0) return false;
@@ -223,7 +232,7 @@ export class Toolset {
 }
 
 /**
- * Challenges, by status, to which a client responds by getting another access token (RFC 6750 §3.1, RFC 9449
+ * Patterns of challenges, by status, that make a client get another access token (RFC 6750 §3.1, RFC 9449
  * §7.1).
  */
 const WANTED: Readonly<Record<number, RegExp>> = {
@@ -232,8 +241,8 @@ const WANTED: Readonly<Record<number, RegExp>> = {
 };
 
 /**
- * Returns the parts of a request for the given arguments. Arguments that are nested too deeply are an error
- * of the client.
+ * Converts the arguments to the parts of a request. Arguments that are nested too deeply are an error of the
+ * client.
  */
 function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['arguments']['read']> {
   try {
@@ -264,7 +273,8 @@ const OURS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns a caller with fixed header fields, for a process that uses stdio, or a test.
+ * Returns a caller that adds the same header fields to each call. It is used over stdio, and by
+ * `app.mcpCall()`.
  * @throws TypeError for an invalid field name or value
  */
 export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddress = '127.0.0.1'): Caller {
@@ -302,12 +312,12 @@ export interface ToolListener {
   log(level: ToolLogLevel, data: unknown, logger: string | undefined): void;
 }
 
-/** State key of the listener. Only tool calls set it. @internal */
+/** Key in `req.state` under which a tool call stores its {@link ToolListener}. @internal */
 const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
 
 /**
  * Dependency `{ progress: Depends(toolProgress) }`: reports progress to an MCP client that has requested it.
- * Values that do not grow are not sent.
+ * A value that is not greater than the last one is not sent.
  */
 export function toolProgress({ state }: Context): ToolProgress {
   if (!state.has(TOOL_LISTENER)) return nothing;
@@ -326,7 +336,7 @@ function nothing(): void {
   /* does nothing, because the request is not a tool call */
 }
 
-/** State key of the asker. Only calls by MCP set it. */
+/** Key in `req.state` under which an MCP call stores its {@link Asker}. */
 const ASKER: StateKey<Asker> = stateKey('mcpAsker');
 
 /** Dependency `{ client: Depends(toolClient) }`: asks the MCP client, its user or its model during a call. */
@@ -341,7 +351,7 @@ const MAX_MESSAGES = 10_000;
 interface ReportDeps {
   readonly dialect: Dialect;
   readonly progressToken: string | number | undefined;
-  /** The least severe level of log messages that are sent. If undefined, none are sent. */
+  /** Least severe level of the log messages to send. If undefined, none are sent. */
   readonly logLevel: ToolLogLevel | undefined;
   readonly signal: AbortSignal;
   notify(method: string, params: JsonObject): void;

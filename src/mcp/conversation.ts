@@ -1,7 +1,6 @@
 /**
  * A conversation with one client: parses incoming messages, and sends responses and questions as JSON texts.
- * Requests run concurrently. Each gets one response, or none if it was cancelled. Another module does the
- * I/O.
+ * Requests run concurrently. Each gets one response, or none if it was cancelled. The caller does the I/O.
  */
 import { ClientDisconnected } from '../base/errors.ts';
 import { SentRequests, stopping } from './sent-requests.ts';
@@ -34,7 +33,7 @@ export interface ConversationDeps {
 /** Maximum number of requests that run at the same time. A further request gets an error response. */
 const MAX_IN_FLIGHT = 1_000;
 
-/** A conversation with one client. */
+/** The exchange of messages with one client, over any transport of JSON texts. */
 export class McpConversation {
   readonly #deps: ConversationDeps;
   readonly #inFlight = new Map<RequestId, AbortController>();
@@ -72,8 +71,8 @@ export class McpConversation {
   }
 
   /**
-   * Call it when no more input will come. Ends subscriptions and questions. Resolves when all running requests have their
-   * response.
+   * Ends subscriptions and questions when no more input will come. Resolves when all running requests have
+   * their response.
    */
   async finish(): Promise<void> {
     this.#closing.abort(stopping());
@@ -111,7 +110,7 @@ export class McpConversation {
     );
   }
 
-  /** Returns the response to one message; undefined for a notification and for a cancelled request. */
+  /** Handles one message. Returns the response; undefined for a notification and for a cancelled request. */
   #take(value: unknown, isInBatch: boolean): Promise<JsonObject | undefined> | undefined {
     const message = readMessage(value);
     switch (message.kind) {
@@ -136,7 +135,10 @@ export class McpConversation {
     if (isInBatch && comesAlone(message))
       return invalidRequest(`"${message.method}" must not be part of a batch: send it alone`);
     return this.#inFlight.size >= MAX_IN_FLIGHT
-      ? new RpcError(INTERNAL_ERROR, `${MAX_IN_FLIGHT} requests have no response yet: try again later`)
+      ? new RpcError(
+          INTERNAL_ERROR,
+          `Too many requests: ${MAX_IN_FLIGHT} have no response yet. Try again later`,
+        )
       : undefined;
   }
 

@@ -1,13 +1,13 @@
 /**
- * Header fields of requests in the modern version of the protocol over HTTP. Proxies read them instead of the
- * body, so they must match the body (2026-07-28, Streamable HTTP).
+ * Header fields of HTTP requests since protocol version 2026-07-28. Proxies read them instead of the body, so
+ * they must match the body (2026-07-28, Streamable HTTP).
  *
- * Each field, the value in the body that it must equal, and the requests that have it:
- *   MCP-Protocol-Version   version in `_meta`         all
- *   Mcp-Method             method                     all
- *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read
+ * Each field must equal a value in the body:
+ *   - MCP-Protocol-Version equals the version in `_meta`, in every request.
+ *   - Mcp-Method equals `method`, in every request.
+ *   - Mcp-Name equals `params.name` in tools/call and prompts/get, and `params.uri` in resources/read.
  *
- * Mcp-Name is `=?base64?...?=` if the value is not plain text.
+ * The value of Mcp-Name has the form `=?base64?...?=` if it is not plain text.
  */
 import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
 import { McpDispatcher } from './server.ts';
@@ -38,7 +38,7 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
         })
       : undefined;
   if (said !== version) return differs('MCP-Protocol-Version', said, version);
-  // readModern() refuses an unknown version with -32022
+  // readModern() refuses an unknown version with the error -32022
   if (modernDialect(version) === undefined) return undefined;
   const named = headers['mcp-method'];
   if (named === undefined) return mismatch('The field Mcp-Method is missing');

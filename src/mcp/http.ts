@@ -1,14 +1,16 @@
 /**
- * MCP over HTTP: one endpoint for both generations of the Streamable HTTP transport. mcp/mount.ts declares
- * its routes.
+ * MCP over HTTP: one endpoint for modern clients (protocol 2026-07-28) and legacy clients (earlier versions).
+ * mcp/mount.ts declares its routes.
  *
  * Methods:
- *   POST     one message. Modern: its header fields must match its body. Legacy: `initialize`, or a message of a session
- *   GET      legacy: opens the stream of a session, which stays silent because nothing changes; else 405
- *   DELETE   legacy: ends a session
+ *   - POST sends one message. A modern client's header fields must match the body. A legacy client sends
+ *     `initialize`, or a message of a session.
+ *   - GET opens the event stream of a legacy session. The stream stays silent, because the server has nothing
+ *     to report. Without a session, the response is 405.
+ *   - DELETE ends a legacy session.
  *
- * The response is JSON. It is an event stream if progress or log messages precede the result, or the call
- * takes long.
+ * The response is JSON, or an event stream. A stream is used if progress or log messages precede the result,
+ * or if the call takes long.
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { issueOfFields } from './fields.ts';
@@ -43,7 +45,7 @@ import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
 import type { HttpSession } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
 
-/** Header fields of the client's request that are copied to calls. */
+/** Header fields of the client's request that are copied to the requests of tools. */
 const PASSED: readonly string[] = [
   'authorization',
   'cookie',
@@ -69,7 +71,7 @@ export interface EndpointDeps {
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
   principal(context: Context): string;
-  /** Returns the client to whose share of open requests and questions a request belongs. */
+  /** Returns a name for the client of a request. Limits of open requests and questions apply per client. */
   client(context: Context): string;
 }
 
@@ -137,7 +139,7 @@ export class McpEndpoint {
         invalidRequest('The Accept field must include application/json and text/event-stream'),
       );
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
-      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1): it is refused like an empty one
+      // a body that is not UTF-8 is not JSON (RFC 8259 §8.1), so it is refused like an empty body
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
@@ -166,7 +168,7 @@ export class McpEndpoint {
     const problem = issueOfFields(context.req.headers, message);
     if (problem !== undefined) return refused(400, problem, message.id);
     try {
-      // throws if a value is missing that every modern request must have
+      // throws if a value is missing that protocol 2026-07-28 requires
       readModern(message.params);
     } catch (error) {
       // the cast is safe: readModern() throws no other errors
@@ -202,7 +204,7 @@ export class McpEndpoint {
     return new HttpResponse(null, { status: 202 });
   }
 
-  /** Handles a batch of messages, which versions up to 2025-03-26 have. */
+  /** Handles a batch of messages, which protocol versions up to 2025-03-26 allow. */
   async #postBatch(context: Context, values: readonly unknown[]): Promise<HttpResponse> {
     const { req } = context;
     const unspoken = unspokenVersion(req);
@@ -272,9 +274,9 @@ export class McpEndpoint {
       );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
-    // not in a session: a legacy client that disconnects does not cancel its request (2025-11-25, transports)
+    // in a session, a client that disconnects does not cancel its request (2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
-    // aborts at shutdown, which ends subscriptions; calls have time to finish
+    // aborts at shutdown: subscriptions end, but calls have time to finish
     const closing = new AbortController();
     // aborts when the client has left, because it cannot receive questions any more
     const left = new AbortController();
@@ -340,7 +342,10 @@ export class McpEndpoint {
     });
   }
 
-  /** Runs a request that its session can cancel. Returns its response, or undefined once it is cancelled. */
+  /**
+   * Runs a request. If it belongs to a session, it is counted, and the session can cancel it. Returns the
+   * response; undefined if the request was cancelled.
+   */
   async #inSession(
     context: Context,
     session: HttpSession | undefined,
@@ -382,8 +387,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Returns the caller on whose behalf tools run. A call gets the credentials of the request, the fields that
-   * its route reads, and the fields named in `headers`.
+   * Returns the caller of a tool. Its calls get the credentials of the request, the fields that the tool's
+   * route reads, and the fields that the option `headers` names.
    */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
@@ -433,24 +438,28 @@ export class McpEndpoint {
   }
 }
 
-/** A signal that never aborts, because the members of a batch cannot be subscriptions. */
+/** A signal that never aborts. Only subscriptions need `closing`, and a batch cannot contain one. */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
-/** An error response to a request that was not dispatched. */
+/** Returns the error response to a request that is refused before it is handled. */
 function refused(status: number, error: RpcError, id?: RequestId, dialect: Dialect = NEWEST): HttpResponse {
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
 /**
- * Returns a session for one legacy request that has none. The handler of that request cannot ask questions.
+ * Returns the session of one request, for endpoints without sessions. The handler of that request cannot ask
+ * questions.
  */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
 }
 
-/** Whether a message is modern: its `_meta` or its header field names a modern version. */
+/**
+ * Whether a message belongs to protocol 2026-07-28 or later: its `_meta`, or its header field
+ * MCP-Protocol-Version, names such a version.
+ */
 function isModern({ headers }: HttpRequest, message: Message): boolean {
   const said = headers['mcp-protocol-version'];
   if (said !== undefined && legacyDialect(said) === undefined) return true;
@@ -471,7 +480,10 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   });
 }
 
-/** Returns the version that the field MCP-Protocol-Version names. Errors have the form of this version. */
+/**
+ * Returns the protocol version for error responses to a request: the version in its field
+ * MCP-Protocol-Version, or a default.
+ */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (
     legacyDialect(headers['mcp-protocol-version']) ??

@@ -1,8 +1,9 @@
 /**
- * `app.mcpServer()`: the tools, prompts and resources of an application for clients of the Model Context Protocol.
+ * `app.mcpServer()`: the tools, prompts and resources of an application for clients of the Model Context
+ * Protocol.
  *
  * Example:
- *   await app.mcpServer().serve()      over standard input and output, until the input ends
+ *   await app.mcpServer().serve(); // over standard input and output, until the input ends
  */
 import { settingOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
@@ -37,8 +38,8 @@ import type { Awaitable, Context } from '../http/contracts.ts';
 /** Options of an MCP server over standard input and output. An option that is `undefined` has its default. */
 export interface StdioOptions extends McpServerOptions {
   /**
-   * Access token that every call sends as `Authorization: Bearer`. Default: the setting `mcpToken` (variable
-   * SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
+   * Access token that every call sends as `Authorization: Bearer`. Default: the setting `mcpToken`
+   * (environment variable SVC_MCP_TOKEN). Without a token, guarded tools refuse the call.
    */
   readonly token?: string | undefined;
   /** Further header fields of every call: `{ 'x-api-key': ... }`. */
@@ -49,7 +50,7 @@ export interface StdioOptions extends McpServerOptions {
   readonly graceSeconds?: number | undefined;
 }
 
-/** Streams of the messages. Default: standard input and output. */
+/** Streams that carry the messages. Default: standard input and output. */
 export interface StdioStreams {
   readonly input?: Readable | undefined;
   readonly output?: Writable | undefined;
@@ -68,8 +69,8 @@ export interface McpCallOptions {
   /** Called with each log message. */
   readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
   /**
-   * Answers the questions of the handler with the client's result, such as `{ action: 'accept', content }`.
-   * Without it, the handler cannot ask.
+   * Answers the questions that the handler asks. It returns the client's result, such as `{ action: 'accept',
+   * content }`. Without it, the handler cannot ask.
    */
   readonly onQuestion?:
     | ((
@@ -88,7 +89,11 @@ export class McpServer {
   readonly #maxLineBytes: number;
   readonly #graceMs: number;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
+  /**
+   * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an option, `E_CONFIG_CAST` for an invalid
+   * SVC_MCP_TOKEN
+   * @internal
+   */
   constructor(app: McpApplication, usualToken: string, options: StdioOptions) {
     const { token, headers, maxLineBytes, graceSeconds, ...terms } = readOptions('mcpServer()', options, {
       ...serverOptions(),
@@ -112,8 +117,8 @@ export class McpServer {
   }
 
   /**
-   * Opens a conversation over your own transport. `send` is called with the text of each outgoing message.
-   * Pass the text of each incoming message to `receive()` of the conversation.
+   * Starts a conversation over a transport of your own. `send` is called with the text of each outgoing
+   * message. Pass the text of each incoming message to `receive()` of the conversation.
    */
   open(send: (text: string) => void): McpConversation {
     return new McpConversation({ ...this.#deps(), send });
@@ -224,7 +229,10 @@ const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given(
     ),
 );
 
-/** The spec of a tool that is not a route. Each other key is a dependency, as in a route spec. */
+/**
+ * Declaration of a tool that is a function, not a route. A key that is not an option names a dependency, as
+ * in the declaration of a route.
+ */
 export interface ToolSpec extends Pick<
   RouteSpec,
   | 'response'
@@ -249,7 +257,9 @@ export interface ToolSpec extends Pick<
   readonly annotations?: ToolHints | undefined;
 }
 
-/** The spec of a prompt. Each other key is a dependency. */
+/**
+ * Declaration of a prompt. A key that is not an option names a dependency, as in the declaration of a route.
+ */
 export interface PromptSpec extends Pick<
   RouteSpec,
   'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
@@ -260,7 +270,10 @@ export interface PromptSpec extends Pick<
   readonly args?: InputShape | undefined;
 }
 
-/** The spec of a resource. Each other key is a dependency. */
+/**
+ * Declaration of a resource. A key that is not an option names a dependency, as in the declaration of a
+ * route.
+ */
 export interface ResourceSpec extends Pick<
   RouteSpec,
   'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
@@ -275,17 +288,22 @@ export interface ResourceSpec extends Pick<
   readonly args?: InputShape | undefined;
 }
 
-/** `S`, in which each key that is neither an option nor a dependency has an error text as its type. */
+/**
+ * The declaration `S`. Each key that is neither an option nor a dependency gets an error text as its type.
+ */
 export type CheckedTool<S, O> = {
   readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
 };
-/** The context of the function of a tool or prompt. */
+/** Argument of the function of a tool or prompt: the request's context, the dependencies, and `args`. */
 export type ToolContext<S> = Context &
   Injected<S, keyof ToolSpec> &
   (S extends { readonly args: infer A extends InputShape }
     ? { readonly args: InputOf<A> }
     : { readonly args: Record<never, never> });
-/** The context of the function of a resource. Parameters are strings where `args` gives no types. */
+/**
+ * Argument of the function of a resource: the request's context, the dependencies, and `args`. A parameter of
+ * the URI is a string unless the option `args` gives its type.
+ */
 export type ResourceContext<S> = Context &
   Injected<S, keyof ResourceSpec> &
   (S extends { readonly args: infer A extends InputShape }
@@ -294,16 +312,18 @@ export type ResourceContext<S> = Context &
 /** The result of a prompt: text as one message of the user, or a list of messages. */
 export type PromptReply = string | readonly PromptMessage[];
 
-/** Prefixes of the internal paths of functions that are tools, prompts or resources. */
+/**
+ * Prefixes of internal paths. The function of each tool, prompt or resource runs as a route at such a path.
+ */
 const TOOLS = '/mcp/tools/';
 const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** Functions of tools, each by the handler of the route that calls it. */
+/** Functions of tools, by the handler of the internal route that calls them. */
 const functions = new WeakMap<object, (context: never) => unknown>();
 
-/** Returns the function of a tool that a handler calls, or the handler of a route. @internal */
+/** Returns the tool function that a handler calls. The handler of a route is returned unchanged. @internal */
 export function functionOfTool(handler: (...args: never[]) => unknown): (...args: never[]) => unknown {
   return functions.get(handler) ?? handler;
 }
@@ -316,7 +336,10 @@ export class Toolbox extends Routes {
     super({});
   }
 
-  /** @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_MCP_NAME` for an invalid or used name, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an
+   * invalid option
+   */
   tool(name: string, given: object, fn: (context: never) => unknown): void {
     const { args, title, description, annotations, ...spec } = given as ToolSpec;
     const body = args === undefined ? undefined : typeOf(args);
@@ -331,7 +354,10 @@ export class Toolbox extends Routes {
     ]);
   }
 
-  /** @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_MCP_NAME` for an invalid or used name, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an
+   * invalid option
+   */
   prompt(name: string, given: object, fn: (context: never) => unknown): void {
     const { args, title, description, ...spec } = given as PromptSpec;
     const ask = fn as (context: object) => Awaitable<PromptReply>;
@@ -343,7 +369,10 @@ export class Toolbox extends Routes {
     ]);
   }
 
-  /** @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_MCP_NAME` for an invalid or used URI, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an
+   * invalid option
+   */
   resource(uri: string, given: object, fn: (context: never) => unknown): void {
     const {
       args,
@@ -393,7 +422,7 @@ function promptAnswer(reply: PromptReply | HttpResponse, description: string | u
   return new JSONResponse(description === undefined ? { messages } : { description, messages });
 }
 
-/** Returns the schema class of the arguments. A plain object of fields becomes a new class. */
+/** Returns the arguments as a type. A plain object of fields becomes a new schema class. */
 function typeOf(args: InputShape): TypeSource {
   if (isSchemaClass(args) || args instanceof FieldType) return args as TypeSource;
   const fields = Object.entries(args);

@@ -8,7 +8,7 @@ import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
 /** Maximum number of messages that wait for a slow reader. Further notifications are dropped. */
 const MAX_WAITING = 1_000;
 
-/** A queue of messages that is read as a source of events, by one reader. */
+/** A queue of messages that one reader reads as server-sent events. */
 export class MessageStream extends FiniteEvents implements AsyncIterableIterator<ServerSentEvent> {
   readonly #onLeave: () => void;
   readonly #onStop: () => void;
@@ -26,7 +26,7 @@ export class MessageStream extends FiniteEvents implements AsyncIterableIterator
     this.#onStop = onStop;
   }
 
-  /** Adds a request or a notification. */
+  /** Adds a message of the server: a request or a notification. */
   push(message: object): void {
     if (this.#isOver || (this.#waiting.length >= MAX_WAITING && !('id' in message))) return;
     this.#give(JSON.stringify(message));

@@ -2,11 +2,11 @@
  * JSON-RPC 2.0 as MCP uses it: parses and builds messages.
  *
  * Kinds of messages:
- *   request        { jsonrpc, id, method, params? }     the id is text or an integer, never null
- *   notification   { jsonrpc, method, params? }         has no id, and gets no response
- *   response       { jsonrpc, id, result | error }      comes from the client, to a question of the server
+ *   - A request is { jsonrpc, id, method, params? }. Its id is text or an integer, never null.
+ *   - A notification is { jsonrpc, method, params? }. It has no id, and gets no response.
+ *   - A response is { jsonrpc, id, result | error }. The client sends it for a question of the server.
  *
- * Any other message is an error, which has the id of the message if it is readable.
+ * Any other value is an error. It has the id of the message if that is readable.
  */
 import { isRecord } from '../base/options.ts';
 
@@ -87,7 +87,7 @@ function invalid(id: RequestId | undefined, problem: string): Message {
 
 /**
  * Returns an error response. If the id of the request is unknown, the response has a null id or none, as the
- * version requires.
+ * protocol version requires.
  */
 export function failure(
   id: RequestId | undefined,
@@ -105,7 +105,7 @@ export function notification(method: string, params: JsonObject): JsonObject {
 
 const MAX_BATCH = 1_000;
 
-/** Returns the error for a batch that is refused as a whole, or undefined. */
+/** Returns the error for a batch that must be refused as a whole; undefined if the batch is allowed. */
 export function batchIssue(values: readonly unknown[], dialect: Dialect | undefined): RpcError | undefined {
   if (dialect?.hasBatches !== true)
     return invalidRequest('This protocol version has no batches: send one message at a time');
@@ -123,27 +123,27 @@ function isRequestId(value: unknown): value is RequestId {
  * The supported versions of the Model Context Protocol, and the features of each.
  *
  * Generations of the protocol:
- *   legacy   2024-11-05 ... 2025-11-25   `initialize` negotiates a version for the process or the session
- *   modern   2026-07-28                each request names its version; the server is stateless
+ *   - Legacy, 2024-11-05 ... 2025-11-25: `initialize` negotiates a version for the process or the session.
+ *   - Modern, 2026-07-28: each request names its version, and the server is stateless.
  */
 
-/** The features of a version that change responses. */
+/** Features of a protocol version that affect responses. */
 export interface Dialect {
   readonly version: string;
   /**
-   * Requests carry version and capabilities; results name their kind and their cache lifetime;
-   * `structuredContent` may be any value instead of only an object. Since 2026-07-28.
+   * Since 2026-07-28: each request carries its version and capabilities, each result names its kind and its
+   * cache lifetime, and `structuredContent` may be any value, not only an object.
    */
   readonly isModern: boolean;
-  /** Tools have `annotations`, progress has a `message`, and content may be `audio`: since 2025-03-26. */
+  /** Since 2025-03-26: tools have `annotations`, progress has a `message`, and content may be `audio`. */
   readonly hasAnnotations: boolean;
-  /** Batches are allowed: until 2025-03-26. */
+  /** Until 2025-03-26: batches are allowed. */
   readonly hasBatches: boolean;
-  /** Tools have `title`, `outputSchema` and `structuredContent`: since 2025-06-18. */
+  /** Since 2025-06-18: tools have `title`, `outputSchema` and `structuredContent`. */
   readonly hasStructure: boolean;
   /**
-   * An error response has no id if the id of the message is unreadable: since 2025-11-25. Before, it has the
-   * null id of JSON-RPC.
+   * Since 2025-11-25: an error response has no id if the id of the message is unreadable. Before, it has a
+   * null id, as in JSON-RPC.
    */
   readonly omitsUnknownIds: boolean;
 }
@@ -161,14 +161,17 @@ function dialect(version: string): Dialect {
 
 /** Legacy versions, oldest first. */
 const LEGACY: readonly Dialect[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'].map(dialect);
-/** Modern versions, newest (preferred) first. */
+/** Modern versions, newest first. The newest is preferred. */
 export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 
 /** The version that `initialize` offers when it does not know the requested version. */
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
 /** The newest version, used if the client names none. */
 export const NEWEST: Dialect = MODERN[0]!;
-/** Version of a legacy HTTP request without the field MCP-Protocol-Version, which 2025-03-26 did not have. */
+/**
+ * Version of an HTTP request without the field MCP-Protocol-Version: version 2025-03-26 did not have this
+ * field.
+ */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 
 /** All supported versions, as error -32022 lists them. */

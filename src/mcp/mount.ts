@@ -2,10 +2,12 @@
  * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The module of
  * the endpoint is imported when the first message arrives.
  *
- * The guard protects against cross-site requests and DNS rebinding. It accepts these header fields, and
- * refuses other requests with 403:
- *   Host     one of `hosts`; else the hosts of TrustedHostMiddleware; else localhost and the loopback addresses
- *   Origin   absent, the endpoint's own, or one of `origins`; outside production also local pages when the host is local
+ * The guard protects against cross-site requests and DNS rebinding. It refuses a request with 403 unless it
+ * accepts the request's Host and Origin fields:
+ *   - Host must be one of `hosts`. Without that option, it must be a host of TrustedHostMiddleware; without
+ *     that middleware, localhost or a loopback address.
+ *   - Origin must be absent, the endpoint's own, or one of `origins`. Outside production, a local page may
+ *     also use a local host.
  *
  * A 401, and a 403 for a missing scope, link to the protected resource metadata of the endpoint (RFC 9728
  * §5.1; MCP 2025-11-25, authorization).
@@ -47,7 +49,10 @@ import type {
 import type { Origins } from '../http/origins.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** Prefix length of the network that counts as one IPv6 client (RFC 6177 §2). */
+/**
+ * Number of leading bits that identify an IPv6 client: one client often has a whole network of this length
+ * (RFC 6177 §2).
+ */
 const IPV6_BITS = 64;
 
 /** Options of an MCP endpoint. An option that is `undefined` has its default. */
@@ -62,11 +67,11 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    * that middleware, `localhost` and the loopback addresses.
    */
   readonly hosts?: readonly string[] | undefined;
-  /** Origins of pages that may use the endpoint, in addition to its own origin. Default: none. */
+  /** Origins of web pages that may use the endpoint, in addition to its own origin. Default: none. */
   readonly origins?: Origins | undefined;
   /**
-   * Further header fields of the client's request that are copied to calls: `['x-tenant']`. Credentials,
-   * language, trace and the fields that the route reads are always copied.
+   * Further header fields of the client's request that are copied to the requests of tools: `['x-tenant']`.
+   * Credentials, language, trace context and the fields that the tool's route reads are always copied.
    */
   readonly headers?: readonly string[] | undefined;
   /**
@@ -75,8 +80,8 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    */
   readonly resources?: boolean | undefined;
   /**
-   * Whether legacy clients get sessions. Without sessions, each request is independent. Several processes
-   * share sessions only with the setting `authSecret`. Default true.
+   * Whether clients with a protocol version before 2026-07-28 get sessions. Without sessions, each request is
+   * independent. Several processes share sessions only with the setting `authSecret`. Default true.
    */
   readonly sessions?: boolean | undefined;
   /** Lifetime of a session in seconds, 60 ... 2_592_000. Default 86_400. */
@@ -92,22 +97,22 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
-   * Issuers of tokens for the endpoint. If set, the document of RFC 9728 is served, and each 401, and each
-   * 403 for a missing scope, links to it. Tool calls get these statuses as well, unless their event stream
-   * has begun. Requires a guard in `deps` that demands tokens.
+   * Issuers of tokens for the endpoint. If set, the document of RFC 9728 is served, and the responses 401,
+   * and 403 for a missing scope, link to it. A tool call also gets these responses, unless its event stream
+   * has begun. Requires a guard in `deps` that requires a token.
    */
   readonly authorization?:
     { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
   /**
-   * Rate limit of the endpoint, instead of the middleware's limit. A call also counts toward the limit of its
-   * route.
+   * Rate limit of the endpoint, in place of the limit of the rate-limit middleware. A call also counts toward
+   * the limit of its route.
    */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /** Maximum length of a message in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxBodyBytes?: number | undefined;
 }
 
-/** A route of the endpoint. @internal */
+/** @internal */
 interface McpRoute {
   readonly methods: readonly string[];
   readonly path: string;
@@ -117,7 +122,8 @@ interface McpRoute {
 
 /**
  * Returns the routes of the endpoint.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS`
+ *
+ * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an option, `E_CORS` for an invalid origin
  * @internal
  */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
@@ -222,8 +228,9 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
       },
       handler: ({ req }) => ({
         resource: `${req.scheme}://${req.host}${path}`,
+        // `described` is defined, because this route exists only with the option `authorization`
         authorization_servers: described!.servers,
-        bearer_methods_supported: ['header'], // `described` is set whenever `authorization` is
+        bearer_methods_supported: ['header'],
         ...(described!.scopes === undefined || described!.scopes.length === 0
           ? {}
           : { scopes_supported: described!.scopes }), // empty lists must be omitted (RFC 9728 §3.2)
@@ -233,9 +240,9 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
 }
 
 /**
- * Validates the issuers of tokens. A guard is required: a client logs in only after a 401, and without a
- * guard the tools would be public.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * Validates the option `authorization`. It requires a guard, because a client logs in only after a 401, which
+ * a guard sends.
+ * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid member, or for a missing guard
  */
 function readAuthorization(
   authorization: NonNullable<McpMountOptions['authorization']>,
@@ -275,8 +282,8 @@ class ResourceMetadata extends Schema {
 }
 
 /**
- * Returns the usual owner of a session: the subject of the first claims among the guards; else the
- * credentials that the guards read; '' if there are none.
+ * Returns the default owner of a session: the subject of the first claims among the guards' results. Without
+ * claims, the owner is the text of all credentials that the guards read; '' if there are none.
  */
 function usualPrincipal(context: Context, names: readonly string[]): string {
   const subject = subjectOf(context, names);
@@ -295,7 +302,6 @@ function subjectOf(context: Context, names: readonly string[]): string | undefin
   return undefined;
 }
 
-/** Options of the guard. */
 interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;
@@ -305,7 +311,7 @@ interface GuardOptions {
 
 const LOCAL: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 
-/** Middleware in front of an MCP endpoint: checks Host and Origin. */
+/** Middleware in front of an MCP endpoint. It checks the fields Host and Origin. */
 export class McpGuard implements Middleware {
   readonly #hosts: ReadonlySet<string> | undefined;
   readonly #origins: AllowedOrigins;
@@ -338,11 +344,15 @@ export class McpGuard implements Middleware {
       return this.#refuse(
         req,
         'host',
-        'This endpoint does not answer for the host that the request names: name it with mountMcp(path, { hosts })',
+        'This endpoint does not accept the host in the Host field: add it with mountMcp(path, { hosts })',
       );
     const { origin } = req.headers;
     if (origin !== undefined && !(await this.#allows(origin, name, req)))
-      return this.#refuse(req, 'origin', 'Pages of this origin may not speak to this endpoint');
+      return this.#refuse(
+        req,
+        'origin',
+        'Web pages of this origin may not use this endpoint: allow the origin with mountMcp(path, { origins })',
+      );
     const response = await next();
     if ((response.status === 401 || response.status === 403) && this.#metadataPath !== undefined)
       describe(response, `${req.scheme}://${req.host}${this.#metadataPath}`);
@@ -377,8 +387,8 @@ const BEARER =
   /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;
 
 /**
- * Adds the link to the metadata to the bearer challenge. Adds a bearer challenge to a 401 that has none: a
- * custom guard may send no challenge, or another scheme.
+ * Adds the address of the protected resource metadata to the bearer challenge. A 401 without such a challenge
+ * gets one, because a custom guard may send no challenge, or only one of another scheme.
  */
 function describe(response: HttpResponse, url: string): void {
   const header = response.headers.get('www-authenticate') ?? '';

@@ -35,7 +35,7 @@ export class PlannedPrompt {
     return headerFieldsOf(this.detail.inputs);
   }
 
-  /** Returns the prompt as clients of a version see it. */
+  /** Returns the prompt in the form of a protocol version. */
   definition({ hasStructure }: Dialect): JsonObject {
     const { summary, description } = this.detail.declared.spec;
     const fields = this.#fields.map(({ wireName, isRequired, about }) =>
@@ -80,14 +80,19 @@ export class PlannedPrompt {
   }
 }
 
-/** Returns the messages of a response. @throws RpcError for an error response */
+/**
+ * Converts the response of a prompt's function to the messages for the client.
+ * @throws RpcError for an error response
+ */
 export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);
   if (response.ok && isRecord(document)) return document;
   throw refusalOf(response.status, document);
 }
 
-/** Returns the protocol error for an error response of the application, with its problem as text. */
+/**
+ * Converts an error response of the application to a protocol error, with the problem details as its text.
+ */
 export function refusalOf(status: number, document: unknown): RpcError {
   const { title = 'Error', detail, errors } = isRecord(document) ? document : {};
   const problems = Array.isArray(errors)

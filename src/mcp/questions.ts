@@ -2,10 +2,11 @@
  * Questions of a handler to the client that called it: for input of the client's user (elicitation), for a
  * message of its model (sampling), for its folders (roots).
  *
- * How a question is sent:
- *   legacy   A request precedes the response to the call. The handler waits for the client's answer: SentRequests.
- *   modern   The call ends with "input_required". The client repeats it with the answers, and the handler runs again
- *            from its start: RepeatedCall.
+ * A question is sent in one of two ways:
+ *   - Before protocol version 2026-07-28, the server sends it as a request before it responds to the call.
+ *     The handler waits for the client's answer. See WaitingCall and SentRequests.
+ *   - Since 2026-07-28, the call ends with the result "input_required". The client repeats the call with the
+ *     answers, and the handler runs again from its start. See RepeatedCall.
  *
  * Answers of earlier rounds are in `requestState`, which the client sends back. It is encrypted, expires, and
  * is bound to the caller and to the call. Answers are input of the client, so they are validated like
@@ -28,12 +29,12 @@ import type { JsonObject } from './messages.ts';
 import type { ToolContentPart } from './results.ts';
 
 /**
- * Kind of question that a client may support: a form, opening a URL, a message of its model, a message of a
+ * A kind of question that a client may support: a form, opening a URL, a message of its model, a message of a
  * model with tools, its roots.
  */
 export type ClientAbility = 'elicit' | 'elicit-url' | 'sample' | 'sample-tools' | 'roots';
 
-/** The capability by which a client declares each ability. */
+/** The capability that a client declares if it supports a kind of question. */
 const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
   elicit: { elicitation: { form: {} } },
   'elicit-url': { elicitation: { url: {} } },
@@ -43,7 +44,10 @@ const CAPABILITIES: Readonly<Record<ClientAbility, JsonObject>> = {
 };
 export const ABILITIES: readonly ClientAbility[] = Object.keys(CAPABILITIES) as ClientAbility[];
 
-/** Returns the abilities that a client declares. An empty `elicitation` means forms (2025-11-25, elicitation). */
+/**
+ * Returns the kinds of questions that a client supports. An empty `elicitation` means forms (2025-11-25,
+ * elicitation).
+ */
 export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): ReadonlySet<ClientAbility> {
   const abilities = new Set<ClientAbility>();
   if (isRecord(elicitation)) {
@@ -72,9 +76,9 @@ export interface Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   /** Keys of the questions that this run of the handler has asked. */
   readonly keys: Set<string>;
-  /** Returns the client's result, which is not validated. May throw. */
+  /** Asks the client. Returns its answer, which is not validated. Throws when there is no answer. */
   ask(question: Question): unknown;
-  /** Called for a question that the client cannot answer. */
+  /** Called for a question that the client does not support. */
   lacks?(ability: ClientAbility): void;
 }
 
@@ -86,13 +90,13 @@ export interface QuestionOptions {
   readonly key?: string | undefined;
   /**
    * Time in milliseconds for the client to answer, 1 ... 86_400_000. Default 300_000. It has no effect with
-   * protocol 2026-07-28, where no handler waits.
+   * protocol 2026-07-28, where no handler waits for an answer.
    */
   readonly timeoutMs?: number | undefined;
 }
 /** A form for the user. Its fields are text, numbers, booleans, choices (`literal`), and lists of choices. */
 export interface FormQuestion<S extends InputShape = InputShape> extends QuestionOptions {
-  /** Reason of the question, for the user. */
+  /** Text that explains to the user why the form is shown. */
   readonly message: string;
   /** The fields of the form: an object of fields, or a schema class. It validates the answer. */
   readonly schema: S;
@@ -203,18 +207,21 @@ export class ToolClient {
     this.#signal = signal;
   }
 
-  /** Whether the client can answer such a question. Always false in a request that is not a call by MCP. */
+  /**
+   * Whether the client supports questions of this kind. Always false in a request that is not an MCP call.
+   */
   can(ability: ClientAbility): boolean {
     return this.#asker.abilities.has(ability);
   }
 
   /**
-   * Asks the user: for the fields of a form, or to open a URL. An accepted URL means consent, not that the
-   * user has finished.
+   * Asks the user to fill in a form, or to open a URL. An accepted URL means that the user consents, not that
+   * the user has finished there.
    *
-   * @throws HTTPException 400 `client_capability` when the client cannot ask, `client_answer` for an invalid
-   *   answer; 408 `client_timeout`; 424 `client_refused`; ClientDisconnected
-   * @throws SvcError `E_MCP_QUESTION`, `E_OPTION_RANGE`
+   * @throws HTTPException 400 `client_capability` when the client does not support the question, 400
+   * `client_answer` when its answer is not valid, 408 `client_timeout` when it does not answer in time, 424
+   * `client_refused` when it refuses; ClientDisconnected when it has left
+   * @throws SvcError `E_MCP_QUESTION` or `E_OPTION_RANGE` when the question is not valid
    */
   elicit<S extends InputShape>(question: FormQuestion<S>): Promise<Elicited<InputOf<S>>>;
   elicit(question: RawFormQuestion): Promise<Elicited<FormValues>>;
@@ -223,12 +230,15 @@ export class ToolClient {
     return handled(this.#elicit(question));
   }
 
-  /** Asks the client's model. @throws as {@link elicit} */
+  /** Asks the client's model for a message. @throws HTTPException and others, as {@link elicit} does */
   sample(question: SampleQuestion): Promise<Sampled> {
     return handled(this.#sample(question));
   }
 
-  /** Asks for the client's roots. @throws as {@link elicit} */
+  /**
+   * Asks for the folders and files with which the client allows servers to work: its roots.
+   * @throws HTTPException and others, as {@link elicit} does
+   */
   roots(options: QuestionOptions = {}): Promise<readonly ClientRoot[]> {
     return handled(this.#roots(options));
   }
@@ -253,7 +263,7 @@ export class ToolClient {
     const read = plan.parseJson(content, key);
     if (read.ok) return { action, content: read.value };
     throw new BadRequest(
-      `The answer to "${key}" has ${read.issues.length} problem${read.issues.length === 1 ? '' : 's'}`,
+      `The client's answer to the question "${key}" has ${read.issues.length} problem${read.issues.length === 1 ? '' : 's'}`,
       { code: 'client_answer', issues: read.issues },
     );
   }
@@ -321,14 +331,14 @@ export class ToolClient {
     throw withoutStack(
       () =>
         new BadRequest(
-          `The client cannot be asked: it does not declare ${JSON.stringify(CAPABILITIES[ability])}`,
+          `The client cannot be asked: it does not declare the capability ${JSON.stringify(CAPABILITIES[ability])}`,
           { code: 'client_capability' },
         ),
     );
   }
 }
 
-/** Any JSON value of limited depth, as questions and answers must be. */
+/** Type of questions and answers: any JSON value of limited depth. */
 const JSON_VALUE = compileType(any);
 
 function mistaken(key: string, issue: string): SvcError {
@@ -336,9 +346,12 @@ function mistaken(key: string, issue: string): SvcError {
 }
 
 function unusable(key: string): HTTPException {
-  return new BadRequest(`The answer to "${key}" is not a valid answer to a question of its kind`, {
-    code: 'client_answer',
-  });
+  return new BadRequest(
+    `The client's answer to the question "${key}" does not have the form that the protocol defines`,
+    {
+      code: 'client_answer',
+    },
+  );
 }
 
 export function noAsker(): Asker {
@@ -353,7 +366,10 @@ const KEYWORDS: readonly string[] = [
 const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-time']);
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
-/** Returns a form in the terms of the protocol. Rules that it cannot express are checked with the answer. */
+/**
+ * Converts the fields of a form to the JSON Schema of the protocol. Rules that it cannot express are checked
+ * when the answer arrives.
+ */
 function formOf(key: string, { fields }: ReturnType<typeof planOfShape>): JsonObject {
   const schemas = new JsonSchemas();
   const properties = fields.map(({ wireName, ...field }) => {
@@ -389,8 +405,8 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 }
 
 /**
- * Sends questions as requests that precede the response to the call. Version 2025-11-25 needs an id for each
- * URL.
+ * Asks questions by requests to the client, which precede the response to its call. For protocol versions
+ * before 2026-07-28. A question with a URL gets an id, because version 2025-11-25 requires one.
  */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
@@ -416,8 +432,8 @@ export class WaitingCall implements Asker {
   }
 
   /**
-   * Cancels the open questions. Returns undefined: the call has its own result. Only a {@link RepeatedCall}
-   * returns questions as the result.
+   * Cancels the open questions when the call ends. Returns undefined, because the call has its own result.
+   * Only a {@link RepeatedCall} returns questions as the result.
    */
   outcome(): undefined {
     this.#ended.abort();
@@ -427,10 +443,13 @@ export class WaitingCall implements Asker {
 
 /** Time in seconds for a client to answer the questions of one round. */
 const STATE_SECONDS = 3_600;
-/** Maximum length of a state in characters. The answers in a state may contain images. */
+/** Maximum length of a `requestState` in characters. It contains answers, which may be images. */
 const MAX_STATE_CHARACTERS = 4_000_000;
 
-/** Returns the encryption of states. With `authSecret`, every process of the application can decrypt them. */
+/**
+ * Returns the encryption of `requestState`. With `authSecret`, every process of the application can decrypt
+ * it.
+ */
 export function stateSeal(services: Services | undefined): ProtectedValues {
   return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
 }
@@ -439,15 +458,18 @@ interface RepeatedDeps {
   readonly capabilities: JsonObject;
   readonly params: JsonObject;
   /**
-   * Method, name and arguments of the call, and its caller. A state is valid only for a call in which all of
-   * them are equal.
+   * Method, name and arguments of the call, and its caller. A `requestState` is valid only for a call in
+   * which all of them are equal.
    */
   readonly subject: readonly unknown[];
   readonly nowSeconds: number;
   seal(): ProtectedValues;
 }
 
-/** Returns answers from the parameters of the call, and collects the questions that have no answer yet. */
+/**
+ * Takes answers from the parameters of the call, and collects the questions that have no answer yet. For
+ * protocol version 2026-07-28.
+ */
 export class RepeatedCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -456,7 +478,10 @@ export class RepeatedCall implements Asker {
   readonly #open = new Map<string, JsonObject>();
   #lacking: ClientAbility | undefined;
 
-  /** @throws RpcError -32602 for malformed answers, and for a state that is expired, changed, or of another call */
+  /**
+   * @throws RpcError -32602 for answers that are not valid, and for a `requestState` that is expired,
+   * changed, or of another call
+   */
   constructor(deps: RepeatedDeps) {
     this.#deps = deps;
     this.abilities = abilitiesOf(deps.capabilities);
@@ -477,7 +502,10 @@ export class RepeatedCall implements Asker {
     if (this.#answers.has(key)) return this.#answers.get(key);
     this.#open.set(key, { method, params });
     throw withoutStack(
-      () => new HTTPException(428, 'The call waits for answers of its client', { code: 'input_required' }),
+      () =>
+        new HTTPException(428, 'The call can continue only after the client has answered its questions', {
+          code: 'input_required',
+        }),
     );
   }
 
@@ -492,9 +520,13 @@ export class RepeatedCall implements Asker {
   outcome(isRefused: boolean): JsonObject | undefined {
     if (this.#lacking !== undefined && isRefused) {
       const requiredCapabilities = CAPABILITIES[this.#lacking];
-      throw new RpcError(MISSING_CAPABILITY, 'The client lacks a capability that this call requires', {
-        requiredCapabilities,
-      });
+      throw new RpcError(
+        MISSING_CAPABILITY,
+        'The client does not declare a capability that this call requires',
+        {
+          requiredCapabilities,
+        },
+      );
     }
     if (this.#open.size === 0) return undefined;
     const { nowSeconds, seal } = this.#deps;
@@ -504,7 +536,10 @@ export class RepeatedCall implements Asker {
       expiresSeconds: nowSeconds + STATE_SECONDS,
     });
     if (requestState.length > MAX_STATE_CHARACTERS)
-      throw new RpcError(INVALID_PARAMS, 'The answers to the questions of this call are too large');
+      throw new RpcError(
+        INVALID_PARAMS,
+        'The answers to the questions of this call are too large together: send shorter answers',
+      );
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
   }
 

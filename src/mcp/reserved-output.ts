@@ -1,14 +1,14 @@
 /**
- * Reserves standard output for messages. Other writes to the stream or its file descriptor go to another
+ * Reserves standard output for MCP messages. Other writes to the stream or its file descriptor go to another
  * stream.
  *
  * Some loggers write to the descriptor instead of the stream, and child processes inherit the descriptor.
  * Child processes do not inherit standard input, because they would consume messages. Node.js cannot exchange
  * a descriptor, so this module replaces the functions that take one:
- *   fs.writeSync(1, ...), write, writev, writevSync   write to descriptor 2
- *   fs.writeFileSync(1, ...), appendFileSync          write to descriptor 2
- *   spawn(..., { stdio: 'inherit' }) and the like     the child process gets [ 'ignore', 2, 'inherit' ]
- *   new Worker(file)                                  the worker imports a module that replaces its functions of node:fs
+ *   - fs.write(1, ...), writeSync, writev, writevSync, writeFileSync and appendFileSync write to descriptor
+ *     2.
+ *   - spawn(..., { stdio: 'inherit' }) and similar functions give a child process ['ignore', 2, 'inherit'].
+ *   - new Worker(file) starts a worker thread that imports a module, which replaces its functions of node:fs.
  *
  * Not covered: native code, worker threads created from text (`eval`) or by other worker threads, and
  * processes with flags that workers reject.
@@ -23,7 +23,7 @@ import type { Worker, WorkerOptions } from 'node:worker_threads';
 
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
 const STDIN = 0;
-/** Functions that create processes without the method ChildProcess.spawn(), which all other functions use. */
+/** Functions that create a process without calling ChildProcess.spawn(). All other functions call it. */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
 /**
@@ -40,8 +40,8 @@ export function reservedWrite(
 }
 
 /**
- * Redirects all output except messages. Disposing restores the stream. Reserving a reserved stream has no
- * effect.
+ * Redirects everything that is written to `output` except messages. Disposing the result restores the stream.
+ * A stream that is already reserved stays as it is.
  */
 export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
   if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
@@ -67,7 +67,7 @@ export function reserveOutput(output: Writable, elsewhere: Writable): Disposable
   };
 }
 
-/** Redirects output for the descriptor `from` to `to`, until it is disposed. */
+/** Redirects writes to the file descriptor `from` to `to`, until the result is disposed. */
 function leadDescriptor(from: number, to: number): Disposable {
   const undo: (() => void)[] = [];
   const replace = (
@@ -150,7 +150,7 @@ syncBuiltinESMExports();`;
   return `data:text/javascript,${encodeURIComponent(text)}`;
 }
 
-/** Returns the descriptor that a child process gets for a number or a stream. */
+/** Returns the file descriptor that an item of `stdio` means: a number, or the descriptor of a stream. */
 function fdOf(value: unknown): unknown {
   return isObject(value) ? (value as { readonly fd?: unknown }).fd : value;
 }

@@ -1,7 +1,7 @@
 /**
- * Resources: contents that clients read by a URI. Resources of the application are functions that run as
- * requests, and their URIs may have parameters. Resources of this package are the routes of the tools, and
- * the OpenAPI document.
+ * Resources: contents that clients read by a URI. A resource of the application is a function that runs as a
+ * request, and its URI may have parameters. This package adds two resources: the routes of the tools, and the
+ * OpenAPI document.
  */
 import { SvcError } from '../base/errors.ts';
 import { defined } from '../base/options.ts';
@@ -42,7 +42,7 @@ export function parametersOf(uri: string): readonly string[] {
     ]);
   const names = uri.split(PARAMETER).filter((_, index) => index % 2 === 1);
   if (new Set(names).size < names.length)
-    throw new SvcError('E_MCP_NAME', [uri, 'is a URI in which two parameters have one name']);
+    throw new SvcError('E_MCP_NAME', [uri, 'has two parameters of the same name']);
   return names;
 }
 
@@ -91,7 +91,7 @@ export class PlannedResource extends PlannedPrompt {
 }
 
 /**
- * Returns the content of a response.
+ * Converts the response of a resource's function to the content for the client.
  * @throws RpcError for an error response, or one larger than `maxBytes`
  */
 export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {

@@ -1,9 +1,12 @@
 /**
  * Converts responses of routes to results of tools:
- *   2xx JSON            its text, and `structuredContent` if the version has it
- *   2xx text, image     content of this type; any other type is an embedded resource in base64
- *   4xx, 5xx            `isError`: a summary that a model can act on, then the problem document
- *   other than JSON     `isError` if the tool has an output schema: clients reject results that do not match it
+ *   - JSON with a 2xx status becomes text, and `structuredContent` if the protocol version has that member.
+ *   - Text or an image with a 2xx status becomes content of this type. Any other media type becomes an
+ *     embedded resource in base64.
+ *   - A 4xx or 5xx status becomes an error (`isError`): a summary that a model can act on, then the problem
+ *     details.
+ *   - If the tool has an output schema, a response other than JSON is an error, because clients reject
+ *     results that do not match the schema.
  */
 
 import { http } from '../base/node-http.ts';
@@ -18,11 +21,11 @@ export interface ToolResult {
   readonly content: readonly ToolContentPart[];
   readonly structuredContent?: unknown;
   readonly isError?: boolean;
-  /** `svc/status` is the HTTP status of the response. */
+  /** Its member `svc/status` is the HTTP status of the response. */
   readonly _meta?: JsonObject;
 }
 
-/** Returns the result for a response. Reads at most `maxBytes` of the body. */
+/** Converts the response of a route to the result of a tool. Reads at most `maxBytes` of the body. */
 export async function resultOf(
   response: Response,
   tool: PlannedTool,
@@ -101,7 +104,10 @@ function partOf(type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect
 const TEXTS =
   /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
 
-/** Returns the content of a ToolContent. Content of a type that the version does not have is sent as text. */
+/**
+ * Converts the body of a {@link ToolContent} to a result. Content of a type that the protocol version lacks
+ * is sent as text.
+ */
 function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
   const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] };
   return {
@@ -202,19 +208,19 @@ export type ToolContentPart =
       readonly annotations?: ToolAudience;
     };
 
-/** The audience of a part, and its priority. */
+/** The audience and the priority of a content part. */
 export interface ToolAudience {
   readonly audience?: readonly ('user' | 'assistant')[];
   /** Importance of the part, from 0 to 1. */
   readonly priority?: number;
 }
 
-/** Media type that marks a ToolContent between handler and tool. @internal */
+/** Media type by which a tool recognizes the {@link ToolContent} of a handler. @internal */
 const CONTENT_TYPE = 'application/vnd.svc.tool-content+json';
 
 /**
- * A reply whose content becomes the tool's result unchanged: `return new ToolContent([{ type: 'image', data,
- * mimeType: 'image/png' }])`. A request over HTTP gets the content as JSON.
+ * Reply of a handler whose content becomes the tool's result unchanged: `return new ToolContent([{ type:
+ * 'image', data, mimeType: 'image/png' }])`. A request over HTTP gets the content as JSON.
  */
 export class ToolContent extends JSONResponse {
   constructor(content: readonly ToolContentPart[]) {

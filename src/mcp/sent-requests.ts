@@ -1,5 +1,6 @@
 /**
- * Questions to legacy clients that have no response yet.
+ * Questions to clients with a protocol version before 2026-07-28: requests of the server that have no
+ * response yet.
  */
 import { randomBytes } from 'node:crypto';
 import { HTTPException } from '../base/errors.ts';
@@ -12,13 +13,13 @@ import type { Question } from './questions.ts';
 /** Maximum number of questions without an answer, over all calls of an endpoint or conversation. */
 const MAX_SENT = 1_000;
 
-/** A request to a client. */
+/** A question that is sent to a client as a request. */
 interface SentQuestion extends Omit<Question, 'key'> {
   /** Further signals that end the question: the client has left, or the server stops. */
   readonly ends: readonly AbortSignal[];
-  /** Owner of the session: responses of other clients are ignored. */
+  /** Id of the session. Responses from other sessions are ignored. */
   readonly owner: string;
-  /** Client that is asked, for its share of the open questions. */
+  /** Name of the client. The limit of open questions applies per client. */
   readonly client: string;
   send(message: JsonObject): void;
 }
@@ -36,7 +37,7 @@ export class SentRequests {
   }
 
   /**
-   * Sends a request, and returns the result of its response. If the time is over, or a signal aborts, before
+   * Sends a request, and returns the result of its response. If the time runs out, or a signal aborts, before
    * the response arrives, the request is cancelled.
    */
   async ask({
@@ -81,22 +82,22 @@ export class SentRequests {
     }
   }
 
-  /**
-   * Handles a response of a client. Responses without a request, and those of another client, are ignored.
-   */
+  /** Handles a response of a client. A response without a request, or from another session, is ignored. */
   receive(owner: string, response: RpcResponse): void {
     const waiting = this.#waiting.get(response.id);
     if (waiting?.owner === owner) waiting.settle(response);
   }
 }
 
-/** Returns the reason of a signal that aborts because the server stops. */
+/** Returns the error that ends open questions when the server stops. */
 export function stopping(): HTTPException {
   return unanswered('before the server stopped');
 }
 
 function unanswered(limit: string): HTTPException {
-  return new HTTPException(408, `The client did not answer ${limit}`, { code: 'client_timeout' });
+  return new HTTPException(408, `The client did not answer the question ${limit}`, {
+    code: 'client_timeout',
+  });
 }
 
 function refusal(error: unknown): HTTPException {

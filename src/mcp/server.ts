@@ -1,11 +1,15 @@
 /**
- * The MCP server: handles requests of both generations of the protocol. It does no I/O; stdio.ts and http.ts do.
+ * The MCP server: handles requests of both generations of the protocol. It does no I/O; stdio.ts and http.ts
+ * do.
  *
  * Generations of the protocol:
- *   legacy   `initialize` negotiates a version; no server/discover and subscriptions/listen
- *   modern   `_meta` of each request names it; no initialize, ping, logging/setLevel, resources/(un)subscribe
+ *   - Legacy (before 2026-07-28): `initialize` negotiates a version. The methods server/discover and
+ *     subscriptions/listen do not exist.
+ *   - Modern (2026-07-28): `_meta` of each request names the version. The methods initialize, ping,
+ *     logging/setLevel, resources/subscribe and resources/unsubscribe do not exist.
  *
- * Violations of the protocol are JSON-RPC errors. The response of a tool is always a result, even if the tool refuses the call.
+ * Violations of the protocol are JSON-RPC errors. The response of a tool is always a result, even if the tool
+ * refuses the call.
  */
 import { createHash } from 'node:crypto';
 import { CallReports, credentialsOf, DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
@@ -49,7 +53,7 @@ export interface McpSession {
 
 /** The session of a request, its caller, and the functions that send messages to its client. */
 export interface Exchange {
-  /** Undefined before `initialize`, and for modern requests. */
+  /** Undefined before `initialize`, and for requests of protocol 2026-07-28. */
   readonly session: McpSession | undefined;
   readonly caller: Caller;
   /** Aborts when the response is no longer needed. */
@@ -68,7 +72,7 @@ export interface Exchange {
   readonly challenged?: CallDeps['challenged'];
 }
 
-/** Options of every transport. An option that is `undefined` has its default. */
+/** Options of an MCP server over any transport. An option that is `undefined` has its default. */
 export interface McpServerOptions {
   /** Instructions for models: the purpose of the tools, and how they work together. Default: none. */
   readonly instructions?: string | undefined;
@@ -99,13 +103,13 @@ export function serverOptions(): {
 export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
   /**
-   * Services of the application, whose secret encrypts the state of calls that ask questions. Without them,
+   * Services of the application. Their secret encrypts the state of calls that ask questions. Without them,
    * only this process can continue such a call.
    */
   readonly services?: Services | undefined;
 }
 
-/** A request whose metadata is parsed. */
+/** A request with the parsed values of its `_meta`. */
 interface Asked {
   readonly id: RpcRequest['id'];
   readonly params: JsonObject;
@@ -113,7 +117,7 @@ interface Asked {
   readonly dialect: Dialect;
   readonly exchange: Exchange;
   readonly progressToken: string | number | undefined;
-  /** The least severe level of log messages that are sent; undefined if none are sent. */
+  /** Least severe level of the log messages to send; undefined if none are sent. */
   readonly logLevel: ToolLogLevel | undefined;
 }
 
@@ -161,7 +165,10 @@ export class McpDispatcher {
     ]);
   }
 
-  /** Whether a message is modern: it names its version, or only the modern version has its method. */
+  /**
+   * Whether a request belongs to protocol 2026-07-28: its `_meta` names the version, or only that version has
+   * the method.
+   */
   static isModern(method: string, params: JsonObject): boolean {
     return MODERN_ONLY.has(method) || (isRecord(params['_meta']) && VERSION_KEY in params['_meta']);
   }
@@ -228,7 +235,7 @@ export class McpDispatcher {
       if (method === 'ping') return {};
       throw new RpcError(
         INVALID_PARAMS,
-        `A request must name its version in "_meta" ("${VERSION_KEY}"), or come after "initialize"`,
+        `A request must name its protocol version in "_meta" ("${VERSION_KEY}"), or follow "initialize"`,
         { supported: SUPPORTED },
       );
     }
@@ -289,7 +296,7 @@ export class McpDispatcher {
   }
 
   /**
-   * Returns one page of a list. A cursor is valid for one list of one length.
+   * Returns one page of a list. A cursor is valid for one list, as long as its length stays the same.
    * @throws RpcError for an invalid cursor
    */
   #list(
@@ -336,8 +343,7 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // the principal comes from the guards of the endpoint; the guards of the route may read further
-    // credentials
+    // the guards of the endpoint determine `principal`; the guards of the route may read other credentials
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       // the cast is safe: readModern() has checked the type
@@ -463,7 +469,7 @@ export class McpDispatcher {
   #setLevel({ params: { level }, exchange }: Asked): JsonObject {
     if (!isLevel(level))
       throw new RpcError(INVALID_PARAMS, `"level" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
-    exchange.session!.logLevel = level; // `session` is defined, because a legacy request always has one
+    exchange.session!.logLevel = level; // `session` is defined: only requests in a session reach this method
     return {};
   }
 
@@ -492,7 +498,10 @@ export class McpDispatcher {
   }
 }
 
-/** Returns the name and the arguments of a call. @throws RpcError -32602 */
+/**
+ * Returns the name and the arguments of a call.
+ * @throws RpcError -32602 when one of them has the wrong type
+ */
 function namedCall({ name, arguments: given = {} }: JsonObject): {
   readonly name: string;
   readonly given: JsonObject;
@@ -502,12 +511,15 @@ function namedCall({ name, arguments: given = {} }: JsonObject): {
   return { name, given };
 }
 
-/** Whether a request must not be part of a batch: `initialize`, and every modern request. */
+/** Whether a request must not be part of a batch: `initialize`, and every request of protocol 2026-07-28. */
 export function comesAlone({ method, params }: RpcRequest): boolean {
   return method === 'initialize' || McpDispatcher.isModern(method, params);
 }
 
-/** Parses the `_meta` of a modern request. @throws RpcError -32602 for missing values, -32022 for an unsupported version */
+/**
+ * Parses the `_meta` of a request of protocol 2026-07-28.
+ * @throws RpcError -32602 for missing values, -32022 for an unsupported version
+ */
 export function readModern(
   params: JsonObject,
 ): Pick<Asked, 'meta' | 'dialect' | 'progressToken' | 'logLevel'> {
@@ -530,7 +542,7 @@ export function readModern(
   return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
 }
 
-/** The value of a header field: at most 1,024 printable characters. */
+/** Pattern of an allowed trace context field: at most 1,024 printable characters. */
 const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
 
 function metaOf({ _meta = {} }: JsonObject): JsonObject {
@@ -553,7 +565,10 @@ function cursorOf(start: number, list: string, length: number): string {
   return `${Buffer.from(String(start)).toString('base64url')}.${tag}`;
 }
 
-/** Returns the index at which a page begins. @throws RpcError for an invalid cursor, or one of a list that has changed */
+/**
+ * Returns the index at which a page begins.
+ * @throws RpcError for an invalid cursor, or for a cursor of a list that has changed
+ */
 function readCursor(cursor: unknown, list: string, length: number): number {
   if (cursor === undefined) return 0;
   const start =
@@ -563,7 +578,7 @@ function readCursor(cursor: unknown, list: string, length: number): number {
   if (!Number.isSafeInteger(start) || cursorOf(start, list, length) !== cursor)
     throw new RpcError(
       INVALID_PARAMS,
-      'The cursor is invalid, or its list has changed: list again without a cursor',
+      'The cursor is invalid, or the list has changed: request the list again without a cursor',
     );
   return start;
 }

@@ -1,12 +1,13 @@
 /**
- * Sessions of legacy clients over HTTP. The id is the encrypted state of the session, so a flood of sessions
- * uses no memory. With `authSecret`, every process of the application can decrypt it. A session grants no
- * rights: each request has its own credentials.
+ * Sessions of HTTP clients with a protocol version before 2026-07-28. The id is the encrypted state of the
+ * session, so a flood of sessions uses no memory. With `authSecret`, every process of the application can
+ * decrypt it. A session grants no rights: each request has its own credentials.
  *
- * The id:
- *   Mcp-Session-Id: e1.key.issued.expires.box        box = version, owner, 16 random bytes and abilities
+ * Form of the id: `Mcp-Session-Id: e1.key.issued.expires.box`. The encrypted `box` holds the version, the
+ * owner, 16 random bytes, and the kinds of questions that the client supports.
  *
- * Memory has only the state of this process: running requests, the log level, and the ids of ended sessions.
+ * Memory holds only the state of this process: running requests, the log level, and the ids of ended
+ * sessions.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { ringOf } from '../crypto/keys.ts';
@@ -27,8 +28,8 @@ export interface HttpSession extends McpSession {
 
 const NAME = 'mcp';
 /**
- * Maximum number of session states in memory; the least recently used are dropped. A session whose state is
- * dropped loses its log level, and the mark that it was ended.
+ * Maximum number of session states in memory. The least recently used are dropped. Then a session has the
+ * default log level again, and an ended session is valid again.
  */
 const MAX_KEPT = 10_000;
 const ANONYMOUS = digest('');
@@ -64,7 +65,10 @@ export class McpSessions {
     return this.#keep(id, { dialect, logLevel, abilities });
   }
 
-  /** Returns the session with this id; undefined for an invalid, expired, ended or foreign id. */
+  /**
+   * Returns the session with this id. Returns undefined if the id is invalid or expired, or if the session
+   * has ended or belongs to another client.
+   */
   find(id: string, principal: string): HttpSession | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;

@@ -24,7 +24,7 @@ interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Serves until the input has ended, and its requests have their responses or the time for them is over. */
+/** Serves until the input has ended, and all requests have their responses or the time for them is over. */
 export async function serveStdio({
   input,
   output,

@@ -1,8 +1,8 @@
 /**
  * Converts compiled routes to tools when the application starts: names, descriptions, hints and schemas.
  *
- * The name of a tool is the name in the spec, else made from method and path: `GET /users/{id:int}` is
- * `get_users_by_id`. Characters that tool names do not allow become `_`.
+ * A tool has the name that its route declares, else a name made from method and path: `GET /users/{id:int}`
+ * is `get_users_by_id`. Characters that tool names do not allow become `_`.
  */
 import { pathSchema } from '../openapi/inputs.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
@@ -36,7 +36,7 @@ export class PlannedTool {
   readonly isFunction: boolean;
   readonly arguments: ArgumentPlan;
   readonly output: OutputPlan;
-  /** Whether the spec describes the tool. */
+  /** Whether the declaration of the tool has a description. */
   readonly isDescribed: boolean;
   readonly #title: string | undefined;
   readonly #description: string;
@@ -60,7 +60,7 @@ export class PlannedTool {
     this.#hints = { ...hintsOf(route.method), ...defined(own.annotations ?? {}) };
   }
 
-  /** Returns the tool as clients of a version see it. */
+  /** Returns the tool in the form of a protocol version. */
   definition(dialect: Dialect): Tool {
     const outputSchema = this.output.schema(dialect);
     const title = this.#title;
@@ -79,14 +79,14 @@ export class PlannedTool {
 
 interface NamedTool {
   readonly detail: RouteDetail;
-  /** The name before duplicates get a number. */
+  /** Name of the tool before duplicates get a number. */
   readonly wanted: string;
   readonly name: string;
 }
 
 /**
- * Returns the names of all tools: of routes, then of functions, as declared. Duplicates get a number at the
- * end. Prompts and resources are left out.
+ * Returns the names of all tools: first of routes, then of functions, in the order of declaration. Duplicates
+ * get a number at the end. Prompts and resources are left out.
  */
 export function planNames(
   details: readonly RouteDetail[],
@@ -144,8 +144,8 @@ function clean(name: string): string {
 }
 
 /**
- * Returns the hints that follow from the method (RFC 9110 §9.2). If the method leaves a hint open, the more
- * dangerous value is used.
+ * Returns the hints that follow from the method (RFC 9110 §9.2). A hint that the method does not determine
+ * gets the value for a dangerous tool.
  */
 function hintsOf(method: string): ToolHints {
   const readOnlyHint = method === 'GET' || method === 'QUERY';
@@ -157,9 +157,9 @@ function hintsOf(method: string): ToolHints {
 }
 
 /*
- * The output of a tool: the `response` of its route, as JSON Schema and as a value. `response: list(User)` is
- * { result: [...] } from 2025-06-18 to 2025-11-25, where the output must be an object, and [...] since
- * 2026-07-28.
+ * The output of a tool: the `response` of its route, as JSON Schema and as a value. From 2025-06-18 to
+ * 2025-11-25 the output must be an object, so `response: list(User)` becomes { result: [...] }. Since
+ * 2026-07-28 it is [...].
  */
 
 class OutputPlan {
@@ -194,13 +194,13 @@ class OutputPlan {
       };
   }
 
-  /** Returns the output schema; undefined if there is none, or the version cannot express it. */
+  /** Returns the output schema; undefined if there is none, or the protocol version has no output schemas. */
   schema(dialect: Dialect): JsonSchema | undefined {
     if (!dialect.hasStructure) return undefined;
     return dialect.isModern ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
-  /** Returns a reply as `structuredContent`; undefined if the version cannot express it. */
+  /** Returns a reply as `structuredContent`; undefined if the protocol version cannot express it. */
   structure(value: unknown, dialect: Dialect): unknown {
     if (!dialect.hasStructure) return undefined;
     if (dialect.isModern) return value;
@@ -221,8 +221,8 @@ function successes(response: RouteSpec['response']): readonly TypeSource[] {
 }
 
 /**
- * Resolves a reference at the root of a schema, because clients look for `type` there. Definitions that are
- * no longer used are removed.
+ * Replaces a reference at the root of a schema by its definition, because clients look for `type` at the
+ * root. Definitions that are no longer used are removed.
  */
 function inlined(
   schema: JsonSchema,
@@ -241,18 +241,18 @@ function inlined(
  * The arguments of a tool: path, query and body of a route as one object, which is converted back to a
  * request.
  *
- * Examples of a route, its body and the arguments:
- *   GET /users/{id:int}?verbose=...   no body             { id, verbose }
- *   POST /users/{id:int}              { name, email }     { id, name, email }
- *   PUT /users/{id:int}               { id, name }        { id, body: { id, name } }
- *   POST /scores                      [ 1, 2 ]            { body: [ 1, 2 ] }
+ * Examples of a route, its body and the arguments of the tool:
+ *   - GET /users/{id:int}?verbose=... without a body has the arguments { id, verbose }
+ *   - POST /users/{id:int} with the body { name, email } has the arguments { id, name, email }
+ *   - PUT /users/{id:int} with the body { id, name } has the arguments { id, body: { id, name } }
+ *   - POST /scores with the body [ 1, 2 ] has the arguments { body: [ 1, 2 ] }
  *
  * The body becomes the single argument `body` if a member has the name of another argument, or if the body is
  * not a plain object.
  *
- * A query parameter whose name is taken becomes `query_...`. Headers and cookies are not arguments: the
- * client sends them, and a model must not choose them. Files are base64 in JSON: `{ filename, contentType,
- * data }`.
+ * A query parameter with the name of another argument becomes `query_...`. Headers and cookies are not
+ * arguments: the client sends them, and a model must not choose them. Files are base64 in JSON: `{ filename,
+ * contentType, data }`.
  */
 
 /** The part of a request to which an argument belongs. */
@@ -261,14 +261,14 @@ type Part = 'path' | 'query' | 'body' | 'form' | 'whole';
 interface Slot {
   readonly argument: string;
   readonly part: Part;
-  /** The name of the argument in the route. */
+  /** The name of the path parameter, query parameter or body member in the route. */
   readonly name: string;
   readonly schema: JsonSchema;
   readonly isRequired: boolean;
   readonly isFile?: boolean;
 }
 
-/** The parts of a request that are made from arguments. */
+/** The parts of a request, as they are made from the arguments of a tool. */
 interface RequestInput {
   readonly target: string;
   readonly body: string | URLSearchParams | FormData | undefined;
@@ -303,7 +303,10 @@ class ArgumentPlan {
     this.schema = objectSchema(this.#slots, schemas.components());
   }
 
-  /** Returns the parts of a request, or the issues of the arguments. The route validates the values. */
+  /**
+   * Converts the arguments to the parts of a request. Returns issues if that is not possible. The route
+   * validates the values.
+   */
   read(given: JsonObject): RequestInput | { readonly issues: readonly Issue[] } {
     const issues: Issue[] = [];
     for (const name of Object.keys(given)) if (!this.#byName.has(name)) issues.push(this.#unknown(name));
@@ -338,7 +341,10 @@ class ArgumentPlan {
     };
   }
 
-  /** Returns the argument's name for the location of an issue: `query.page` is `page`. */
+  /**
+   * Converts the location of an issue in the request to the name of the argument: `query.page` becomes
+   * `page`.
+   */
   placeOf(loc: Issue['loc']): string {
     const [part, name, ...rest] = loc;
     if (part === 'argument') return String(name);

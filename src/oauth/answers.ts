@@ -10,7 +10,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
-/** Sets headers so that no cache stores the response, and the browser sends no `Referer` from its page. */
+/** Sets headers so that no cache stores the response, and a page in it sends no `Referer`. */
 function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
@@ -19,8 +19,8 @@ function unstored<T extends HttpResponse>(response: T): T {
 }
 
 /**
- * The content of the error response to each request. It is stored separately, because a middleware may have
- * compressed the body.
+ * The content of each request's error response. It is stored here, because a middleware may compress the body
+ * before the content is read again.
  */
 const refused = new WeakMap<HttpRequest, Failure>();
 
@@ -33,8 +33,7 @@ export function isRefusal(error: unknown): error is HTTPException {
 }
 
 /**
- * Returns a handler that turns errors into OAuth error responses, independent of the application's exception
- * handlers.
+ * Wraps a handler: its errors become OAuth error responses, whatever exception handlers the application has.
  */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
@@ -45,12 +44,12 @@ export function answering<C extends Context>(
       return unstored(await run(req, context));
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
-      throw error; // OAuthAnswers turns the response to this error into an OAuth error
+      throw error; // OAuthAnswers below rewrites the response to this error
     }
   };
 }
 
-/** Returns the error response for an exception. */
+/** Converts an exception to an OAuth error response. */
 export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
   const code = error instanceof OAuthError ? error.code : codeOf(error.status);
   const failure = failureOf(code, error.detail ?? statusTitle(error.status), req);
@@ -75,14 +74,14 @@ function codeOf(status: number): string {
 }
 
 /**
- * Rewrites every other error response below the plugin's paths, such as 404, 413 and 500, as an OAuth error.
- * It must be outside of all middleware and exception handlers that may create such a response.
+ * Rewrites all other error responses below the plugin's paths, such as 404, 413 and 500, as OAuth errors. It
+ * must be outside of all middleware and exception handlers that may create such a response.
  */
 export class OAuthAnswers implements Middleware {
   readonly #prefix: string;
   readonly #pages: FailurePages | undefined;
 
-  /** `pages`: error pages for browsers. If it is absent, every client gets JSON. */
+  /** `pages` shows errors to browsers. If it is absent, every client gets JSON. */
   constructor(prefix: string, pages?: FailurePages) {
     this.#prefix = `${prefix}/`;
     this.#pages = pages;
@@ -110,7 +109,7 @@ export class OAuthAnswers implements Middleware {
   }
 }
 
-/** Returns the path with decoded escapes, as the router sees it. An invalid path stays unchanged. */
+/** Decodes the escapes of a path, as the router does. An invalid path stays unchanged. */
 function decoded(path: string): string {
   try {
     return path.includes('%') ? decodeURIComponent(path) : path;
@@ -124,7 +123,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // http/response.ts wrote this JSON
+      : {}; // the constructor of the error response in http/response.ts wrote this JSON
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);

@@ -231,8 +231,8 @@ function allowlistsOf(
 }
 
 /**
- * Returns the secret of the plugin. Without one, returns the secret of the application. If both are set, they
- * must be equal.
+ * Returns the secret for the plugin: its option `authSecret`, or else the secret of the application. If both
+ * are set, they must be equal.
  */
 function secretsOf(options: ReadOptions, config: Config): Secrets {
   const own = options.authSecret;
@@ -268,7 +268,7 @@ function limitStoreOf(
 }
 
 /**
- * Returns a function that returns the record store of a table. It is a function because each start of the
+ * Returns a function that returns the record store of a table. The store changes, because each start of the
  * application opens a new database object. Without a database, the store is in the memory of this process.
  */
 function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): () => RecordStore {
@@ -289,9 +289,9 @@ function recordsOf(database: (() => Database) | undefined, clock: Clock, table: 
 }
 
 /**
- * Returns whether to ignore the access cookie, because a page of another origin may have sent the request.
- * SameSite=Lax stops other sites. This test also stops other hosts of the same site, and protects browsers
- * without SameSite. A WebSocket opens by GET, but counts as a write.
+ * Returns whether the access cookie must be ignored, because a page of another origin may have sent the
+ * request. SameSite=Lax stops other sites. This test also stops other hosts of the same site, and protects
+ * browsers without SameSite. A WebSocket opens by GET, but counts as a write.
  */
 function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
   const isRead = SAFE_METHODS.has(req.method) && req.headers['upgrade'] === undefined;

@@ -1,8 +1,8 @@
 /**
- * The audit trail: one event of the logger `svc_oauth` for each step of a login, and counters.
+ * The audit trail: an event of the logger `svc_oauth` for each step of a login, and counters.
  *
- * It never contains tokens, codes, states, verifiers, cookies or passwords. `sub` is the application's
- * subject, `login_id` the id of the login, `ip` the address of the client.
+ * The events never contain tokens, codes, login states, PKCE verifiers, cookies or passwords. `sub` is the
+ * application's id of the user, `login_id` the id of the login, `ip` the address of the client.
  */
 import { HTTPException } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -96,8 +96,8 @@ export class Audit {
   }
 
   /**
-   * Records a refused access token. The token is bound to a key that the request does not prove, or the
-   * client sent an unbound token by the scheme DPoP.
+   * Records a refused access token. Either the request does not prove the key to which the token is bound, or
+   * the client sent an unbound token with the scheme DPoP.
    */
   proofRefused(req: HttpRequest, reason: string): void {
     this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
@@ -157,7 +157,7 @@ export class Audit {
   }
 }
 
-/** Returns the fields of every event of a request, and those of its login. */
+/** Returns the fields that every event of a request has, and the fields of its login. */
 function fieldsOf(req: HttpRequest | undefined, login?: LoginFields): Readonly<Record<string, string>> {
   return {
     ...(login === undefined ? {} : { provider: login.provider, sub: login.sub, login_id: login.id }),
@@ -171,7 +171,7 @@ function cut(text: string): string {
   return text.length <= MAX_REASON ? text : `${text.slice(0, MAX_REASON)}…`;
 }
 
-/** Returns the outcome of a failed login for the counter. */
+/** Returns the counter's label for a failed login. */
 export function outcomeOf(error: unknown): LoginOutcome {
   if (!(error instanceof OAuthError))
     return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';

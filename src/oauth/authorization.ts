@@ -1,6 +1,6 @@
 /**
- * Starts every login and link at a provider: chooses the redirect URI, creates the state, and builds the
- * address of the provider's page.
+ * Starts every login and link at a provider: chooses the redirect URI, creates the login state, and builds
+ * the address of the provider's page.
  */
 import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -16,9 +16,9 @@ import type { ConnectedProvider } from './provider/client.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
-/** Properties that differ between a login and a link. */
+/** The properties in which a login, and the linking of another account, differ. */
 interface LoginPurpose extends Pick<BegunLogin, 'keyThumbprint' | 'client' | 'link'> {
-  /** Values of the parameter `redirect_uri`. */
+  /** All values of the parameter `redirect_uri` in the request. */
   readonly redirectUris: readonly string[];
 }
 
@@ -39,10 +39,11 @@ export class Authorizations {
   }
 
   /**
-   * Creates the state of a login. Returns the address of the provider's page, and the state. The caller must
-   * set the cookie of the state on the response.
+   * Creates the state of a login. Returns the address of the provider's page, and the values of the login.
+   * The caller must set the login's cookie on the response.
    *
-   * @throws OAuthError `invalid_redirect_uri`, `invalid_request`, `invalid_scope`, or when discovery fails
+   * @throws OAuthError `invalid_redirect_uri`, `invalid_request` or `invalid_scope` for an invalid parameter;
+   * a provider's error code when discovery fails
    */
   async begin(
     req: HttpRequest,
@@ -81,7 +82,7 @@ export class Authorizations {
   }
 }
 
-/** Checks the return value of `onLogin`. @throws SvcError `E_OAUTH_USER` */
+/** Checks the return value of `onLogin`. @throws SvcError `E_OAUTH_USER` when it is not valid */
 function checked(provider: OAuthProvider, answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;
@@ -94,7 +95,7 @@ function checked(provider: OAuthProvider, answer: LoginRequest | undefined): Log
       `the parameter "${taken}" is not text, or is reserved for the protocol`,
     ]);
   if (scopes !== undefined && !isScopes(scopes))
-    throw new SvcError('E_OAUTH_USER', ['onLogin', 'the scopes are not a list of words']);
+    throw new SvcError('E_OAUTH_USER', ['onLogin', 'the scopes are not a list of texts without spaces']);
   const lacksOpenId = provider.scopes.includes('openid') && scopes?.includes('openid') === false;
   return { params, scopes: lacksOpenId ? ['openid', ...scopes] : scopes };
 }

@@ -1,5 +1,5 @@
 /**
- * One-time codes for native clients and single-page applications. With them, no URL contains a token.
+ * One-time codes for native clients and single-page applications. Because of them, no URL contains a token.
  *
  * 1. The client opens GET /oauth/login with client_redirect_uri, code_challenge (S256 of its verifier) and
  * client_state in the browser.
@@ -7,8 +7,9 @@
  * a code for it.
  * 3. The client sends the code with its verifier to POST /oauth/token, and gets the tokens.
  *
- * Until the callback, a cookie binds the login to one browser. After that, PKCE binds it to the client: an
- * attacker who intercepts the code cannot exchange it without the verifier (RFC 7636 §1, RFC 8252 §6).
+ * Until the callback, a cookie binds the login to the browser that started it. After that, PKCE binds it to
+ * the client: an attacker who intercepts the code cannot exchange it without the verifier (RFC 7636 §1, RFC
+ * 8252 §6).
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -60,7 +61,7 @@ export class ClientCodes {
   /**
    * Stores a login. Returns the client's redirect URI with a code for the login.
    *
-   * @throws OAuthError `temporarily_unavailable`
+   * @throws OAuthError `temporarily_unavailable` when the record store fails
    */
   async issue(req: HttpRequest, login: PendingLogin): Promise<string> {
     const code = randomBytes(CODE_BYTES).toString('base64url');
@@ -70,7 +71,9 @@ export class ClientCodes {
     return this.addressOf(login.client, { code });
   }
 
-  /** Returns the client's redirect URI with these parameters, the client's state, and `iss` (RFC 9207). */
+  /**
+   * Returns the client's redirect URI with these parameters, the client's own `state`, and `iss` (RFC 9207).
+   */
   addressOf({ redirectUri, state }: ClientLogin, parameters: Readonly<Record<string, string>>): string {
     const { issuer } = this.#deps.options;
     const query = new URLSearchParams({
@@ -83,7 +86,9 @@ export class ClientCodes {
 
   /**
    * Exchanges a code for tokens. A second use of the code ends the login.
-   * @throws OAuthError `invalid_request`, `invalid_grant`, `invalid_dpop_proof`
+   *
+   * @throws OAuthError `invalid_request` for a missing parameter, `invalid_grant` for an invalid code or
+   * verifier, `invalid_dpop_proof` for an invalid proof
    */
   async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
     const { used: records, refreshTokens, dpop, logins } = this.#deps;
@@ -92,13 +97,13 @@ export class ClientCodes {
     const redirectUri = parameter('client_redirect_uri') ?? parameter('redirect_uri');
     if (code === undefined || verifier === undefined || redirectUri === undefined)
       throw new OAuthError('invalid_request', {
-        description: 'code, code_verifier and client_redirect_uri are needed',
+        description: 'The parameters code, code_verifier and client_redirect_uri are required',
       });
     const key = hash('sha256', code, 'hex');
     const text = CODE.test(code) ? await records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
-    // a wrong verifier does not use up the code, because otherwise an attacker with only the code could
+    // a wrong verifier leaves the code valid, because otherwise an attacker who only has the code could
     // prevent the login
     if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
       throw this.#refusal(req, 'code_verifier');

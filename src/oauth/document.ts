@@ -1,6 +1,6 @@
 /**
- * OpenAPI descriptions of the endpoints. The document cannot derive them from the routes, because the
- * endpoints have no declared schemas and use the OAuth form of errors.
+ * OpenAPI descriptions of the endpoints. The OpenAPI document cannot derive them from the routes, because the
+ * endpoints declare no schemas, and have the error format of OAuth.
  */
 import { OAUTH_ERRORS } from './errors.ts';
 
@@ -28,7 +28,10 @@ const THUMBPRINT = { type: 'string', pattern: '^[\\w-]{43}$' } as const;
 const FORM = 'application/x-www-form-urlencoded';
 const REF = '#/components';
 
-/** Returns the summary, the description and `meta.openapi` of an endpoint for one HTTP method. */
+/**
+ * Returns the OpenAPI description of an endpoint for one HTTP method: its summary, its description and
+ * `meta.openapi`.
+ */
 export function describeEndpoint(
   endpoint: EndpointName,
   method: 'GET' | 'POST',
@@ -50,7 +53,7 @@ const ENDPOINTS: Readonly<
   Record<EndpointName, (documented: DocumentedMode, method: 'GET' | 'POST') => Endpoint>
 > = {
   login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
-    summary: 'Begin a login',
+    summary: 'Start a login',
     description:
       'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that is valid once.',
     parameters: queries({
@@ -99,7 +102,8 @@ const ENDPOINTS: Readonly<
     },
   }),
   callback: ({ mode, nativeRedirects }, method) => ({
-    summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
+    summary:
+      method === 'GET' ? 'Complete a login' : 'Complete a login, for providers that respond with a form',
     description: `The identity provider redirects the browser here; the code in the request is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
     ...(method === 'GET'
       ? { parameters: queries(CALLBACK) }
@@ -243,7 +247,7 @@ const CALLBACK = {
 };
 
 /**
- * Error responses, all in the form of RFC 6749. Null removes a response that the document would derive from
+ * Error responses, all in the form of RFC 6749. Null removes a response that OpenAPI would otherwise list for
  * the route.
  */
 const REFUSALS = {
@@ -257,7 +261,7 @@ const REFUSALS = {
   '5XX': { $ref: `${REF}/responses/OAuthFailure` },
 };
 
-/** Values of `token_type` by the option `dpop`. */
+/** Values of `token_type`, by value of the option `dpop`. */
 const TOKEN_TYPES = { off: ['Bearer'], optional: ['Bearer', 'DPoP'], required: ['DPoP'] };
 
 function componentsOf({ mode, dpop }: DocumentedMode): object {
@@ -308,7 +312,7 @@ function described(description: string): DescribedSchema {
   return { ...TEXT, description };
 }
 
-/** Returns query parameters. Each parameter gets the description of its schema. */
+/** Returns query parameters. Each is described by the description of its schema. */
 function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
   return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
     name,

@@ -21,10 +21,10 @@ export interface EndpointDeps extends LoginsDeps {
   readonly states: LoginStates;
   readonly authorizations: Authorizations;
   readonly logins: Logins;
-  /** Origins whose pages may send requests that are authenticated by cookies. */
+  /** Decides whether a page of this origin, or of another, has sent a request with cookies. */
   readonly ownPages: OwnPages;
-  /** Defined in cookie mode. */
+  /** Undefined unless `mode` is `cookie`. */
   readonly cookies: TokenCookies | undefined;
-  /** Defined if the option `storeProviderTokens` is set. */
+  /** Undefined unless the option `storeProviderTokens` is set. */
   readonly providerTokens: StoredProviderTokens | undefined;
 }

@@ -1,12 +1,12 @@
 /**
- * Errors under `/oauth/*`, sent as the JSON objects of RFC 6749 §5.2. The meaning of a code never changes.
- * Descriptions reveal no secret: every invalid token gets the same description, whatever the reason.
+ * Errors under `/oauth/*`, sent as the JSON objects of RFC 6749 §5.2. The meaning of an error code never
+ * changes. Descriptions reveal no secret: every invalid token gets the same description, whatever the reason.
  */
 import { HTTPException } from '../base/errors.ts';
 
 /**
- * Error codes of responses under `/oauth/*`: RFC 6749, RFC 9449, OpenID Connect Core §3.1.2.6, and the
- * plugin's own.
+ * Error codes of responses under `/oauth/*`. They come from RFC 6749, RFC 9449 and OpenID Connect Core
+ * §3.1.2.6, or are defined by the plugin.
  */
 export type OAuthErrorCode =
   | 'access_denied'
@@ -82,9 +82,9 @@ export const OAUTH_ERRORS: Readonly<
 
 /** Options of an {@link OAuthError}. */
 export interface OAuthErrorOptions {
-  /** Replaces the default description of the code. Clients see it. */
+  /** Description that clients see, in place of the error code's default one. */
   readonly description?: string | undefined;
-  /** Replaces the code's default status. */
+  /** HTTP status in place of the error code's default one. */
   readonly status?: number | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Reason for the audit log. Clients never see it. */
@@ -92,7 +92,7 @@ export interface OAuthErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Ends a request under `/oauth/*` with an error response. */
+/** Error that ends a request under `/oauth/*` with an error response. */
 export class OAuthError extends HTTPException {
   declare readonly code: OAuthErrorCode;
   readonly description: string;

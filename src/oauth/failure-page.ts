@@ -1,6 +1,6 @@
 /**
  * Error pages of cookie mode. A browser gets a page, or is redirected to a page of the application. A client
- * that does not accept HTML gets JSON (answers.ts).
+ * that does not accept HTML gets JSON from answers.ts.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { escapeHtml } from '../base/html.ts';
@@ -24,20 +24,20 @@ const POLICY = policyOf(`style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
 /** Matches `text/html` in the field `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). */
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
 
-/** Returns whether a request accepts HTML, as browsers do for a page or a form. */
+/** Returns whether a request accepts HTML, as those of browsers do when they open a page or send a form. */
 export function wantsHtml(req: HttpRequest): boolean {
   return WANTS_HTML.test(req.headers['accept'] ?? '');
 }
 
-/** Renders error responses for browsers. */
+/** Turns error responses to browsers into pages or redirects. */
 export class FailurePages {
   readonly #routes: RegExp;
   readonly #errorPath: string | undefined;
   readonly #redirectUris: readonly string[];
 
   /**
-   * `errorPath`: local path to redirect to, with `error` and `request_id` in its query. `redirectUris`: the
-   * option `allowedRedirectUris`.
+   * `errorPath` is a local path to redirect to, with `error` and `request_id` in its query. `redirectUris` is
+   * the option `allowedRedirectUris`.
    */
   constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
     this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback|link|unlink|logout)$`);
@@ -60,8 +60,8 @@ export class FailurePages {
   }
 
   /**
-   * Returns the path that starts the failed login again. Undefined if no redirect URI fits it. If several
-   * redirect URIs are allowed, the path contains the one that leads to this callback.
+   * Returns the path that starts the failed login again. If several redirect URIs are allowed, the path names
+   * the one that leads to this callback. Returns undefined if none does.
    */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');
@@ -105,11 +105,11 @@ function showPage(
 
 /*
  * A page that posts a form again. With `response_mode=form_post`, a page of the provider makes the browser
- * post to the callback. Browsers send no SameSite cookie with such a cross-site request. They send it if a
- * page of this origin posts the same form again.
+ * post to the callback. In this cross-site request, browsers send no SameSite cookie. They send it when a
+ * page of this origin posts the form again.
  */
 
-/** Parameters of a callback that are posted again; all others are dropped. */
+/** Parameters of a callback that are posted again. All others are dropped. */
 const FIELDS = [
   'code',
   'state',
@@ -121,9 +121,7 @@ const FIELDS = [
   'user',
 ] as const;
 
-/**
- * Returns a page that posts a form again. A script submits the form; browsers without scripts show a button.
- */
+/** Returns a page that posts a form again. A script submits it; a browser without scripts shows a button. */
 export function repostPage(form: FormFields): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) =>

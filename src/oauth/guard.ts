@@ -1,7 +1,7 @@
 /**
- * Rate limits and audit log of all endpoints.
+ * Rate limits and audit log that all endpoints use.
  *
- * Also checks that a page of this origin sent a request that is authenticated by cookies.
+ * Also checks whether a request that is authenticated by cookies comes from a page of this origin.
  */
 import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
@@ -26,10 +26,10 @@ interface EndpointGuardDeps {
   readonly clock: Clock;
 }
 
-/** Limits and audit log of the endpoints. */
+/** Applies the rate limits, and writes failures of the endpoints to the audit log. */
 export class EndpointGuard {
   readonly #deps: EndpointGuardDeps;
-  /** Limits the audit events about exceeded limits to one a minute for each client and limit. */
+  /** Limits the audit events about exceeded rate limits to one a minute for each client and limit. */
   readonly #reported: MemoryRateLimitStore;
 
   constructor(deps: EndpointGuardDeps) {
@@ -58,7 +58,10 @@ export class EndpointGuard {
       );
   }
 
-  /** Runs a step of a request that is not a login. If the database fails, logs that. */
+  /**
+   * Runs a step of a request that is not a login. If the record store or the database fails, writes that to
+   * the audit log.
+   */
   async watched<T>(req: HttpRequest, run: () => Promise<T>): Promise<T> {
     try {
       return await run();
@@ -68,13 +71,13 @@ export class EndpointGuard {
     }
   }
 
-  /** Logs an error if a store caused it. */
+  /** Writes an error to the audit log if the record store or the database caused it. */
   noteStore(req: HttpRequest, error: unknown): void {
     if (error instanceof OAuthError && error.reason === 'store')
       this.#deps.audit.storeFailed(req, error.cause);
   }
 
-  /** Counts a request for a limit. @throws TooManyRequests */
+  /** Counts a request against a rate limit. @throws TooManyRequests when the limit is exceeded */
   async take(limit: keyof EndpointLimits, req: HttpRequest, loginId?: string): Promise<void> {
     try {
       await this.#deps.limits[limit]?.take(req, loginId);
@@ -90,8 +93,8 @@ export class EndpointGuard {
 }
 
 /**
- * Returns why a request may come from a page of another origin. Undefined for a page of this origin. With
- * `isByCookie`, also refuses a request without the headers `Origin` and `Sec-Fetch-Site`.
+ * Returns why a request may come from a page of another origin; undefined for a page of this origin. With
+ * `isByCookie`, a request without the headers `Origin` and `Sec-Fetch-Site` also counts as foreign.
  */
 export function pageIssue(
   req: HttpRequest,

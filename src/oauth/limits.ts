@@ -1,7 +1,7 @@
 /**
  * Rate limits of the endpoints. An IPv6 client counts as its /64 network (RFC 6177 §2). One site usually gets
- * a /48 network. All clients in it share ten times the limit, so a client that changes its address within the
- * site gains little.
+ * a /48 network. All clients in a /48 network share ten times the limit. So a client that changes its address
+ * within its site gains little.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -9,7 +9,7 @@ import type { OptionKind } from '../base/options.ts';
 import type { RateLimitStore } from '../cache/stores.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** Limits in requests a minute. `false` disables a limit. */
+/** Rate limits in requests a minute. `false` disables a limit. */
 export interface OAuthLimits {
   /** Starts of logins from one client address. Default 20. */
   readonly login?: number | false | undefined;
@@ -20,26 +20,26 @@ export interface OAuthLimits {
    * 60.
    */
   readonly token?: number | false | undefined;
-  /** Invalid refresh tokens from one client address. Default 600. */
+  /** Invalid refresh tokens, and invalid logout tokens, from one client address. Default 600. */
   readonly forged?: number | false | undefined;
   /**
-   * Store of the counters: a store that all processes share, or `database` for the database of the plugin.
+   * Store of the counters: a store that all processes share, or `database` for the application's database.
    * Default: the memory of each process.
    */
   readonly store?: RateLimitStore | 'database' | undefined;
 }
 
-/** Length in bits of the network that one site gets. */
+/** Prefix length of the IPv6 network that one site usually gets. */
 export const SITE_BITS = 48;
 const SITE_FACTOR = 10;
 const MAX_PER_MINUTE = 1_000_000;
 
-/** A limit for the client's address or for another key. */
+/** A rate limit for the client's address, or for another key. */
 class EndpointLimit {
   readonly #client: RateLimiter;
   readonly #site: RateLimiter;
 
-  /** `store`: undefined means the memory of this process. */
+  /** Without `store`, the counters are in the memory of this process. */
   constructor(name: string, perMinute: number, store: RateLimitStore | undefined) {
     this.#client = new RateLimiter({ name, perMinute, store });
     this.#site = new RateLimiter({
@@ -51,7 +51,7 @@ class EndpointLimit {
   }
 
   /**
-   * Counts a request. `key`: the login that is limited. If it is undefined, the client's address is limited.
+   * Counts a request. `key` is the login that is limited. Without it, the client's address is limited.
    *
    * @throws TooManyRequests
    */
@@ -61,11 +61,11 @@ class EndpointLimit {
   }
 }
 
-/** Limits of the endpoints. A disabled limit is undefined. */
+/** The rate limits of the endpoints. A disabled limit is undefined. */
 export interface EndpointLimits extends Readonly<
   Record<Exclude<keyof OAuthLimits, 'store'>, EndpointLimit | undefined>
 > {
-  /** Revocations of one login. */
+  /** Limit for revocations of one login. */
   readonly revoke: EndpointLimit | undefined;
 }
 
@@ -79,12 +79,12 @@ const LIMIT = (fallback: number): OptionKind<number | false> => ({
   accepts: isLimit,
 });
 
-/** Options of the limits, with defaults. */
+/** The options of the rate limits after validation, with defaults. */
 export type ReadLimits = {
   readonly [Name in Exclude<keyof OAuthLimits, 'store'>]-?: NonNullable<OAuthLimits[Name]>;
 } & Pick<OAuthLimits, 'store'>;
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/** @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option */
 export function readLimits(limits: OAuthLimits): ReadLimits {
   return readOptions('OAuthPlugin limits', limits, {
     login: LIMIT(20),

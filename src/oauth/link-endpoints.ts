@@ -1,12 +1,12 @@
 /**
  * Account linking: a logged-in user adds an identity at another provider, or removes one.
  *
- * - POST /oauth/{provider}/link seals the subject of the user in a state, and sends the browser to the
- * provider.
+ * - POST /oauth/{provider}/link encrypts the user's id in the login cookie, and sends the browser to the
+ *   provider.
  * - The callback calls onLink(sub, provider, info), if the same user is still logged in. It starts no login,
- * and issues no tokens.
+ *   and issues no tokens.
  * - POST /oauth/{provider}/unlink calls onUnlink(sub, provider), deletes the provider's tokens, and ends
- * other logins by that provider.
+ *   other logins by that provider.
  *
  * Both routes accept only POST. With cookies, they also accept only pages of this origin. Otherwise an
  * attacker could link his own identity to the user's account.
@@ -68,7 +68,11 @@ export class LinkEndpoints {
     });
   }
 
-  /** Completes a link at the callback. @throws OAuthError `access_denied`, `account_taken` */
+  /**
+   * Completes a link at the callback.
+   * @throws OAuthError `access_denied` when the user is not logged in any more, `account_taken` when `onLink`
+   * refuses
+   */
   async finish(
     req: HttpRequest,
     provider: string,
@@ -90,7 +94,7 @@ export class LinkEndpoints {
   }
 
   /**
-   * Handles `POST /oauth/{provider}/unlink`: answers 204, or redirects browsers to `return_to` or
+   * Handles `POST /oauth/{provider}/unlink`. Responds with 204, or redirects browsers to `return_to` or
    * `afterLogin`.
    */
   async unlink(
@@ -103,11 +107,11 @@ export class LinkEndpoints {
       const { sub, loginId } = this.#userOf(req, claims);
       await guard.take('login', req);
       const returnTo = returnToOf(await bodyParameters(req));
-      // the route exists only if the option `onUnlink` is set
+      // `onUnlink` is defined, because only then the route exists
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // other logins by the removed identity end, because they may be those of its real owner
+      // other logins with the removed identity end, because its real owner may have started them
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
@@ -118,9 +122,10 @@ export class LinkEndpoints {
   }
 
   /**
-   * Returns the user of the access token. Without a token, returns the user of the session.
+   * Returns the user to whom the access token belongs. Without a token, returns the user of the session.
    *
-   * @throws OAuthError `login_required` 401, `invalid_request` 403
+   * @throws OAuthError `login_required` 401 without a user, `invalid_request` 403 for a page of another
+   * origin
    */
   #userOf(req: HttpRequest, claims: Claims | undefined): LinkingUser {
     const { ownPages, audit } = this.#deps;
@@ -138,8 +143,8 @@ export class LinkEndpoints {
   }
 
   /**
-   * Checks that the user is still logged in, and that no other user has logged in with this browser. @throws
-   * OAuthError `access_denied`
+   * Checks that the user is still logged in, and that no other user has logged in with this browser.
+   * @throws OAuthError `access_denied` otherwise
    */
   async #assertStillThere(req: HttpRequest, { sub, loginId }: LinkingUser, startedAt: number): Promise<void> {
     const { store, clock, options } = this.#deps;
@@ -153,8 +158,8 @@ export class LinkEndpoints {
 }
 
 /**
- * Returns whether a hook agrees. An exception with a 4xx status means no; the client does not see its
- * message.
+ * Returns whether a hook of the application agrees. An exception with a 4xx status means no. The client does
+ * not see its message.
  */
 async function isAgreed(ask: () => Awaitable<boolean | void>): Promise<boolean> {
   try {

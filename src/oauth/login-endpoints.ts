@@ -1,9 +1,10 @@
 /**
  * Handlers of `/oauth/login` and `/oauth/callback`.
  *
- * The login checks the redirect URI, creates a state and its cookie, and redirects to the provider with a
- * PKCE challenge. The callback uses the state once, in the same browser, and checks the issuer. Then it
- * exchanges the code, reads the user, calls onUser(), stores the login, and returns tokens.
+ * `/oauth/login` checks the redirect URI, creates a login state with its cookie, and redirects to the
+ * provider with a PKCE challenge. `/oauth/callback` accepts the state once, from the same browser, and checks
+ * the issuer. Then it exchanges the code, reads the user, calls onUser(), stores the login, and returns
+ * tokens.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, RedirectResponse } from '../http/response.ts';
@@ -44,8 +45,8 @@ export class LoginEndpoints {
   }
 
   /**
-   * Handles `GET /oauth/login?redirect_uri=...`: redirects to the provider. HEAD requests and prefetches
-   * start no login.
+   * Handles `GET /oauth/login?redirect_uri=...`: redirects to the provider. HEAD requests and prefetches by a
+   * browser start no login.
    */
   async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
@@ -124,7 +125,7 @@ export class LoginEndpoints {
     return response;
   }
 
-  /** Completes a login. The caller has checked the state and marked it as used. */
+  /** Completes a login. Before the call, its login state was checked, and marked as used. */
   async #admit(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -178,35 +179,36 @@ export class LoginEndpoints {
     return responses.of(req, pair, begun.returnTo ?? options.afterLogin);
   }
 
-  /** Redirects to the native client with the error (RFC 6749 §4.1.2.1). */
+  /** Redirects to the native client with an error code (RFC 6749 §4.1.2.1). */
   #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
     const code = error instanceof OAuthError ? error.code : 'server_error';
     return new RedirectResponse(this.#deps.codes.addressOf(client, { error: code }), { status: 303 });
   }
 
   /**
-   * Returns the thumbprint of the key to which all tokens of the login are bound, from the first one on (RFC
-   * 9449 §10).
-   * @throws OAuthError `invalid_request`
+   * Checks the parameter `dpop_jkt`: the thumbprint of the key to which all tokens of the login are bound,
+   * from the first one on (RFC 9449 §10).
+   * @throws OAuthError `invalid_request` when it is not a thumbprint, or the option `dpop` is `off`
    */
   #keyThumbprintOf(given: string | undefined): string | null {
     if (given === undefined) return null;
     if (this.#deps.dpop === undefined || !/^[\w-]{43}$/.test(given))
       throw new OAuthError('invalid_request', {
         description:
-          'dpop_jkt must be the SHA-256 thumbprint of a key, and is valid only where DPoP is in use',
+          'dpop_jkt must be the SHA-256 thumbprint of a key, and is accepted only if DPoP is enabled',
       });
     return given;
   }
 
   /**
-   * Calls `onUser` and returns its user.
-   * @throws OAuthError `access_denied`; SvcError `E_OAUTH_USER`; any error that the hook throws
+   * Calls `onUser`, and returns the user for the tokens.
+   * @throws OAuthError `access_denied` when `onUser` refuses the login; SvcError `E_OAUTH_USER` when its
+   * result is not valid; any other error of `onUser`
    */
   async #userOf(provider: string, info: UserInfo, context: OnUserContext): Promise<TokenUser> {
     let answer: UserAnswer;
     try {
-      // the constructor of the plugin requires onUser when there is a provider
+      // the constructor of OAuthPlugin requires onUser when there is a provider
       answer = await this.#deps.options.onUser!(provider, info, context);
     } catch (error) {
       if (error instanceof HTTPException && error.status < 500)
@@ -222,6 +224,6 @@ export class LoginEndpoints {
 /** Dependencies of {@link LoginEndpoints}. */
 interface LoginEndpointDeps extends EndpointDeps {
   readonly codes: ClientCodes;
-  /** Defined if the option `onLink` is set. */
+  /** Undefined unless the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
 }

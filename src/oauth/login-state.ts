@@ -1,15 +1,16 @@
 /**
- * Login states. A login creates a state when it starts. The browser that started the login keeps the state,
- * and the callback accepts it once.
+ * Login states: values of the parameter `state`. A login creates one when it starts, and the callback accepts
+ * it once, from the same browser.
  *
- * - The state is in the URL: key id, second of its creation, 32 random bytes, tag. The tag shows without a
- * look-up that this application has created it.
- * - A cookie for each login contains the parameters of the login. It is sealed (AES-256-GCM), and belongs to
- * one state.
- * - Verifier and nonce are derived from the state and a key, and stored nowhere.
+ * - The state is in the URL: key id, second of its creation, 32 random bytes, tag. The tag proves without a
+ *   look-up that this application has created the state.
+ * - A cookie for each login contains the parameters of the login. It is encrypted (AES-256-GCM), and valid
+ *   for one state only.
+ * - The PKCE verifier and the nonce are derived from the state and a key, and stored nowhere.
  *
  * The server stores nothing when a login starts, so many unfinished logins cannot evict others. The callback
- * stores that a state was used. If another browser sends a state, the state remains valid in its own browser.
+ * stores that a state was used. If another browser sends the state, it remains valid for the browser that
+ * started the login.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -25,14 +26,14 @@ import type { HttpRequest, SessionKey } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { SingleUse } from './single-use.ts';
 
-/** The user who adds another identity. */
+/** The user to whom another identity is added. */
 export interface LinkingUser {
   readonly sub: string;
   /** Id of the login to which the user's access token belongs. Null if a session identified the user. */
   readonly loginId: string | null;
 }
 
-/** A native client. It gets a code at the end of a login instead of tokens. */
+/** A native client. At the end of a login it gets a code instead of tokens. */
 export interface ClientLogin {
   readonly redirectUri: string;
   /** PKCE challenge of the client by the method S256 (RFC 7636 §4.2). */
@@ -41,7 +42,7 @@ export interface ClientLogin {
   readonly state: string | null;
 }
 
-/** Parameters of a login. */
+/** Parameters of a login that has started. */
 export interface BegunLogin {
   readonly provider: string;
   readonly redirectUri: string;
@@ -57,12 +58,12 @@ export interface BegunLogin {
   readonly link: LinkingUser | null;
 }
 
-/** A started login: values for the provider's URL, and the cookie for the browser. */
+/** A started login: values for the provider's URL, and a function that sets the cookie. */
 export interface Begun {
   readonly state: string;
   readonly challenge: string;
   readonly nonce: string;
-  /** Sets the cookie of this login. Deletes the oldest login cookies if there are too many. */
+  /** Sets the cookie of this login. If there are too many login cookies, deletes the oldest. */
   remember(response: HttpResponse): void;
 }
 
@@ -92,7 +93,7 @@ const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;
 const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
 /**
- * A used state is remembered for this number of milliseconds after its expiry, because the clocks of hosts
+ * Time in milliseconds for which a used state is remembered after its expiry, because the clocks of hosts
  * differ.
  */
 const MARGIN_MS = 60_000;
@@ -119,7 +120,7 @@ export class LoginStates {
     this.#cookies = new ProtectedValues(deps.keys, 'svc-oauth-login', 'sealed');
   }
 
-  /** Creates a state for a login. */
+  /** Creates the state, the nonce, the PKCE challenge and the cookie of a login. */
   begin(req: HttpRequest, login: BegunLogin): Begun {
     const startedAt = this.#deps.clock.nowMicros();
     const issuedSeconds = Math.floor(startedAt / 1_000_000);
@@ -145,9 +146,10 @@ export class LoginStates {
   }
 
   /**
-   * Marks a state as used, and returns its login. If several requests send the same state, only one succeeds.
+   * Marks a state as used, and returns its login. If several requests send the state, only one succeeds.
    *
-   * @throws OAuthError `invalid_state`, `state_browser_mismatch`
+   * @throws OAuthError `invalid_state` for an invalid or used state, `state_browser_mismatch` if the browser
+   * has no cookie for it
    */
   async take(req: HttpRequest, state: string, provider: string): Promise<ReturnedLogin> {
     const key = this.#keyOf(state);
@@ -164,7 +166,7 @@ export class LoginStates {
     return { login, startedAt, verifier: verifierOf(state, key), nonce: nonceOf(state, key) };
   }
 
-  /** Returns whether the browser sent the cookie of this login. */
+  /** Returns whether the browser sent a valid cookie for this state. */
   isKnown(req: HttpRequest, state: string): boolean {
     return typeof this.#open(req, hash('sha256', state, 'hex')) !== 'string';
   }
@@ -180,7 +182,7 @@ export class LoginStates {
   }
 
   /**
-   * Returns the key that has signed a state.
+   * Returns the key that has authenticated a state.
    *
    * @throws OAuthError `invalid_state` for a state that was not created here or has expired
    */
@@ -197,7 +199,7 @@ export class LoginStates {
     return key;
   }
 
-  /** Returns the login in the cookie of a state, or why there is none. */
+  /** Returns the login in the cookie that belongs to a state, or why there is none. */
   #open(req: HttpRequest, stateHash: string): SealedLogin | 'no_cookie' | 'other_browser' {
     const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#deps.env);
     const text = req.cookies[name];
@@ -208,7 +210,7 @@ export class LoginStates {
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /** Returns the names of the oldest login cookies, which exceed the limits of number and size. */
+  /** Returns the names of the oldest login cookies beyond the maximum number and size. */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#deps.env).name;
     const pending = Object.entries(req.cookies)
@@ -226,8 +228,8 @@ export class LoginStates {
 }
 
 /**
- * Returns the second in which a sealed value was created. For any other text, returns 0, so the text counts
- * as the oldest.
+ * Returns the second in which an encrypted cookie was created. Any other text gets 0, so it counts as the
+ * oldest.
  */
 function issuedOf(sealed: string): number {
   return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;
@@ -237,7 +239,10 @@ function invalid(reason: string): OAuthError {
   return new OAuthError('invalid_state', { reason });
 }
 
-/** Session key of the logged-in user's subject. The callback sets it if SessionMiddleware is in use. */
+/**
+ * Key in the session for the id (`sub`) of the logged-in user. The callback sets it if SessionMiddleware is
+ * in use.
+ */
 export const currentUser: SessionKey<string> = sessionKey('svc_user');
 
 function tagOf(untagged: string, key: KeyObject): Buffer {
@@ -248,17 +253,17 @@ function tagOf(untagged: string, key: KeyObject): Buffer {
     .subarray(0, TAG_BYTES);
 }
 
-/** Returns the nonce of an OpenID Connect login (Core §3.1.2.1): 43 characters. */
+/** Derives the nonce of an OpenID Connect login from its state (Core §3.1.2.1): 43 characters. */
 function nonceOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-oidc-nonce\0').update(state).digest('base64url');
 }
 
 /*
- * PKCE (RFC 7636) with the method S256. The verifier is derived from the state and a server key, so neither a
- * copy of the database nor the state alone reveals it.
+ * PKCE (RFC 7636) with the method S256. The verifier is derived from the login state and a key of the server.
+ * So neither a copy of the database nor the state alone reveals it.
  */
 
-/** Returns the PKCE verifier of a state (RFC 7636 §4.1): 43 characters. */
+/** Derives the PKCE verifier from a login state (RFC 7636 §4.1): 43 characters. */
 export function verifierOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-pkce-verifier\0').update(state).digest('base64url');
 }

@@ -1,8 +1,8 @@
 /**
  * Starts a login after a user was identified: stores the login, renews the session and issues tokens.
  *
- * For a provider, the callback calls start() after onUser(). For passwords and passkeys, the application
- * calls oauth.issue(), which calls issue().
+ * After a login at a provider, the callback calls start(), which follows onUser(). After a login by password
+ * or passkey, the application calls oauth.issue(), which calls issue().
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
@@ -28,7 +28,7 @@ export interface IssueOptions {
   readonly req: HttpRequest;
   /** In cookie mode: the response on which the cookies are set. */
   readonly response?: HttpResponse | undefined;
-  /** Replaces the scopes of the plugin. */
+  /** Scopes in place of those of the plugin. */
   readonly scopes?: readonly string[] | undefined;
   /** Further claims of the access tokens, for example `roles`. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
@@ -57,7 +57,7 @@ export interface LoginsDeps {
   readonly responses: TokenResponses;
   readonly audit: Audit;
   readonly clock: Clock;
-  /** Defined unless the option `dpop` is `off`. */
+  /** Undefined if the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
   readonly options: ReadOptions;
   /** Providers by name. A login method of the application must not have the name of a provider. */
@@ -73,7 +73,7 @@ export class Logins {
   }
 
   /**
-   * Stores a login, and renews the session. A native client has no session.
+   * Stores a login, and renews the session of the request. There is no session for a native client.
    *
    * @throws OAuthError `access_denied` when the subject was revoked since `startedAt`
    */
@@ -111,8 +111,9 @@ export class Logins {
 
   /**
    * Starts a login for a user that the application has identified.
-   * @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER`; OAuthError `invalid_dpop_proof`,
-   * `temporarily_unavailable`
+   *
+   * @throws SvcError `E_OPTION_RANGE` for an invalid option, `E_OAUTH_USER` for an invalid user; OAuthError
+   * `invalid_dpop_proof` for an invalid proof, `temporarily_unavailable` when the database fails
    */
   async issue(sub: string, options: IssueOptions): Promise<IssuedLogin> {
     const { access, clock, dpop, responses, connected } = this.#deps;

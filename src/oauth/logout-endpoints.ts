@@ -1,10 +1,10 @@
 /**
- * Logout at the provider, and logout by the provider.
+ * Logout that also ends the session at the provider, and logout that the provider requests.
  *
  * - /oauth/logout ends the login, clears cookies and session, and redirects to the provider's page that ends
- * its session (OpenID Connect RP-Initiated Logout 1.0).
- * - POST /oauth/{provider}/backchannel-logout takes a logout token of the provider, and ends the logins of
- * the session or user in it (OpenID Connect Back-Channel Logout 1.0).
+ *   the session there (OpenID Connect RP-Initiated Logout 1.0).
+ * - POST /oauth/{provider}/backchannel-logout accepts a logout token from the provider, and ends the logins
+ *   of the session or user that it names (OpenID Connect Back-Channel Logout 1.0).
  */
 import { hash } from 'node:crypto';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
@@ -61,8 +61,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Handles `/oauth/{provider}/backchannel-logout` (Back-Channel Logout 1.0 §2.5). Answers 200 even if no
-   * login had to end.
+   * Handles `/oauth/{provider}/backchannel-logout` (Back-Channel Logout 1.0 §2.5). Responds with 200 even if
+   * there was no login to end.
    */
   async backchannel(req: HttpRequest, { provider, client }: ConnectedProvider): Promise<HttpResponse> {
     const { guard, audit, store, clock, used } = this.#deps;
@@ -92,7 +92,8 @@ export class LogoutEndpoints {
 
   /**
    * Returns the address to which the provider redirects the browser after the logout.
-   * @throws OAuthError `invalid_redirect_uri`
+   *
+   * @throws OAuthError `invalid_redirect_uri` when the given address is not allowed
    */
   #postLogoutUri(given: string | undefined): string | undefined {
     const { postLogoutRedirectUris: uris = [] } = this.#deps.options;
@@ -104,8 +105,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the address of `afterLogin` on this server. Undefined in production, if the option
-   * "postLogoutRedirectUris" has addresses, or if the host is not the loopback interface.
+   * Returns the address of `afterLogin` on this server, for development. Returns undefined in production, if
+   * `postLogoutRedirectUris` has addresses, or if the host is not the loopback interface.
    */
   #homeOf({ host }: HttpRequest): string | undefined {
     const { options, env } = this.#deps;
@@ -115,8 +116,8 @@ export class LogoutEndpoints {
   }
 
   /**
-   * Returns the address of the provider's logout page. Undefined if the provider has none. Also undefined if
-   * the provider cannot be reached, so that the logout here still succeeds.
+   * Returns the address of the provider's logout page. Returns undefined if the provider has none. Also
+   * returns undefined if the provider cannot be reached, so that the logout here still succeeds.
    */
   async #urlOf(
     req: HttpRequest,

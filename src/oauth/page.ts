@@ -1,6 +1,9 @@
 /** HTML pages of the plugin and of DevProvider. They load no external resources. */
 
-/** Returns a page with a heading. `head`: further elements of the head. `body`: content below the heading. */
+/**
+ * Returns a page with a heading. `head` contains further elements of the head, and `body` the content below
+ * the heading.
+ */
 export function pageOf(title: string, head: string, body: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -20,7 +23,10 @@ ${body}
 `;
 }
 
-/** Returns the Content Security Policy of a page. `source`: its style or script. `forms`: targets of its forms. */
+/**
+ * Returns the Content Security Policy of a page. `source` allows its style or script, and `forms` the targets
+ * of its forms.
+ */
 export function policyOf(source: string, forms: string): string {
   return `default-src 'none'; ${source}; form-action ${forms}; base-uri 'none'; frame-ancestors 'none'`;
 }

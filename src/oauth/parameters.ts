@@ -14,14 +14,14 @@ const MAX_LENGTH = 4_096;
 const MAX_BODY_BYTES = 16_384;
 
 /**
- * Returns a parameter by name. Undefined if it is absent or empty (RFC 6749 §3.1). Throws if it has more than
+ * Returns a parameter by name; undefined if it is absent or empty (RFC 6749 §3.1). Throws if it has more than
  * `maxLength` characters, by default 4,096.
  */
 export type Parameters = (name: string, maxLength?: number) => string | undefined;
 
 /**
- * Returns the parameters of a query or form.
- * @throws OAuthError `invalid_request` for a repeated or too long parameter
+ * Returns a reader for the parameters of a query or form.
+ * @throws OAuthError `invalid_request` if a parameter occurs twice, or is too long
  */
 export function parametersOf(from: MultiMap): Parameters {
   return (name, maxLength = MAX_LENGTH) => {
@@ -38,8 +38,8 @@ export function parametersOf(from: MultiMap): Parameters {
 }
 
 /**
- * Returns the parameters in a request body, which is a form or a JSON object of strings. Without a body,
- * there are no parameters.
+ * Returns a reader for the parameters in a request body: a form, or a JSON object of strings. An empty body
+ * has no parameters.
  *
  * @throws HTTPException 400, 413, 415
  */
@@ -49,7 +49,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
   if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
     return parametersOf(await req.form(options));
-  await req.json(options); // throws for invalid JSON, with the position of the mistake
+  await req.json(options); // throws for invalid JSON, with the position of the error
   const body = parseObject(await req.text(options));
   if (body === undefined)
     throw new OAuthError('invalid_request', {
@@ -69,8 +69,8 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
 const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
 
 /**
- * Returns whether a request only prepares a visit: HEAD, or the prefetch of a link. Such a request must not
- * start or complete a login.
+ * Returns whether a request only prepares a visit of the user: HEAD, or the prefetch of a link. Such a
+ * request must not start or complete a login.
  */
 export function isLook(req: HttpRequest): boolean {
   return (
@@ -81,11 +81,11 @@ export function isLook(req: HttpRequest): boolean {
   );
 }
 
-/** Maximum length of `return_to` in characters. A cookie has to hold it. */
+/** Maximum length of `return_to` in characters. It is part of a cookie, whose size is limited. */
 const MAX_RETURN_TO = 2_000;
 
 /**
- * Returns the local path to open after the login.
+ * Returns the local path to open after the login, from the parameter `return_to`.
  * @throws OAuthError `invalid_request` for anything but a path of this application
  */
 export function returnToOf(parameter: Parameters): string | null {
@@ -98,7 +98,7 @@ export function returnToOf(parameter: Parameters): string | null {
 }
 
 /**
- * Returns the parameters that the provider receives from the client: `login_hint` and `prompt`.
+ * Returns the parameters that are passed on from the client to the provider: `login_hint` and `prompt`.
  *
  * @throws OAuthError `invalid_request` for invalid values
  */
@@ -123,10 +123,10 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
 }
 
 /**
- * Returns the scopes to request for one login, a subset of the provider's scopes. Undefined if the request
- * names none. `openid` is always included, because the login needs an id_token.
+ * Returns the scopes to request for one login, a subset of the provider's scopes; undefined if the request
+ * names none. `openid` is always included if the provider has it, because the login needs an id_token.
  *
- * @throws OAuthError `invalid_scope`
+ * @throws OAuthError `invalid_scope` for a scope that the provider's options do not have
  */
 export function scopesOf(
   asked: string | undefined,
@@ -144,9 +144,10 @@ export function scopesOf(
 const MAX_CLIENT_CHARACTERS = 500;
 
 /**
- * Returns the native client that logs in (RFC 8252). Null if the browser itself logs in. `redirects`: the
+ * Returns the native client that logs in (RFC 8252); null if the browser itself logs in. `redirects` is the
  * option `nativeRedirects`.
- * @throws OAuthError `invalid_request`, `invalid_redirect_uri`
+ * @throws OAuthError `invalid_request` for an invalid parameter, `invalid_redirect_uri` for an address that
+ * is not allowed
  */
 export function clientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {
   const redirectUri = parameter('client_redirect_uri', MAX_CLIENT_CHARACTERS);

@@ -25,21 +25,21 @@ import type { ProviderTokens } from './provider-tokens.ts';
 
 /** Options of {@link OAuthPlugin}. */
 export interface OAuthPluginOptions {
-  /** Default: the application's secret. If both are given, they must be equal. */
+  /** Secret for keys and tokens. Default: the application's secret. If both are given, they must be equal. */
   readonly authSecret?: Secrets | undefined;
   /**
-   * The identity provider; `providers` replaces it by several. Without any provider, the application starts
-   * logins itself by `issue()`.
+   * The identity provider; `providers` replaces it by several. Without any provider, the application itself
+   * starts logins by `issue()`.
    */
   readonly provider?: OAuthProvider | undefined;
   /** Several identity providers, each with its own name; `/oauth/login` uses the first. */
   readonly providers?: readonly OAuthProvider[] | undefined;
   /**
-   * Finds or creates the user, and returns the subject of the tokens. Required with a provider. It refuses
-   * the login if it returns undefined or throws a 4xx exception.
+   * Finds or creates the user of an identity, and returns the user's id for the tokens (`sub`). Required with
+   * a provider. It refuses the login if it returns undefined or null, or throws a 4xx exception.
    */
   readonly onUser?: OnUser | undefined;
-  /** Called when a login or a link begins. It returns additional parameters and scopes. */
+  /** Called when a login or a link begins. It returns additional parameters for the provider, and scopes. */
   readonly onLogin?: OnLogin | undefined;
   /** Adds an identity to a logged-in user. Enables `POST /oauth/{provider}/link`. */
   readonly onLink?: OnLink | undefined;
@@ -69,9 +69,9 @@ export interface OAuthPluginOptions {
    */
   readonly nativeRedirects?: readonly string[] | undefined;
   /**
-   * Enables the route `/oauth/logout`. Lists the addresses to which the provider may redirect afterwards.
-   * With an empty list, the browser stays at the provider in production, and is redirected to `afterLogin`
-   * otherwise. Default: no such route.
+   * Enables the route `/oauth/logout`. Lists the addresses to which the provider may redirect the browser
+   * afterwards. With an empty list in production, the browser stays at the provider. With an empty list
+   * otherwise, it is redirected to `afterLogin`. Default: no such route.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
   /** Lets providers end logins by `POST /oauth/{provider}/backchannel-logout`. Default false. */
@@ -85,7 +85,7 @@ export interface OAuthPluginOptions {
   readonly afterLogin?: string | undefined;
   /**
    * In cookie mode: local path outside `/oauth` to open after a failed login, with `error` and `request_id`
-   * in the query. Default: an error page.
+   * in the query. Default: the plugin's error page.
    */
   readonly errorPath?: string | undefined;
   /** Scopes of access tokens, unless `onUser` returns others. Default none. */
@@ -99,30 +99,30 @@ export interface OAuthPluginOptions {
   /** Time limit in seconds for the user to log in at the provider, 30 ... 3_600. Default 600. */
   readonly stateTtlSeconds?: number | undefined;
   /**
-   * Time in seconds during which a rotated token still returns its successor, because responses can be lost:
-   * 0 ... 60. Default 0, in cookie mode 10.
+   * Time in seconds during which a rotated refresh token still returns its successor, because responses can
+   * be lost: 0 ... 60. Default 0, in cookie mode 10.
    */
   readonly refreshGraceSeconds?: number | undefined;
   /** Maximum difference between the clocks of several hosts in milliseconds, 0 ... 5_000. Default 0. */
   readonly clockSkewMs?: number | undefined;
   /**
-   * Handling of refreshes that overlap. `coalesce` gives all of them the same tokens; `strict` accepts only
-   * one. Default `coalesce`.
+   * Handling of refreshes that overlap. With `coalesce`, all of them get the same tokens; with `strict`, only
+   * one succeeds. Default `coalesce`.
    */
   readonly concurrency?: 'coalesce' | 'strict' | undefined;
   /**
-   * Binds tokens to a key of the client (RFC 9449). `optional` binds logins whose client sends proofs,
-   * `required` refuses refreshes without a proof. Not in cookie mode. Default `off`.
+   * Binds tokens to a key of the client (RFC 9449). With `optional`, a login is bound if its client sends
+   * proofs. With `required`, a refresh without a proof is refused. Not in cookie mode. Default `off`.
    */
   readonly dpop?: 'off' | 'optional' | 'required' | undefined;
   /**
-   * Nonces of the server in proofs (RFC 9449 §8). `offered` sends a nonce with each token response and
-   * refusal, `required` also refuses proofs without one. Default `offered`.
+   * Nonces of the server in DPoP proofs (RFC 9449 §8). With `offered`, each token response and each refusal
+   * has a nonce. With `required`, proofs without a nonce are also refused. Default `offered`.
    */
   readonly dpopNonces?: 'offered' | 'required' | undefined;
   /**
-   * Refuses access tokens that were issued before a `revokeAll()`. Costs one look-up for each subject every 5
-   * seconds. Default false.
+   * Refuses access tokens that were issued before a `revokeAll()` of their user. Costs one look-up for each
+   * user every 5 seconds. Default false.
    */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
@@ -133,13 +133,13 @@ export interface OAuthPluginOptions {
   readonly records?: RecordStore | undefined;
   /** Stores the tokens of the providers, encrypted, for `providerToken()`. Default false. */
   readonly storeProviderTokens?: boolean | undefined;
-  /** `iss` of access tokens. Default none. */
+  /** Claim `iss` of access tokens. Default none. */
   readonly issuer?: string | undefined;
-  /** `aud` of access tokens. Default none. */
+  /** Claim `aud` of access tokens. Default none. */
   readonly audience?: string | undefined;
-  /** Session values that survive a login; all others are removed. Default none. */
+  /** Keys of session values that survive a login. All other values are removed. Default none. */
   readonly keepSession?: readonly string[] | undefined;
-  /** Stores addresses with logins. Default true. */
+  /** Whether the client's address is stored with each login. Default true. */
   readonly keepAddress?: boolean | undefined;
 }
 
@@ -153,7 +153,7 @@ export function isScopes(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
 }
 
-/** The kind of an option that is a list, empty by default. */
+/** Returns the definition of an option that is a list, empty by default. */
 function list(needs: string, accepts: (value: unknown) => boolean): OptionKind<readonly string[]> {
   return { fallback: [], needs, accepts };
 }
@@ -179,19 +179,19 @@ type Undefaulted =
   | 'issuer'
   | 'audience';
 
-/** Options with defaults applied. */
+/** The options after validation, with defaults. */
 export type ReadOptions = {
   readonly [Name in Exclude<keyof OAuthPluginOptions, 'limits'>]-?: Name extends Undefaulted
     ? OAuthPluginOptions[Name]
     : NonNullable<OAuthPluginOptions[Name]>;
 } & { readonly limits: ReadLimits };
 
-/** Returns the error for an invalid option. `owner`: the method or class that has the option. */
+/** Returns the error for an invalid option. `owner` is the method or class that has the option. */
 export function outOfRange(option: string, need: string, found: string, owner = 'OAuthPlugin'): SvcError {
   return new SvcError('E_OPTION_RANGE', [owner, option, need, found]);
 }
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/** @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option */
 export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   const seconds = (fallback: number): ReturnType<typeof int> => int(fallback, 1, YEAR_SECONDS);
   const { limits, refreshGraceSeconds, nativeRedirects, ...read } = readOptions('OAuthPlugin', options, {
@@ -229,7 +229,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       'a local path outside /oauth',
       (value) => localPath(value) !== undefined && !/^\/oauth(?:\/|$)/.test(value as string),
     ),
-    scopes: list('a list of words', isScopes),
+    scopes: list('a list of texts without spaces', isScopes),
     accessTtlSeconds: int(900, 1, DAY_SECONDS),
     refreshIdleTtlSeconds: seconds(14 * DAY_SECONDS),
     refreshAbsoluteTtlSeconds: seconds(90 * DAY_SECONDS),
@@ -277,28 +277,31 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   return {
     ...read,
     nativeRedirects: [...nativeRedirects],
-    // a browser loses a response if the user leaves the page, so cookie mode needs a grace time
+    // in cookie mode, a response is lost if the user leaves the page, so that mode needs a grace time
     refreshGraceSeconds: refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0),
     limits: readLimits(limits ?? {}),
   };
 }
 
-/** Result of `onUser`: the application's subject. Undefined or null refuses the login. */
+/**
+ * Result of `onUser`: the application's id of the user (`sub`), alone or with further values. Undefined or
+ * null refuses the login.
+ */
 export type UserAnswer =
   | string
   | null
   | undefined
   | {
       readonly sub: string;
-      /** Replaces the scopes of the plugin. */
+      /** Scopes in place of those of the plugin. */
       readonly scopes?: readonly string[] | undefined;
       /** Further claims of the access tokens, for example `roles`. */
       readonly claims?: Readonly<Record<string, unknown>> | undefined;
     };
 
-/** Third argument of `onUser`, fourth of `onLink`. */
+/** Third argument of `onUser`, and fourth argument of `onLink`. */
 export interface OnUserContext {
-  /** Tokens of the provider, for calls to its API. They are secrets. */
+  /** Tokens of the provider, for calls to its API. They are secret. */
   readonly tokens: ProviderTokens;
   /** The request of the callback. */
   readonly req: HttpRequest;
@@ -327,19 +330,19 @@ export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | vo
 /** Parameters of one login, in addition to the provider's configuration. */
 export interface LoginRequest {
   /**
-   * Added to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters of the protocol and
-   * `max_age` are refused.
+   * Parameters to add to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters of the
+   * protocol and `max_age` are refused.
    */
   readonly params?: Readonly<Record<string, string>> | undefined;
   /**
-   * Replaces the provider's scopes, for example to request more for one feature. `openid` stays if the
-   * provider has it.
+   * Scopes in place of the provider's scopes, for example to request more for one feature. `openid` stays if
+   * the provider has it.
    */
   readonly scopes?: readonly string[] | undefined;
 }
 
 /**
- * Chooses the parameters of a login or link. The request is not authenticated, so validate everything that
- * you take from it.
+ * Chooses the parameters of a login or link. The request is not authenticated, so validate every value from
+ * it.
  */
 export type OnLogin = (provider: string, req: HttpRequest) => Awaitable<LoginRequest | undefined>;

@@ -7,7 +7,7 @@ import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/options.ts';
 
-/** Returns the rules of `svc check` that apply in this environment and with this storage. */
+/** Returns those rules of `svc check` that apply in this environment, and with this database. */
 export function rulesOf(
   options: ReadOptions,
   providers: readonly OAuthProvider[],
@@ -43,21 +43,21 @@ export function rulesOf(
       severity: 'error',
       phase: 'security',
       why: 'Without a limit an attacker can try passwords, codes and tokens until one fits',
-      remedy: 'Leave out limits, or give each a number: limits: { login: 20, token: 60 }',
+      remedy: 'Omit the option limits, or set each limit to a number: limits: { login: 20, token: 60 }',
       run(_view, report) {
         const open = (['login', 'callback', 'token', 'forged'] as const).filter(
           (name) => options.limits[name] === false,
         );
-        if (open.length > 0) report(subject, `the limits are off: ${open.join(', ')}`);
+        if (open.length > 0) report(subject, `these rate limits are disabled: ${open.join(', ')}`);
       },
     },
     {
       id: 'oauth/provider',
       severity: 'error',
       phase: 'graph',
-      why: 'A development provider checks no passwords, and without TLS any server can answer for a provider',
+      why: 'A development provider checks no passwords; without TLS, any server can pretend to be the provider',
       remedy:
-        'Give production a real identity provider, without allowInsecure; where this is development or a test, say so: SVC_ENV=development',
+        'In production, use a real identity provider without allowInsecure; in development, set SVC_ENV=development',
       run(_view, report) {
         if (env !== 'production') return;
         for (const provider of providers) {
@@ -70,14 +70,14 @@ export function rulesOf(
       id: 'oauth/native-redirects',
       severity: 'warning',
       phase: 'security',
-      why: 'Any application on a device may claim a private-use scheme or a port of the loopback interface: only PKCE keeps the code from it',
+      why: 'Any application on a device may claim a private-use scheme or a loopback port, and so receive a code; only PKCE makes that code useless to it',
       remedy:
-        'Leave out nativeRedirects where there is no native client or single-page application; prefer https addresses that the platform verifies',
+        'Omit nativeRedirects if there is no native client or single-page application; prefer https addresses, which the platform verifies',
       run(_view, report) {
         if (options.nativeRedirects.length > 0)
           report(
             subject,
-            `codes may go to ${options.nativeRedirects.length} addresses of clients (nativeRedirects)`,
+            `${options.nativeRedirects.length} addresses of clients may receive codes (option nativeRedirects)`,
           );
       },
     },
@@ -85,7 +85,7 @@ export function rulesOf(
       id: 'oauth/weak-provider',
       severity: 'warning',
       phase: 'security',
-      why: 'Nonce and PKCE keep a stolen code or id_token from being used in another browser; nothing else does',
+      why: 'Only the nonce and PKCE prevent the use of a stolen code or id_token in another browser',
       remedy:
         'Remove usesNonce, usesPkce, clientIdName and HS256 if the provider supports the standard; otherwise accept the finding',
       run(_view, report) {
@@ -98,12 +98,12 @@ export function rulesOf(
       id: 'oauth/store',
       severity: 'error',
       phase: 'graph',
-      why: 'Logins in memory end with the process, and other processes do not have them; a rotation that the database loses ends its login',
+      why: 'Logins in memory are lost when the process ends, and other processes do not have them; if the database loses a token rotation, the login ends',
       remedy:
         'Register a database that keeps what is committed: app.register(new DatabasePlugin("sqlite:./data.db")), without synchronous: "normal"',
       run(_view, report) {
         if (env !== 'production') return;
-        if (storage === undefined) report(subject, 'there is no database to keep logins in');
+        if (storage === undefined) report(subject, 'no database is registered, so logins are only in memory');
         else if (storage.synchronous === 'normal' && !storage.isInMemory)
           report(
             subject,
@@ -115,14 +115,14 @@ export function rulesOf(
       id: 'oauth/lifetimes',
       severity: 'error',
       phase: 'graph',
-      why: 'A login whose idle limit exceeds its absolute limit ends before its idle limit',
+      why: 'A login ends at its absolute limit, so a longer idle limit or token lifetime has no effect',
       remedy:
         'Make refreshIdleTtlSeconds smaller than refreshAbsoluteTtlSeconds, and accessTtlSeconds smaller than both',
       run(_view, report) {
         if (options.refreshIdleTtlSeconds > options.refreshAbsoluteTtlSeconds)
-          report(subject, 'refreshIdleTtlSeconds is above refreshAbsoluteTtlSeconds');
+          report(subject, 'refreshIdleTtlSeconds is greater than refreshAbsoluteTtlSeconds');
         if (options.accessTtlSeconds > options.refreshAbsoluteTtlSeconds)
-          report(subject, 'accessTtlSeconds is above refreshAbsoluteTtlSeconds');
+          report(subject, 'accessTtlSeconds is greater than refreshAbsoluteTtlSeconds');
       },
     },
   ];

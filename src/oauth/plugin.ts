@@ -1,8 +1,9 @@
 /**
  * The plugin: options, routes and clean-up. login-endpoints.ts and token-endpoints.ts handle the requests.
  *
- *   GET /oauth/login   GET|POST /oauth/callback   POST /oauth/token   POST /oauth/revoke
- *   with several providers also GET /oauth/{provider}/login and GET|POST /oauth/{provider}/callback
+ * Its routes are GET /oauth/login, GET and POST /oauth/callback, POST /oauth/token and POST /oauth/revoke.
+ * With several providers, each also has GET /oauth/{provider}/login, and GET and POST
+ * /oauth/{provider}/callback.
  */
 import { randomInt } from 'node:crypto';
 import { BearerAuth, tokenIssuer } from '../auth/auth.ts';
@@ -30,7 +31,7 @@ import type { IssueOptions, IssuedLogin } from './logins.ts';
 import type { ProviderTokenAnswer, ProviderTokenOptions, StoredProviderTokens } from './provider-tokens.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** A login, for a page that shows users their sessions. */
+/** A login as a page that lists a user's sessions shows it. */
 export interface SessionInfo {
   readonly id: string;
   readonly provider: string;
@@ -38,7 +39,7 @@ export interface SessionInfo {
   readonly lastUsedAt: Date;
   readonly userAgent: string | null;
   readonly ip: string | null;
-  /** True for the login whose id was passed as `currentId`. */
+  /** True for the login whose id is the argument `currentId`. */
   readonly isCurrent: boolean;
 }
 
@@ -63,11 +64,14 @@ export class OAuthPlugin implements Plugin {
   readonly #providers: readonly OAuthProvider[];
   #registered: Registered | undefined;
   #timer: Disposable | undefined;
-  /** The running clean-up. Undefined before the first one. */
+  /** The clean-up that is running or has run last. Undefined before the first one. */
   #cleaning: Promise<unknown> | undefined;
   #isStopped = false;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_OAUTH_PROVIDERS` */
+  /**
+   * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option, `E_OAUTH_PROVIDERS` for
+   * invalid providers
+   */
   constructor(options: OAuthPluginOptions) {
     this.#options = readPluginOptions(options);
     this.#providers = providersOf(this.#options);
@@ -75,8 +79,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Ends every login of a subject, for example after a password change or a breach. Returns how many it
-   * ended.
+   * Ends every login of a user, for example after a password change or a breach. `sub` is the application's
+   * id of the user. Returns how many logins it ended.
    */
   async revokeAll(sub: string): Promise<number> {
     const { store, clock, gate, audit } = this.#use();
@@ -88,8 +92,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Returns the logins of a subject that have not ended. The most recently used login comes first.
-   * `currentId`: the claim `sid` of the current access token.
+   * Returns the logins of a user that have not ended. The most recently used login comes first. `currentId`
+   * is the claim `sid` of the current access token.
    */
   async listSessions(
     sub: string,
@@ -99,7 +103,7 @@ export class OAuthPlugin implements Plugin {
     return (await store.listLogins(sub, clock.nowMicros())).map((row) => sessionOf(row, currentId));
   }
 
-  /** Ends one login of a subject. Returns false if the subject has no login with that id. */
+  /** Ends one login of a user. Returns false if the user has no login with that id. */
   async revokeSession(sub: string, id: string): Promise<boolean> {
     const { store, clock, audit } = this.#use();
     const isEnded = await store.revokeOf(sub, id, clock.nowMicros());
@@ -109,24 +113,25 @@ export class OAuthPlugin implements Plugin {
 
   /**
    * Starts a login for a user whom the application identified itself, by password, passkey or otherwise. The
-   * user gets the same rotating refresh tokens as from a provider. In JSON mode send `body`. In cookie mode
-   * pass the response, which gets the cookies. The session is renewed where `SessionMiddleware` is in use.
-   * Call it from a POST route behind `CSRFMiddleware`, or from one that ignores cookies.
+   * user gets the same rotating refresh tokens as from a provider. In JSON mode, send `body` to the client.
+   * In cookie mode, pass the response, which gets the cookies. If `SessionMiddleware` is in use, the session
+   * is renewed. Call this method from a POST route behind `CSRFMiddleware`, or from one that ignores cookies.
    *
-   * @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER` for a subject, scopes or claims that cannot be in a
-   * token; OAuthError `invalid_dpop_proof`, `use_dpop_nonce`, `access_denied`, `temporarily_unavailable`
+   * @throws SvcError `E_OPTION_RANGE` for an invalid option, `E_OAUTH_USER` for a user, scopes or claims that
+   * cannot be in a token; OAuthError `invalid_dpop_proof` or `use_dpop_nonce` for an invalid proof,
+   * `access_denied` when the user was revoked, `temporarily_unavailable` when the database fails
    */
   async issue(sub: string, options: IssueOptions): Promise<IssuedLogin> {
     return this.#use().logins.issue(sub, options);
   }
 
   /**
-   * Returns a subject's access token for the API of a provider. It comes from the subject's last login at
-   * that provider. A token that expires within `minValiditySeconds` is refreshed, by one process at a time.
-   * If there is no token, `kind` of the result says why. Requires the option `storeProviderTokens`.
+   * Returns a user's access token for the API of a provider, from the user's last login at that provider. A
+   * token that expires within `minValiditySeconds` is refreshed, by one process at a time. If there is no
+   * token, `kind` of the result says why. Requires the option `storeProviderTokens`.
    *
-   * @throws SvcError `E_OPTION_RANGE`; OAuthError `provider_error`, `provider_timeout`,
-   * `temporarily_unavailable` when the provider or the database fails
+   * @throws SvcError `E_OPTION_RANGE` for an invalid option; OAuthError `provider_error`, `provider_timeout`
+   * or `temporarily_unavailable` when the provider or the database fails
    */
   async providerToken(
     sub: string,
@@ -140,8 +145,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Deletes the provider's tokens of a subject, for example when you delete the account. Returns whether
-   * there were any.
+   * Deletes the provider's tokens of a user, for example when you delete the account. Returns whether there
+   * were any.
    */
   async forgetProviderToken(sub: string, provider: string): Promise<boolean> {
     return this.#storedTokens().forget(sub, provider);
@@ -154,13 +159,13 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Logs out the user of a request, for a route of the application. Ends the login of the refresh cookie
-   * (cookie mode), deletes the plugin's cookies through `response`, and destroys `req.session` if
+   * Logs out the user of a request, for a route of the application. In cookie mode it ends the login of the
+   * refresh cookie, and deletes the plugin's cookies on `response`. It destroys `req.session` if
    * `SessionMiddleware` is in use. Returns whether a login was ended; cookies and session are cleared in any
    * case.
    *
-   * JSON mode has no such cookie: `revokeSession(me.sub, me.sid)` ends the login of an access token. The
-   * route must be a POST behind `CSRFMiddleware`.
+   * JSON mode has no such cookie. There, `revokeSession(me.sub, me.sid)` ends the login of an access token.
+   * The route must be a POST behind `CSRFMiddleware`.
    *
    * @throws OAuthError `temporarily_unavailable` when the database does not answer; then nothing has been
    * changed
@@ -190,7 +195,7 @@ export class OAuthPlugin implements Plugin {
           PREFIX + path,
           [method],
           { ...ROUTE, ...dependencies, ...texts, meta: { ...ROUTE.meta, ...meta } },
-          // the dependencies of the route add these values to the context
+          // the cast is safe: the route's dependencies add `me` to the context
           answering(run) as (context: Context) => Promise<HttpResponse>,
         );
       }
@@ -262,8 +267,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Schedules the next clean-up in 5 to 15 minutes. The time is random, so several processes do not clean up
-   * at the same moment.
+   * Schedules the next clean-up in 5 to 15 minutes. The time is random, so that several processes do not
+   * clean up at the same moment.
    */
   #scheduleCleanUp(): void {
     const { clock, log } = this.#use();
@@ -293,7 +298,9 @@ export class OAuthPlugin implements Plugin {
 
 /**
  * Checks the options "provider" and "providers". Returns the providers.
- * @throws SvcError `E_OAUTH_PROVIDERS`, `E_OPTION_RANGE`
+ *
+ * @throws SvcError `E_OAUTH_PROVIDERS` for missing, invalid or duplicate providers, `E_OPTION_RANGE` for a
+ * missing `onUser`
  */
 function providersOf({ provider, providers, onUser, onLink }: ReadOptions): readonly OAuthProvider[] {
   const all = provider !== undefined ? [provider] : [...(providers ?? [])];
@@ -301,7 +308,7 @@ function providersOf({ provider, providers, onUser, onLink }: ReadOptions): read
     throw new SvcError('E_OAUTH_PROVIDERS', [problem]);
   };
   if (provider !== undefined && providers !== undefined)
-    refuse('either the option provider or the option providers must be set');
+    refuse('the options provider and providers are both set');
   if (providers?.length === 0 || !all.every((one) => one instanceof OAuthProvider))
     refuse('each provider must be made by githubProvider(), googleProvider() or new OAuthProvider()');
   if (new Set(all.map((one) => one.name)).size < all.length) refuse('two providers have the same name');

@@ -2,10 +2,10 @@
  * Tokens of the identity provider. `onUser` receives them. With `storeProviderTokens`, they are also stored
  * for calls to the provider's API.
  *
- * There is one record for each subject and provider, sealed (AES-256-GCM) with a key derived from the secret.
- * Only one process at a time refreshes the tokens of a record, under a lock: some providers rotate refresh
- * tokens and punish a second use. Other processes wait and read the result. A login may write newer tokens
- * meanwhile, so a refresh replaces only the record that it has read.
+ * There is one record for each user and provider, encrypted (AES-256-GCM) with a key that is derived from the
+ * secret. Only one process at a time refreshes the tokens of a record, under a lock, because some providers
+ * rotate refresh tokens and punish a second use. Other processes wait and read the result. A login may write
+ * newer tokens meanwhile, so a refresh replaces only the record that it has read.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';
@@ -19,7 +19,7 @@ import type { Keyring } from '../crypto/keys.ts';
 import type { ConnectedProvider } from './provider/client.ts';
 import type { TokenAnswer } from './provider/token-answer.ts';
 
-/** Tokens from the provider's token response. They are secrets: keep them out of logs and browsers. */
+/** Tokens from the provider's token response. They are secret: keep them out of logs and browsers. */
 export interface ProviderTokens {
   readonly accessToken: string;
   readonly refreshToken?: string | undefined;
@@ -32,9 +32,9 @@ export interface ProviderTokens {
 }
 
 /**
- * A provider's access token, or the reason why there is none. `absent`: it was never stored, or the secret
- * that sealed the record is no longer configured. `expired`: there is no refresh token. `revoked`: the
- * provider refuses the refresh token. In each case the user has to log in again.
+ * A provider's access token, or the reason why there is none. `absent`: none was stored, or the secret that
+ * encrypted the record is no longer configured. `expired`: there is no refresh token. `revoked`: the provider
+ * refuses the refresh token. In each case the user has to log in again.
  */
 export type ProviderTokenAnswer =
   | {
@@ -54,7 +54,7 @@ export interface ProviderTokenOptions {
   readonly minValiditySeconds?: number | undefined;
 }
 
-/** Content of a record. */
+/** Decrypted content of a record. */
 interface StoredTokens {
   readonly accessToken: string;
   readonly refreshToken?: string | undefined;
@@ -67,15 +67,15 @@ interface StoredTokens {
 /** Lifetime of a record after its last write, in milliseconds: one year. */
 const TTL_MS = 31_536_000_000;
 /**
- * Time in milliseconds for which a lock remains after the longest possible call to the provider. Then another
- * process may take it.
+ * Time in milliseconds that a lock lasts beyond the longest possible call to the provider. After that,
+ * another process may take the lock.
  */
 const LOCK_MARGIN_MS = 5_000;
 const POLL_MS = 50;
 const MAX_CHARACTERS = 100_000;
 /**
- * Error codes with which a provider says that it no longer accepts a refresh token: one from RFC 6749 §5.2,
- * and one from GitHub.
+ * Error codes by which a provider reports that it no longer accepts a refresh token: one of RFC 6749 §5.2,
+ * and one of GitHub.
  */
 const REVOKED: ReadonlySet<string> = new Set(['invalid_grant', 'bad_refresh_token']);
 
@@ -114,7 +114,7 @@ export class StoredProviderTokens {
   }
 
   /**
-   * Stores the tokens of a login. If there is no refresh token among them, keeps the stored one, because some
+   * Stores the tokens of a login. If they do not include a refresh token, keeps the stored one, because some
    * providers send it only once.
    */
   async keep(sub: string, provider: string, tokens: ProviderTokens): Promise<void> {
@@ -125,7 +125,7 @@ export class StoredProviderTokens {
     await this.#write(key, { ...rest, refreshToken, expiresAtMs: expiresAt?.getTime() });
   }
 
-  /** Deletes the tokens of a subject at a provider. Returns whether there were any. */
+  /** Deletes the tokens of a user at a provider. Returns whether there were any. */
   forget(sub: string, provider: string): Promise<boolean> {
     return this.#ask((records) => records.delete(keyOf(sub, provider)));
   }
@@ -141,7 +141,8 @@ export class StoredProviderTokens {
   /**
    * Returns an access token that stays valid for `minValiditySeconds`, and refreshes it if necessary.
    *
-   * @throws OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable`
+   * @throws OAuthError `provider_error` or `provider_timeout` when the provider fails,
+   * `temporarily_unavailable` when the record store fails
    */
   async get(sub: string, provider: string, minValiditySeconds: number): Promise<ProviderTokenAnswer> {
     const connected = this.#deps.connected.get(provider);
@@ -161,7 +162,7 @@ export class StoredProviderTokens {
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;
-          // `again` is defined here: #judge() has returned a result if there are no tokens
+          // `again` is defined: without tokens, #judge() has returned a result
           const refreshed = await this.#refresh(connected, key, again!);
           if (refreshed !== undefined) return refreshed;
         } finally {
@@ -179,7 +180,7 @@ export class StoredProviderTokens {
     }
   }
 
-  /** Returns the result of get(), or undefined if the token must be refreshed first. */
+  /** Returns the result for get(); undefined if the token must be refreshed first. */
   #judge(tokens: StoredTokens | undefined, minValiditySeconds: number): ProviderTokenAnswer | undefined {
     if (tokens === undefined) return { kind: 'absent' };
     if (tokens.isRevoked === true) return { kind: 'revoked' };
@@ -200,7 +201,7 @@ export class StoredProviderTokens {
   ): Promise<ProviderTokenAnswer | undefined> {
     let next: StoredTokens;
     try {
-      // `refreshToken` is defined here: #judge() has returned a result if there is none
+      // `refreshToken` is defined: without one, #judge() has returned a result
       const answer = await client.refresh(tokens.refreshToken!);
       const { expiresAt, ...rest } = providerTokensOf(answer, tokens.scopes, this.#deps.clock.nowMs());
       next = {
@@ -225,7 +226,7 @@ export class StoredProviderTokens {
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#deps.clock.nowMs() / 1_000);
     return read.kind === 'valid'
-      ? // the record is authentic, so #seal() wrote this JSON
+      ? // #seal() wrote this JSON, because the record is authentic
         { text, tokens: JSON.parse(read.payload) as StoredTokens }
       : undefined;
   }
@@ -258,7 +259,7 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
 }
 
 /**
- * Returns the key of a record. The length prefix ensures that two pairs of subject and provider never have
+ * Returns the key of a record. The length of `sub` precedes it, so two pairs of user and provider never have
  * the same key.
  */
 function keyOf(sub: string, provider: string): string {

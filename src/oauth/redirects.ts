@@ -3,9 +3,10 @@
  *
  * The option `nativeRedirects` lists addresses of native clients and single-page applications (RFC 8252 §7):
  *
- *   http://127.0.0.1/done, http://[::1]/done      loopback interface, any port                  RFC 8252 §7.3
- *   com.example.app:/done                         private-use scheme, a reversed domain name    RFC 8252 §7.1
- *   https://app.example/done                      claimed https, and single-page applications   RFC 8252 §7.2
+ *   - http://127.0.0.1/done and http://[::1]/done: the loopback interface, with any port (RFC 8252 §7.3)
+ *   - com.example.app:/done: a private-use scheme, which is a reversed domain name (RFC 8252 §7.1)
+ *   - https://app.example/done: an https address of a native client or single-page application (RFC 8252
+ *     §7.2)
  *
  * These addresses are also compared byte for byte, except for the port on the loopback interface.
  */
@@ -19,7 +20,7 @@ interface RedirectOptions {
   readonly allowsLoopback: boolean;
 }
 
-/** Returns all problems of an entry; an empty list if it is valid. The texts do not repeat the entry. */
+/** Returns all problems of an entry; an empty list if it is valid. The texts do not contain the entry. */
 export function issuesOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
   if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is not an absolute URL'];
   const url = new URL(entry);
@@ -61,9 +62,9 @@ export class RedirectAllowlist {
   readonly #usual: string | undefined;
 
   /**
-   * `callbackPaths`: callback paths of this provider, the default path first. `otherPaths`: callback paths of
-   * the other providers. Entries with such a path are excluded, because another provider's callback would
-   * refuse the state.
+   * `callbackPaths` are the callback paths of this provider, the default path first. `otherPaths` are those
+   * of the other providers. Entries with such a path are excluded, because another provider's callback would
+   * refuse the login state.
    */
   constructor(
     entries: readonly string[],
@@ -88,11 +89,11 @@ export class RedirectAllowlist {
   }
 
   /**
-   * Returns the redirect URI of a login. Undefined if it is not allowed. `given`: the redirect URI in the
-   * request. `host`: the host of the request.
+   * Returns the redirect URI of a login; undefined if it is not allowed. `given` is the redirect URI in the
+   * request, and `host` the host of the request.
    *
-   * If the request names none, this is the only entry that ends in a callback path of this provider, or else
-   * the only entry. Without a list, outside production, the callbacks of this server on the loopback
+   * If the request names none, the default is the only entry that ends in a callback path of this provider,
+   * or else the only entry. Without a list, outside production, the callbacks of this server on the loopback
    * interface are allowed.
    */
   choose(given: string | undefined, host: string): string | undefined {
@@ -114,7 +115,7 @@ function endsInOneOf(entry: string, paths: readonly string[]): boolean {
   return path !== undefined && paths.some((each) => path.endsWith(each));
 }
 
-/** Returns why an entry of `nativeRedirects` is invalid. Undefined if it is valid. */
+/** Returns why an entry of `nativeRedirects` is invalid; undefined if it is valid. */
 export function issueOfClientRedirect(entry: string): string | undefined {
   if (/[\s\\#*"<>]|[^\x21-\x7e]/.test(entry))
     return 'has spaces, wildcards, a fragment or characters that a URL has to escape';
@@ -136,7 +137,7 @@ const PRIVATE_USE = /^[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\/(?!\/)/;
 const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):(?:[1-9]\d{0,4})(\/.*)$/;
 
 /**
- * Returns whether a login may name this address as that of its native client. `entries`: the option
+ * Returns whether a login may name this address as that of its native client. `entries` is the option
  * `nativeRedirects`.
  */
 export function allowsClientRedirect(entries: readonly string[], given: string): boolean {

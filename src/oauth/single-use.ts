@@ -1,7 +1,7 @@
 /**
  * Values that can be used only once: login states, DPoP proofs, one-time codes, logout tokens. A state or
- * proof is stored only when it is used, so the start of a login writes no row. If several processes use one
- * value, the record store decides which is first.
+ * proof is stored only when it is used, so the start of a login writes no row. If several processes use a
+ * value at the same time, the record store decides which of them is first.
  */
 import { OAuthError } from './errors.ts';
 import { SvcError } from '../base/errors.ts';
@@ -10,11 +10,11 @@ import type { Awaitable, RecordStore } from '../cache/stores.ts';
 /** Kinds of values. Values of different kinds never collide. */
 type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
-/** Stores values under their hashes. */
+/** Remembers used values under their hashes. */
 export class SingleUse {
   readonly #records: () => RecordStore;
 
-  /** `records` is a function, because the database opens only when the application starts. */
+  /** `records` is a function, because the record store exists only after the application has started. */
   constructor(records: () => RecordStore) {
     this.#records = records;
   }
@@ -22,7 +22,7 @@ export class SingleUse {
   /**
    * Marks a value as used for `ttlMs`. If several callers use one value, only one call returns true.
    *
-   * @throws OAuthError `temporarily_unavailable`
+   * @throws OAuthError `temporarily_unavailable` when the record store fails
    */
   use(kind: SingleUseKind, hash: string, ttlMs: number): Promise<boolean> {
     return this.#ask((records) => records.add(`${kind} ${hash}`, '', ttlMs));
@@ -30,20 +30,24 @@ export class SingleUse {
 
   /**
    * Returns whether a value has been used.
-   * @throws OAuthError `temporarily_unavailable`
+   *
+   * @throws OAuthError `temporarily_unavailable` when the record store fails
    */
   isUsed(kind: SingleUseKind, hash: string): Promise<boolean> {
     return this.#ask(async (records) => (await records.get(`${kind} ${hash}`)) !== undefined);
   }
 
-  /** Stores a text under the hash of a value for `ttlMs`. @throws OAuthError `temporarily_unavailable` */
+  /**
+   * Stores a text under the hash of a value for `ttlMs`.
+   * @throws OAuthError `temporarily_unavailable` when the record store fails
+   */
   keep(kind: SingleUseKind, hash: string, text: string, ttlMs: number): Promise<void> {
     return this.#ask((records) => records.set(`${kind} ${hash}`, text, ttlMs));
   }
 
   /**
-   * Returns the stored text. Undefined if it has expired or never existed.
-   * @throws OAuthError `temporarily_unavailable`
+   * Returns the text that keep() stored; undefined if it has expired or never existed.
+   * @throws OAuthError `temporarily_unavailable` when the record store fails
    */
   kept(kind: SingleUseKind, hash: string): Promise<string | undefined> {
     return this.#ask((records) => records.get(`${kind} ${hash}`));
@@ -53,7 +57,7 @@ export class SingleUse {
    * Replaces a stored text if it equals `before`. If several callers pass the same `before`, only one call
    * returns true.
    *
-   * @throws OAuthError `temporarily_unavailable`
+   * @throws OAuthError `temporarily_unavailable` when the record store fails
    */
   change(kind: SingleUseKind, hash: string, before: string, text: string, ttlMs: number): Promise<boolean> {
     return this.#ask((records) => records.replace(`${kind} ${hash}`, before, text, ttlMs));
@@ -66,13 +70,14 @@ export class SingleUse {
 
 /**
  * Runs an operation of a store.
- * @throws OAuthError `temporarily_unavailable` if it fails
+ *
+ * @throws OAuthError `temporarily_unavailable` when the operation fails
  */
 export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    // the application has made a mistake, so a retry by the client does not help
+    // a retry by the client cannot help: the application ignores the transaction that is open
     if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
     throw new OAuthError('temporarily_unavailable', {
       cause: error,

@@ -64,8 +64,8 @@ export class TokenEndpoints {
 
   /**
    * Handles `POST /oauth/revoke` with a refresh token (RFC 7009). Responds with 200 even if there was nothing
-   * to revoke. In cookie mode, a request from a page of this origin may lack the refresh token; the other
-   * cookies are then deleted.
+   * to revoke. In cookie mode, the refresh token may be missing in a request from a page of this origin. Then
+   * only the cookies are deleted.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
@@ -80,7 +80,7 @@ export class TokenEndpoints {
         await this.#deps.guard.take('revoke', req, token.id);
         await this.#deps.refreshTokens.revoke(token, req);
       }
-      // the cookies stay if the token was in the body
+      // the browser keeps its cookies if the token came from the body
       return isCookie ? this.#forget(req, response) : response;
     });
   }
@@ -119,8 +119,9 @@ export class TokenEndpoints {
             : 'The refresh token is missing: neither the body nor a cookie has one',
       });
     const isCookie = given === undefined;
-    // A page of another site must neither refresh nor revoke. The browser would add the cookie. Such a page
-    // could also send a token of its own, and so log the user in as another user.
+    // In cookie mode, a page of another site must neither refresh nor revoke, because the browser would add
+    // the cookie. The page could also send a refresh token of its own, and so log the user in as another
+    // user.
     if (cookies !== undefined) assertOwnPage(req, this.#deps.ownPages, isCookie, this.#deps.audit);
     const token = codec.parse(text);
     if (token === undefined) await this.#deps.guard.take('forged', req);
@@ -136,7 +137,7 @@ export class TokenEndpoints {
     );
   }
 
-  /** Deletes the tokens and the session of a browser. */
+  /** Deletes the token cookies and the session of a browser. */
   #forget(req: HttpRequest, response: HttpResponse): HttpResponse {
     this.#deps.cookies?.clear(req, response);
     if (req.state.has(SESSION)) req.session.destroy();
@@ -149,13 +150,13 @@ export class TokenEndpoints {
   }
 
   /**
-   * Completes the rotation after the response was sent. A client that disconnects before that may retry with
-   * the same token.
+   * Completes the rotation after the response was sent. A client that disconnects earlier may retry with the
+   * same refresh token.
    */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
-    // the application passes only requests of this type to handlers
+    // the cast is safe: the application passes only requests of this class to handlers
     const { late, afterwards } = req as TransportRequest;
-    if (late !== undefined) return; // a deadline has passed, so the client already has an error response
+    if (late !== undefined) return; // a time limit has passed, so the client already has an error response
     afterwards.call(req, async (outcome) => {
       if (outcome !== undefined) return; // the response was not sent completely, so the client may retry
       await this.#deps.refreshTokens

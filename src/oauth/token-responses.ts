@@ -39,9 +39,9 @@ interface TokenResponsesDeps {
   readonly options: ReadOptions;
   readonly access: AccessTokens;
   readonly clock: Clock;
-  /** Defined in cookie mode. */
+  /** Undefined unless `mode` is `cookie`. */
   readonly cookies: TokenCookies | undefined;
-  /** Defined unless the option `dpop` is `off`. */
+  /** Undefined if the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
 }
 
@@ -53,7 +53,7 @@ export class TokenResponses {
     this.#deps = deps;
   }
 
-  /** Creates a token response. In cookie mode, with a local path `to`, it is a redirect to that path. */
+  /** Creates a token response. In cookie mode, if `to` is given, it is a redirect to that local path. */
   of(req: HttpRequest, pair: IssuedPair, to?: string): HttpResponse {
     const { cookies, dpop } = this.#deps;
     if (cookies !== undefined) {

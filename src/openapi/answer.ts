@@ -1,5 +1,5 @@
 /**
- * Serves `/openapi.json`. The document is generated at the first request and kept in memory, with an entity
+ * Serves `/openapi.json`. The document is generated at the first request, and kept in memory with its entity
  * tag.
  */
 import { hash } from 'node:crypto';
@@ -16,7 +16,10 @@ import type { OpenApiOptions } from './openapi.ts';
 import type { Contact, DocumentedServer, License, OpenApiDocument } from './document.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** Checks the options of the document. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Checks the options of the document.
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown member, `E_OPTION_RANGE` for an invalid value
+ */
 export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   const owner = 'openapi';
   const read = readOptions(owner, options, {
@@ -50,7 +53,7 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'license',
-      'must have a name, and either identifier or url',
+      'must have "name", and at most one of "identifier" and "url"',
       shown(read.license),
     ]);
   }
@@ -62,7 +65,10 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   };
 }
 
-/** Checks the webhooks. Their schemas are compiled at once, so that the start reports mistakes in them. */
+/**
+ * Checks the webhooks. Their schemas are compiled now, so that the application does not start with an invalid
+ * one.
+ */
 function readWebhooks(
   webhooks: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
 ): NonNullable<OpenApiOptions['webhooks']> {
@@ -82,7 +88,7 @@ export class OpenApiAnswer {
   #document: OpenApiDocument | undefined;
   #response: HttpResponse | undefined;
 
-  /** Calls `view` once, when the document is first needed. */
+  /** Calls `view` once, when the document is first requested. */
   constructor(view: () => CompilationView, options: OpenApiOptions) {
     this.#view = view;
     this.#options = options;
@@ -94,7 +100,8 @@ export class OpenApiAnswer {
 
   /**
    * Returns the document, or 304 if the client already has it.
-   * @throws HTTPException 412 for a failed precondition of the request
+   *
+   * @throws HTTPException 412 when a condition of the request, such as `If-Match`, fails
    */
   answer(req: HttpRequest): HttpResponse {
     const response = (this.#response ??= responseOf(this.document));
@@ -110,7 +117,7 @@ function responseOf(document: OpenApiDocument): HttpResponse {
   return new HttpResponse(bytes, {
     mediaType: JSON_TYPE,
     headers: { ETag: etag, 'Cache-Control': 'no-cache' },
-  }); // `no-cache`: clients keep the document but revalidate it, because the next release may differ
+  }); // `no-cache`: clients keep the document, but ask before each use whether it has changed
 }
 
 function isServer(value: unknown): boolean {

@@ -3,13 +3,13 @@
  * earlier one.
  *
  * Kinds of breaking changes:
- *   removed     a path, method, success status or media type is gone
- *   narrower    a request has a new required input, or a value that is no longer accepted
- *   wider       a member of a response may now be absent, or has another type
- *   stronger    credentials that were sufficient are not sufficient any more
- *   sent        a webhook or callback is gone, or has a payload that receivers could not get before
+ *   - A path, method, success status or media type is gone.
+ *   - A request has a new required input, or a value that is no longer accepted.
+ *   - A member of a response may now be absent, or has another type.
+ *   - Credentials that were sufficient are not sufficient any more.
+ *   - A webhook or callback is gone, or can have a body that its receivers could not get before.
  *
- * Unknown parts of documents of other tools are ignored.
+ * Unknown parts of a document, which other tools may have written, are ignored.
  */
 import { findNarrowing } from './narrowing.ts';
 import { openapiDocument } from './openapi.ts';
@@ -22,14 +22,16 @@ import type { JsonSchema } from '../schema/json-schema.ts';
 
 interface BreakingChange {
   /**
-   * Operation such as `POST /films`, `webhook paid` or `callback paid of POST /orders`, with the parameter
-   * names of the later document. A removed operation has those of the earlier document.
+   * Name of the operation: `POST /films`, `webhook paid` or `callback paid of POST /orders`. Path parameters
+   * have the names of the later document; in a removed operation, those of the earlier one.
    */
   readonly subject: string;
   readonly message: string;
 }
 
-/** SVC306: changes that break clients of the baseline document, at the changed routes. */
+/**
+ * Findings of rule SVC306: changes that break clients of the baseline document, each at the changed route.
+ */
 export function findBreakingChanges(
   view: CompilationView,
   baseline: Readonly<Record<string, unknown>>,
@@ -47,9 +49,9 @@ export function findBreakingChanges(
       rule: 'SVC306',
       severity: 'error',
       subject: route === undefined ? subject : `${callback}${route.method} ${route.template}`,
-      message: `clients made for the baseline document fail: ${message}`,
+      message: `clients of the baseline OpenAPI document will fail, because ${message}`,
       remedy:
-        'Keep the old route or field beside the new one, or publish a new version and commit its document as the baseline: svc openapi',
+        'Keep the old route or field beside the new one. Or publish a new version, and commit its document as the baseline (svc openapi)',
       place: route?.place,
     };
   });
@@ -60,8 +62,8 @@ function shape(path: string): string {
 }
 
 /**
- * Returns every breaking change, in the order of the earlier document's paths. Path parameters are matched by
- * position, not by name.
+ * Returns every breaking change, in the order of the earlier document's paths. Path parameters of both
+ * documents are matched by position, not by name.
  */
 export function compareOpenapi(earlier: unknown, later: unknown): readonly BreakingChange[] {
   const changes: BreakingChange[] = [];
@@ -72,7 +74,7 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
   };
   const operations = versionOf(after);
   for (const [key, operation] of versionOf(before)) {
-    // a removed operation is reported once, without its callbacks
+    // a removed operation is reported once; its callbacks are not reported again
     if (operation.parent !== undefined && !operations.has(operation.parent)) continue;
     const next = operations.get(key);
     const subject = next?.subject ?? operation.subject;
@@ -92,20 +94,23 @@ interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
   readonly subject: string;
   /** The body; an object without members if there is none. */
   readonly body: JsonObject;
-  /** Parameters of the operation and its path item, by place and name; path parameters by position. */
+  /**
+   * Parameters of the operation and its path item. The key is `in` and the name, or the position of a path
+   * parameter.
+   */
   readonly parameters: ReadonlyMap<string, JsonObject>;
   /**
-   * Sufficient sets of security schemes. A scheme is identified by its properties, because clients never see
-   * its name. Scopes and roles count as well.
+   * Sets of security schemes; any one set is sufficient. A scheme is identified by its properties, because
+   * clients never see its name. Required scopes are items of a set, too.
    */
   readonly alternatives: readonly ReadonlySet<string>[];
   /** Whether the application sends this request (a webhook or callback), instead of receiving it. */
   readonly isSent: boolean;
-  /** Key of the operation that has this callback; undefined for others. */
+  /** For a callback: the key of the operation that declares it. */
   readonly parent?: string;
 }
 
-/** Returns the operations of one version of the document. Keys do not contain the names of path parameters. */
+/** Returns the operations of one document by key. Keys do not contain the names of path parameters. */
 function versionOf(root: JsonObject): ReadonlyMap<string, Found> {
   const operations = new Map<string, Found>();
   for (const [path, item] of Object.entries(record(root['paths'])))
@@ -244,7 +249,7 @@ class Comparison {
       this.#report(`${subject} can now be absent; it was always present`);
   }
 
-  /** Reports values of a body that the earlier version accepted, and the later one does not. */
+  /** Reports values of a body that the earlier document accepts, and the later one refuses. */
   #compareTaken(subject: string, before: JsonObject, after: JsonObject): void {
     const [types, kept] = [record(before['content']), record(after['content'])];
     for (const [type, media] of Object.entries(types)) {
@@ -258,7 +263,8 @@ class Comparison {
   }
 
   /**
-   * Reports values of a body that could not occur in the earlier version, so that readers of the body fail.
+   * Reports values of a body that cannot occur in the earlier document. A client that reads the body may
+   * fail.
    */
   #compareRead(subject: string, before: JsonObject, after: JsonObject): void {
     const [types, kept] = [record(before['content']), record(after['content'])];
@@ -268,7 +274,10 @@ class Comparison {
     }
   }
 
-  /** Reports values that readers could not get before: the two schemas are compared in reverse. */
+  /**
+   * Reports values that clients could not receive before. It compares the schemas in reverse: values of the
+   * later schema that the earlier one refuses.
+   */
   #compareValues(subject: string, before: JsonSchema, after: JsonSchema): void {
     const { earlier, later } = this.#documents;
     const turned: Documents = {
@@ -282,7 +291,7 @@ class Comparison {
     );
   }
 
-  /** Reports credentials that were sufficient in the earlier version, but are not in the later one. */
+  /** Reports credentials that are sufficient in the earlier document, but not in the later one. */
   #compareSecurity(): void {
     for (const had of this.#before.alternatives) {
       const lacking = this.#after.alternatives
@@ -305,20 +314,20 @@ function successesOf({ responses }: Found): [status: string, response: JsonObjec
   return Object.entries(responses).filter(([status]) => status.startsWith('2'));
 }
 
-/** Returns the later response for a success status of the earlier version. */
+/** Returns the response of the later document for a success status of the earlier one. */
 function responseFor(status: string, { responses }: Found): JsonObject | undefined {
   return responses[status] ?? responses['2XX'] ?? responses['default'];
 }
 
 /**
- * Maximum length of the text of a value by its type, if the schema sets no limit. The longest texts are
- * `-9007199254740991` and `-2.2250738585072014e-308`.
+ * Maximum length of a value as text, by type. The longest texts are `-9007199254740991`,
+ * `-2.2250738585072014e-308` and `false`.
  */
 const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
 
 /**
- * Returns both schemas of a parameter. Parameters are sent as text, so a number or boolean that becomes a
- * string is compared as a string.
+ * Returns the earlier and the later schema of a parameter. Parameters are sent as text. So if a number or
+ * boolean becomes a string, its text is compared with the string.
  */
 function asSent(
   known: JsonObject,
@@ -342,25 +351,21 @@ function asSent(
   return [asText(schema, next), next];
 }
 
-/** Texts of changes in responses, by the text of the same change in requests. */
+/** Messages about responses, by the message of findNarrowing() about the reversed schemas. */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',
 };
 
-/** Keywords that describe the structure of a value. */
+/** Keywords that describe the structure of a value: types and members, not bounds. */
 const FORM: ReadonlySet<string> = new Set(
   '$ref type properties required items prefixItems oneOf anyOf'.split(' '),
 );
-/**
- * Cached results of loose(). The same schema gives the same object, so that the comparison recognizes
- * recursive schemas.
- */
+/** Cached results of loose(). Equal objects in and out let the comparison recognize recursive schemas. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /**
- * Returns a response schema reduced to its structure, because clients that read a response do not check
- * bounds.
+ * Returns the structure of a schema without bounds, because clients do not check the bounds of a response.
  */
 function loose(schema: JsonSchema): JsonSchema {
   const isKept = ([keyword, value]: [string, unknown]): boolean =>

@@ -1,13 +1,13 @@
 /**
- * Types of the parts of an OpenAPI 3.1 document that this package writes: plain JSON, with the names of the
- * specification.
+ * Types for the parts of an OpenAPI 3.1 document that this package writes. They are plain JSON with the names
+ * of the specification.
  */
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** A reference to a part under `components`. */
 export interface Reference {
   readonly $ref: string;
-  /** Replaces the description of the part. */
+  /** Description that replaces the one of the referenced part. */
   readonly description?: string;
 }
 
@@ -18,13 +18,13 @@ export interface Parameter {
   readonly required?: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
-  /** Serialisation of a list, if it differs from the default of its place (OpenAPI 3.1 §4.8.12.2). */
+  /** Form in which a list is sent, if it differs from the default for `in` (OpenAPI 3.1 §4.8.12.2). */
   readonly style?: 'form';
   readonly explode?: false;
   readonly example?: unknown;
 }
 
-/** Serialisation of a form's member (OpenAPI 3.1 §4.8.15). */
+/** Form in which a field of a form is sent (OpenAPI 3.1 §4.8.15). */
 export interface Encoding {
   readonly contentType?: string;
   readonly style?: 'form';
@@ -52,8 +52,8 @@ export interface DocumentedResponse {
 }
 
 /**
- * Security requirements: all schemes of one object are needed together; any one object of a list is
- * sufficient (OpenAPI 3.1 §4.8.30).
+ * Security requirements. Any one object of the list is sufficient; all schemes in that object are needed
+ * (OpenAPI 3.1 §4.8.30).
  */
 export type SecurityAlternatives = readonly Readonly<Record<string, readonly never[]>>[];
 
@@ -68,7 +68,10 @@ export interface Operation {
   readonly requestBody?: RequestBody;
   readonly responses: Readonly<Record<string, DocumentedResponse | Reference>>;
   readonly security: SecurityAlternatives;
-  /** Requests that the application sends because of this one, by name and address (OpenAPI 3.1 §4.8.18). */
+  /**
+   * Callbacks: requests that the application sends because of this operation, by name and address (OpenAPI
+   * 3.1 §4.8.18).
+   */
   readonly callbacks?: Readonly<Record<string, Readonly<Record<string, SentItem>>>>;
   /** Required scopes and roles: all of the scopes, and any one of the roles. */
   readonly 'x-svc-requires'?: readonly {
@@ -78,15 +81,15 @@ export interface Operation {
   }[];
 }
 
-/**
- * Methods of a path item that an application declares. HEAD comes with GET, and every path responds to
- * OPTIONS.
- */
+/** Methods that a path item can have. HEAD is available where GET is, and every path responds to OPTIONS. */
 export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
 /** The operations of a path (OpenAPI 3.1 §4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
 
-/** A request that the application sends to another server, whose credentials are unknown. */
+/**
+ * A webhook or callback. The application sends it to another server, so it has no credentials of this
+ * application.
+ */
 export type SentOperation = Omit<Operation, 'tags' | 'callbacks' | 'x-svc-requires'>;
 /** Requests that the application sends to one address (OpenAPI 3.1 §4.8.9). */
 export type SentItem = { readonly [M in DocumentedMethod]?: SentOperation };
@@ -128,7 +131,7 @@ export interface OpenApiDocument {
   readonly servers: readonly DocumentedServer[];
   readonly tags: readonly { readonly name: string; readonly description: string }[];
   readonly paths: Readonly<Record<string, PathItem>>;
-  /** Requests that the application sends to subscribers, by name. */
+  /** Webhooks: requests that the application sends to subscribers, by name. */
   readonly webhooks?: Readonly<Record<string, SentItem>>;
   /** Shared definitions, to which other parts of the document refer. */
   readonly components: {

@@ -1,11 +1,11 @@
 /**
  * Converts the inputs of a route to OpenAPI parameters and request bodies.
  *
- * A text input is described as the value that it represents: an integer, not a string of digits. Values that
- * no text can represent are left out: null, an empty list for a required input, and read-only members.
+ * A text input is described as the value that its text represents: an integer, not a string of digits. Values
+ * that cannot be sent as text are left out: null, an empty list for a required input, and read-only members.
  *
- * For a request that the application sends, the roles are reversed: its body is described like a reply, and
- * its replies like bodies.
+ * For a webhook or callback, the roles are reversed, because the application sends the request. The request's
+ * body is described like a reply, and its replies are described like bodies.
  */
 import { hasNoContent } from '../http/response.ts';
 import { planSent } from '../routing/steps.ts';
@@ -27,7 +27,7 @@ import type {
 import type { CompiledType, FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { Converter, ConverterName, PathParameter } from '../http/path.ts';
 
-/** Part of a request that contains a value as text. */
+/** The part of a request in which a text value is sent. */
 type TextPlace = TextInputPlan['from'] | 'form';
 
 const SAFE = Number.MAX_SAFE_INTEGER;
@@ -39,7 +39,7 @@ const OF_CONVERTERS: Readonly<Record<ConverterName, JsonSchema>> = {
   path: { type: 'string', minLength: 1 },
 };
 
-/** Rules of path converters that schemas cannot express. */
+/** Rules of path converters that a JSON Schema cannot express. */
 const HINTS: Readonly<Partial<Record<ConverterName, string>>> = {
   float: 'Without exponent',
   path: 'The rest of the path, in which slashes need no escape',
@@ -50,7 +50,7 @@ export function pathSchema({ name }: Converter): JsonSchema {
   return { ...OF_CONVERTERS[name] };
 }
 
-/** Returns a path parameter, with the name that the document's path uses. */
+/** Returns a path parameter as OpenAPI describes it. `name` is its name in the path of the document. */
 export function pathParameter({ converter }: PathParameter, name: string): Parameter {
   const description = HINTS[converter.name];
   return {
@@ -69,8 +69,8 @@ export function pathParameter({ converter }: PathParameter, name: string): Param
 const ELSEWHERE: ReadonlySet<string> = new Set(['accept', 'authorization', 'content-type']);
 
 /**
- * Returns parameters for query, headers and cookies, one for each name. Two inputs that read one name are
- * combined.
+ * Returns parameters for query, headers and cookies, one for each name. If two inputs of a route read the
+ * same name, their parameters are combined.
  */
 export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSchemas): Parameter[] {
   const found = new Map<string, Parameter>();
@@ -96,7 +96,7 @@ export function requestBody(
   return form === undefined ? undefined : { required: true, content: formContent(form, schemas) };
 }
 
-/** Returns the path item of a request that the application sends. */
+/** Describes a webhook or callback: a request that the application sends. */
 export function sentItem(
   name: string,
   sent: SentRequest,
@@ -132,8 +132,8 @@ export function sentItem(
 }
 
 /**
- * Describes the content of a form. A form with files needs multipart; a form without files may use either
- * media type.
+ * Describes the content of a form. A form with required files needs multipart. Other forms may also be sent
+ * URL-encoded.
  */
 function formContent(form: SchemaPlan, schemas: JsonSchemas): Record<string, MediaType> {
   const fields = form.fields.filter((field) => isSendable(field, true));
@@ -179,7 +179,10 @@ function isSendable(field: FieldPlan, isForm: boolean): boolean {
   return !field.isReadOnly && textIssue(field.node, isForm) === undefined;
 }
 
-/** Returns the media types of a multipart part (OpenAPI 3.1 §4.8.15), if its schema does not imply them. */
+/**
+ * Returns the media types of a field in a multipart form, unless its schema implies them (OpenAPI 3.1
+ * §4.8.15).
+ */
 function partTypes(given: TypeNode): string | undefined {
   const node = plain(given);
   if (node.kind === 'list') return partTypes(node.item);
@@ -208,19 +211,19 @@ function textParameter(
 /** Serialisation of a list as one comma-separated text (OpenAPI 3.1 §4.8.12.2). */
 const BY_COMMA: Encoding = { style: 'form', explode: false };
 
-/** Whether the type is a list that is sent as one separated text. */
+/** Whether the type is a list whose items are sent as one comma-separated text. */
 function isSeparated(given: TypeNode): boolean {
   const node = plain(given);
   return node.kind === 'list' && node.constraints.separator !== undefined;
 }
 
-/** Returns the type inside `nullable` and `lazy`. */
+/** Removes `nullable` and `lazy` wrappers from a type. */
 function plain(node: TypeNode): TypeNode {
   if (node.kind === 'nullable') return plain(node.inner);
   return node.kind === 'lazy' ? plain(node.resolve()) : node;
 }
 
-/** Combines two parameters that read the same text: the text must satisfy both. */
+/** Combines two parameters that read the same text, which must satisfy both. */
 function both(first: Parameter, second: Parameter): Parameter {
   const isSame = JSON.stringify(first.schema) === JSON.stringify(second.schema);
   const hasOneType = first.schema['type'] === second.schema['type'];
@@ -232,7 +235,7 @@ function both(first: Parameter, second: Parameter): Parameter {
   };
 }
 
-/** Restricts a field to values that a text can represent. */
+/** Restricts a field to values that can be sent as text. */
 function asText(field: FieldPlan, place: TextPlace): FieldPlan {
   const node = textNode(field.node, place, field.isRequired);
   return { ...field, node, hasDefault: field.hasDefault && field.default !== null };

@@ -1,9 +1,9 @@
 /**
- * Compares two JSON Schemas of one place: reports values that the earlier schema accepts and the later one
- * refuses.
+ * Compares the earlier and the later JSON Schema of an input or output. It reports values that the earlier
+ * schema accepts and the later one refuses.
  *
- * Requests compare the earlier schema with the later one; responses compare the later one with the earlier
- * one. Only keywords are compared. Members that the earlier schema did not declare are ignored.
+ * For responses, the caller swaps the schemas, because there new values break clients. Only keywords are
+ * compared. Members that the earlier schema does not declare are ignored.
  */
 import { isRecord } from '../base/options.ts';
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
@@ -18,7 +18,7 @@ export interface Documents {
   readonly later: Resolve;
 }
 
-/** Reports a place, such as `title` or `items[].id`, and the values that it no longer accepts. */
+/** Reports a change: the path of a member, such as `title` or `items[].id`, and what it no longer accepts. */
 type Narrowed = (path: string, what: string) => void;
 
 /** Reports every way in which `later` accepts fewer values than `earlier`, without duplicates. */
@@ -31,7 +31,10 @@ export function findNarrowing(
   new Comparison(documents, report).compare(earlier, later, '');
 }
 
-/** Keywords of bounds. With direction 1 a greater bound is narrower, with -1 a smaller bound. */
+/**
+ * Keywords of bounds. With the direction 1, a greater bound accepts fewer values; with -1, a smaller bound
+ * does.
+ */
 const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefined, direction: 1 | -1])[] = [
   ['minimum', 'exclusiveMinimum', 1],
   ['maximum', 'exclusiveMaximum', -1],
@@ -42,13 +45,15 @@ const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefin
   ['maxItems', undefined, -1],
   ['maxProperties', undefined, -1],
 ];
-/** Keywords that constrain a value. A new keyword, or a changed one, counts as narrower. */
+/**
+ * Keywords that constrain a value. If such a keyword is new or has changed, the schema counts as narrower.
+ */
 const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {
   readonly #documents: Documents;
   readonly #report: Narrowed;
-  /** Pairs of schemas that have been compared, because schemas may be recursive. */
+  /** Pairs of schemas whose comparison has begun. It ends the recursion for recursive schemas. */
   readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
 
   constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
@@ -90,7 +95,10 @@ class Comparison {
     this.#compareChoices(earlier, later, path);
   }
 
-  /** Compares types and values. Returns false if further differences would follow from the reported one. */
+  /**
+   * Compares types and allowed values. Returns false if the comparison must stop, because further differences
+   * would only follow from the reported one.
+   */
   #compareValues(earlier: JsonSchema, later: JsonSchema, path: string): boolean {
     const [before, after] = [valuesOf(earlier), valuesOf(later)];
     if (after !== undefined) {
@@ -167,7 +175,7 @@ class Comparison {
     else this.#report(path, 'accepts unknown members of one type only');
   }
 
-  /** Compares the names that members are not allowed to have. */
+  /** Compares the names that the schemas forbid for members. */
   #compareNames(earlier: JsonSchema, later: JsonSchema, wasClosed: boolean, path: string): void {
     const before = membersOf(earlier);
     const refused = [...refusedNames(later).difference(refusedNames(earlier))];
@@ -187,8 +195,7 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let narrower = 0;
-        // a copy: this comparison does not report differences, so a later one that does must compare the same
-        // pairs again
+        // a copy, so that pairs which are compared here without a report are compared again for the report
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
         new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
         return narrower === 0;
@@ -204,7 +211,7 @@ class Comparison {
 
 type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
 
-/** Returns the narrower of two bounds at one end. */
+/** Returns the bound that accepts fewer values, if a schema has both an inclusive and an exclusive one. */
 function boundOf(
   schema: JsonSchema,
   inclusive: string,
@@ -217,7 +224,9 @@ function boundOf(
   return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
 }
 
-/** Whether a new bound excludes no value: the range of safe integers, or a count of at least 0. */
+/**
+ * Whether a bound that is new excludes no value. It does not if it allows all safe integers, or a count of 0.
+ */
 function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
   if (earlier !== undefined) return false;
   return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')
@@ -257,19 +266,23 @@ function membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
   return record(schema['properties']) as Record<string, JsonSchema>;
 }
 
-/** Returns the types of the first items of a list, by position. */
+/** Returns the schemas of a list's first items, by position. */
 function itemsOf(schema: JsonSchema): readonly JsonSchema[] {
   return list(schema['prefixItems']) as JsonSchema[];
 }
 
 /**
- * Returns the schema of members without a name of their own; false if a list of names excludes such members.
+ * Returns the schema for members that are not declared by name. Returns false if a list of allowed names
+ * excludes them.
  */
 function restOf(schema: JsonSchema): unknown {
   return Array.isArray(record(schema['propertyNames'])['enum']) ? false : schema['additionalProperties'];
 }
 
-/** Returns names that no member may have. `__proto__` is left out, because it was never accepted. */
+/**
+ * Returns the names that a schema forbids for members. `__proto__` is left out, because it was never
+ * accepted.
+ */
 function refusedNames(schema: JsonSchema): ReadonlySet<string> {
   const names = valuesOf(record(record(schema['propertyNames'])['not'])) ?? [];
   return new Set(names.filter((name) => typeof name === 'string' && name !== '__proto__') as string[]);

@@ -1,10 +1,10 @@
 /**
- * Generates the OpenAPI 3.1 document of a compiled application. Nothing is declared twice: the document is
- * derived from the plans that validate, serialize and protect.
+ * Generates the OpenAPI 3.1 document of a compiled application. Nothing is declared twice: the document
+ * follows from the compiled routes, schemas and guards that handle requests.
  *
  * It has one operation for each method of a route, named schemas under `components` (see
  * schema/json-schema.ts), and the members that `meta: { openapi: { ... } }` adds or overrides. It leaves out
- * the routes of the framework, static files, and routes with `meta: { docs: false }`.
+ * routes of the framework such as `/docs`, static files, and routes with `meta: { docs: false }`.
  */
 import { isRecord, defined } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
@@ -42,11 +42,11 @@ export interface OpenApiOptions {
   readonly termsOfService?: string | undefined;
   readonly contact?: Contact | undefined;
   readonly license?: License | undefined;
-  /** Addresses of the application. Default: the origin of the document. */
+  /** Addresses of the application. Default: the server from which the document was loaded. */
   readonly servers?: readonly DocumentedServer[] | undefined;
   /** Descriptions of tags, by name. These tags come first, in this order. */
   readonly tags?: Readonly<Record<string, string>> | undefined;
-  /** Requests that the application sends to servers that have subscribed, by name. */
+  /** Requests that the application sends to servers that have subscribed to them, by name. */
   readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
 }
 
@@ -60,13 +60,13 @@ interface OpenApiFinding {
 
 const METHODS: ReadonlySet<string> = new Set(['get', 'put', 'post', 'delete', 'patch', 'trace']);
 
-/** Returns the document of a compiled application. Title and version come from the settings. */
+/** Returns the OpenAPI document of a compiled application. Its title and version come from the settings. */
 export function openapiDocument(view: CompilationView, options: OpenApiOptions = {}): OpenApiDocument {
   return new DocumentWriter(view, options).document();
 }
 
 /**
- * Returns the parts of an application that its document leaves out or renames because OpenAPI cannot express
+ * Returns the routes and schemas that the document leaves out or renames, because OpenAPI cannot express
  * them.
  */
 export function openapiFindings(view: CompilationView): readonly OpenApiFinding[] {
@@ -93,7 +93,7 @@ class DocumentWriter {
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
   readonly #ids = new Set<string>();
-  /** The first route that uses each named schema, in the order of the schemas. */
+  /** For each named schema, in order: the first route that uses it. */
   readonly #users: RouteDetail[] = [];
 
   constructor(view: CompilationView, options: OpenApiOptions) {
@@ -140,8 +140,8 @@ class DocumentWriter {
   }
 
   /**
-   * Returns routes by path. OpenAPI treats templates of one shape as equal, so of such routes only the most
-   * specific one is documented, which is matched first.
+   * Groups routes by path. OpenAPI treats two paths as equal if only their parameter names differ. Of such
+   * routes, only the one that the router matches first is documented.
    */
   #group(details: readonly RouteDetail[]): ReadonlyMap<string, Path> {
     const paths = new Map<string, Path>();
@@ -199,8 +199,9 @@ class DocumentWriter {
   }
 
   /**
-   * Returns operation ids: the name of the route, else method and path, such as `getNotesById` for `GET
-   * /notes/{id}`. Equal ids are numbered in order of declaration, those of named routes first.
+   * Returns the operation ids: the name of each route. A route without a name gets method and path, such as
+   * `getNotesById` for `GET /notes/{id}`. Equal ids get a number in the order of declaration, first for
+   * routes with a name.
    */
   #operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
     const [named, others] = [true, false].map((hasName) =>
@@ -225,8 +226,8 @@ class DocumentWriter {
   }
 
   /**
-   * Merges `meta.openapi` into the operation: responses by status (null removes one), parameters by place and
-   * name, other members by name.
+   * Merges `meta.openapi` of a route into its operation. Responses are merged by status (null removes one),
+   * parameters by `in` and name, other members by name.
    */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
@@ -300,7 +301,10 @@ function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
   );
 }
 
-/** Rank of a route by its parameters; the first parameter counts most. The router tries lower ranks first. */
+/**
+ * Returns the rank of a route's path parameters. The first parameter counts most. The router tries routes
+ * with a lower rank first.
+ */
 function rankOf({ declared: { template } }: RouteDetail): string {
   return template.parameters.map(({ converter }) => converter.rank).join('');
 }
@@ -317,7 +321,9 @@ function describe({ route, declared: { spec } }: RouteDetail): string {
   return [description, facts.filter(Boolean).join(' ')].filter(Boolean).join('\n\n');
 }
 
-/** Returns required scopes and roles as an extension, because OpenAPI has scopes only for OAuth schemes. */
+/**
+ * Returns the required scopes and roles as an extension, because OpenAPI has scopes only for OAuth schemes.
+ */
 function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
   const demands = route.security
     .filter(({ scopes, roles }) => scopes.length > 0 || roles.length > 0)
@@ -348,9 +354,8 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
 }
 
 /**
- * Returns the path of a template with these parameter names. Literal text is percent-encoded. Without names,
- * the path is the shape of the template: OpenAPI treats templates as equal that differ only in parameter
- * names and converters (OpenAPI 3.1 §4.8.8).
+ * Returns the path of a route with these parameter names. Literal text is percent-encoded. Without names, the
+ * result is a key: OpenAPI treats paths as equal that differ only in parameter names (OpenAPI 3.1 §4.8.8).
  */
 function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[] = []): string {
   return (
@@ -367,9 +372,7 @@ function uniqueName(wanted: string, taken: Set<string>): string {
   return name;
 }
 
-/**
- * Removes characters with a meaning in URLs, because links to operations contain the ids of the operations.
- */
+/** Replaces characters that would need escaping in a URL, because links to an operation contain its id. */
 function identifier(name: string): string {
   return name.replace(/[^A-Za-z0-9._~-]+/g, '_');
 }
@@ -394,7 +397,8 @@ function capitals(text: string): string {
 }
 
 /**
- * Returns `createUser` and `create_user` as `Create user`; for a route without a name, its method and path.
+ * Converts the name of a route to a title: `createUser` and `create_user` become `Create user`. A route
+ * without a name gets its method and path.
  */
 function titleOf({ route }: RouteDetail): string {
   if (route.name === undefined) return `${route.method} ${route.template.replace(/:[a-z]+\}/g, '}')}`;
@@ -407,8 +411,8 @@ function titleOf({ route }: RouteDetail): string {
 }
 
 /**
- * Returns the tags of a route, each once. Default: the first literal segment of its path, except `api` and
- * versions such as `v1`.
+ * Returns the tags of a route, without duplicates. Default: the first literal segment of its path, except
+ * `api` and versions such as `v1`.
  */
 function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[] {
   if (tags.length > 0) return [...new Set(tags)];
@@ -416,7 +420,7 @@ function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[
   return [words.find((word) => word !== 'api' && !/^v\d+$/.test(word)) ?? words[0] ?? 'root'];
 }
 
-/** Returns the segments with which all templates begin, up to the first parameter. */
+/** Returns the path segments with which all templates begin. The first parameter ends them. */
 function commonPath(templates: readonly string[]): string {
   const [first = [], ...others] = templates.map((template) => template.split('/'));
   const end = first.findIndex(

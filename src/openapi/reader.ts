@@ -1,11 +1,11 @@
 /**
- * Reads parts of an OpenAPI 3.1 document that any tool may have written: the docs page, the client generator and
- * the comparison use it. Never throws: missing members, and members of another type, count as absent.
+ * Reads parts of an OpenAPI 3.1 document that any tool may have written. The docs page, the client generator
+ * and the comparison use it. Never throws: a member of an unexpected type counts as absent.
  */
 
 export type JsonObject = { readonly [key: string]: unknown };
 
-/** One method of a path item. References to its parts are resolved. */
+/** One method of a path item. References to parameters, body and responses are resolved. */
 export interface ReadOperation {
   /** HTTP method in lower case. */
   readonly method: string;
@@ -18,12 +18,15 @@ export interface ReadOperation {
   readonly parameters: readonly JsonObject[];
   readonly body: JsonObject | undefined;
   readonly responses: Readonly<Record<string, JsonObject>>;
-  /** Security alternatives, each with its schemes and scopes. Empty: no credentials are needed. */
+  /**
+   * Alternatives for security. Each lists all schemes that it needs, with their scopes. Empty: no credentials
+   * are needed.
+   */
   readonly security: readonly (readonly (readonly [scheme: string, scopes: readonly string[]])[])[];
 }
 
 const METHODS: readonly string[] = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
-/** Maximum number of references followed in a row. */
+/** Maximum length of a chain of references. */
 const MOST_HOPS = 16;
 const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
 
@@ -42,7 +45,10 @@ export function text(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** Returns a value, with a `$ref` within the document resolved (RFC 6901). */
+/**
+ * Returns the object to which a `$ref` in the document points (RFC 6901). A value without `$ref` is returned
+ * unchanged.
+ */
 export function resolve(root: JsonObject, value: unknown): JsonObject {
   let found = record(value);
   for (let hops = 0; hops < MOST_HOPS; hops++) {
@@ -103,7 +109,7 @@ export function operationsOf(root: JsonObject, given: unknown): readonly ReadOpe
   });
 }
 
-/** Returns the callbacks of an operation: name, expression of the URL, and path item. */
+/** Returns the callbacks of an operation: their name, the expression for their URL, and their path item. */
 export function callbacksOf(
   root: JsonObject,
   operation: JsonObject,
@@ -126,8 +132,8 @@ export function isFile(schema: unknown): boolean {
 }
 
 /**
- * Returns the schema of a form's field. A field with a media type of its own is a file, even if it contains
- * text, such as `text/csv`.
+ * Returns the schema for a field of a form. A field with its own media type, such as `text/csv`, is a file,
+ * even if it contains text.
  */
 export function formField(given: unknown): JsonObject {
   const schema = record(given);
@@ -136,7 +142,7 @@ export function formField(given: unknown): JsonObject {
   return isPart ? { ...schema, format: 'binary' } : schema;
 }
 
-/** Returns the type of a schema. Without `type`, its keywords imply the type. */
+/** Returns the type of a schema. If `type` is missing, it follows from the other keywords. */
 export function impliedType(given: JsonObject): string {
   if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
   if (given['items'] !== undefined || given['prefixItems'] !== undefined) return 'array';

@@ -1,12 +1,11 @@
 /**
  * Converts the responses of a route to OpenAPI responses, by status.
  *
- * A route declares its own responses; without `response`, the content is unknown. Inputs, credentials, path
- * and middleware add the errors that they can cause; 4XX and 5XX stand for all others.
+ * A route declares its own responses. Without `response`, their content is unknown. Inputs, credentials, path
+ * and middleware add the errors that they can cause. 4XX and 5XX stand for all other errors.
  *
- * An error is a problem document (RFC 9457), described once under `components`. If an exception handler
- * replies to it, the handler's declared responses apply instead. A handler without declared responses has
- * unknown content.
+ * An error has problem details (RFC 9457), described once under `components`. If an exception handler handles
+ * the error, the responses that it declares apply instead. The content is unknown if it declares none.
  */
 import { http } from '../base/node-http.ts';
 import {
@@ -39,7 +38,7 @@ interface Refusal {
   readonly name: string;
   readonly description: string;
   readonly headers?: readonly (keyof typeof HEADERS)[];
-  /** Error classes that have the status. Default: HTTPException. */
+  /** Classes of errors that cause this response. Default: HTTPException. */
   readonly thrown?: readonly ErrorClass<Error>[];
 }
 
@@ -49,12 +48,12 @@ const HEADERS = {
     schema: { type: 'integer', minimum: 0 },
   },
   'WWW-Authenticate': {
-    description: 'Required credentials, and the error of the given ones (RFC 9110)',
+    description: 'The required credentials, and what is wrong with those in the request (RFC 9110)',
     schema: { type: 'string' },
   },
 } as const;
 
-/** Errors by status or range of statuses. */
+/** Error responses by status or range of statuses. */
 const REFUSALS: Readonly<Record<string, Refusal>> = {
   400: {
     name: 'BadRequest',
@@ -114,7 +113,7 @@ const PROBLEM: JsonSchema = {
     type: {
       type: 'string',
       format: 'uri-reference',
-      description: 'Always `about:blank`: the status is the type of the problem',
+      description: 'Always `about:blank`, because the status is the type of the problem',
     },
     title: { type: 'string', description: 'The reason phrase of the status' },
     status: { type: 'integer', minimum: 400, maximum: 599 },
@@ -122,7 +121,7 @@ const PROBLEM: JsonSchema = {
     code: { type: 'string', description: 'Error code for programs' },
     errors: {
       type: 'array',
-      description: 'All problems of the input',
+      description: 'Every problem of the input',
       items: {
         type: 'object',
         required: ['loc', 'code', 'message'],
@@ -146,7 +145,7 @@ const PROBLEM: JsonSchema = {
 export class ResponseWriter {
   readonly #schemas: JsonSchemas;
   readonly #handlers: readonly ExceptionHandlers[];
-  /** References to the problem schema, whose name is chosen at the end. */
+  /** References to the problem schema. Their text is set at the end, when the schema has its name. */
   readonly #refs: JsonSchema[] = [];
 
   constructor(schemas: JsonSchemas, handlers: readonly ExceptionHandlers[]) {
@@ -171,14 +170,15 @@ export class ResponseWriter {
           ? { $ref: referenceTo(refusal) }
           : this.#joined(own[status] ?? { description }, contents);
     }
-    // 4XX stands for errors whose content is unknown
+    // 4XX stands for all errors that are not listed
     responses['4XX'] ??= { description: REFUSALS['4XX']!.description };
     return responses;
   }
 
   /**
-   * Returns the contents of errors by status, as exception handlers declare them. A status is left out if the
-   * handler of one of its errors declares no reply.
+   * Returns the possible contents of error responses by status. An exception handler replaces the problem
+   * details by the content that it declares. A status is left out if a handler of its errors declares no
+   * content.
    */
   #refusals(
     statuses: readonly string[],
@@ -205,7 +205,7 @@ export class ResponseWriter {
     );
   }
 
-  /** Returns a response with further contents. */
+  /** Returns a response that can also have the given contents. */
   #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
     const known = own.content?.[JSON_];
     const schemas = known === undefined ? [] : [known.schema];
@@ -222,7 +222,10 @@ export class ResponseWriter {
     };
   }
 
-  /** Returns the components that the responses use. Call it last. `name`: name of the problem schema. */
+  /**
+   * Returns the components to which the responses refer. Call it last. `name` is the name of the problem
+   * schema.
+   */
   components(
     operations: readonly Operation[],
     name: string,
@@ -301,7 +304,7 @@ function referenceTo({ name }: Refusal): string {
   return `#/components/responses/${name}`;
 }
 
-/** Returns the response of a route without `response`: its status if it declares one, and unknown content. */
+/** Returns the responses of a route without `response`. Their content is unknown. */
 function undeclared(status: number | undefined): Record<string, DocumentedResponse> {
   const anything = { '*/*': { schema: {} } };
   if (status === undefined)
@@ -349,7 +352,7 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** Returns the reason phrase of a status; for an unregistered status, a word for its class. */
+/** Returns the reason phrase of a status. An unregistered status gets a word for its class. */
 export function titleOf(status: number): string {
   return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
 }

@@ -1,7 +1,7 @@
 /**
  * Converts the credentials that routes require to OpenAPI security schemes and requirements.
  *
- * All requirements of a route apply together: one for each dependency that demands credentials. Scopes and
+ * All requirements of a route apply together. Each dependency that needs credentials adds one. Scopes and
  * roles are described in words and in `x-svc-requires`. OpenAPI 3.1 §4.8.30 would allow them in the lists of
  * requirements, but linters refuse names there that no OAuth flow declares.
  */
@@ -18,7 +18,7 @@ const CSRF_SCHEME: Scheme = {
   in: 'header',
   name: 'X-CSRF-Token',
   description:
-    'A token that the application gives to its pages. Requests of browsers that change something need it. Forms may send it in the field `_csrf_token` instead.',
+    'A token that the application adds to its pages. A browser must send it with each request that changes something. Forms may send it in the field `_csrf_token` instead.',
 };
 
 /** Collects the security schemes that routes use. */
@@ -51,7 +51,10 @@ export class SecurityWriter {
     return Object.fromEntries(this.#schemes);
   }
 
-  /** Returns a free name for a scheme: `apiKey`, then `apiKey2` for another place of API keys. */
+  /**
+   * Returns the name of a scheme, and adds the scheme if it is new. For example, API keys in another header
+   * field are `apiKey2`.
+   */
   #nameOf(scheme: Scheme, base: string): string {
     const text = JSON.stringify(scheme);
     for (let n = 1; ; n++) {
@@ -95,8 +98,8 @@ export class SecurityWriter {
 }
 
 /**
- * Returns the CSRF middleware of the first route that has such middleware of its own, and the session
- * middleware around it. Empty if the application has CSRF middleware for all routes.
+ * Returns the CSRF middleware of the first route that declares its own, and the session middleware of that
+ * route. Returns none if the application has CSRF middleware for all routes.
  */
 export function ownProtection({ middleware, details }: CompilationView): readonly Middleware[] {
   const isCsrf = (layer: Middleware): boolean => layer.kind === 'csrf';
@@ -121,7 +124,8 @@ export function describeSecurity(requirements: readonly SecurityRequirement[]): 
   );
   const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
   const distinct = [...sentences].filter((sentence) => !plain.has(sentence));
-  // a dependency that demands scopes or roles implies authentication, so the plain sentence is left out
+  // a sentence with scopes or roles implies that credentials are needed, so the sentence without them is left
+  // out
   return (distinct.length === 0 ? [...sentences] : distinct).join(' ');
 }
 

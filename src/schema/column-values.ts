@@ -1,16 +1,21 @@
 /**
- * Compiles nodes to closures that read values of database columns. Engines return the same value in different
- * forms. Each form is converted to the type of the field; then the rules of compile.ts apply.
+ * Compiles types (nodes, see nodes.ts) to closures that read values of database columns. Database engines
+ * return the same value in different forms. Each form is converted to the type of the field; then the rules
+ * of compile.ts apply.
  *
- * Accepted forms by type:
- *   bool      true, false, 0, 1                        int       number, bigint, text of a decimal without a fraction
- *   float     number, text of a decimal                str       text, and the digits of an integer
- *   datetime  Date, ISO 8601; without a zone UTC       date      YYYY-MM-DD, or midnight in UTC
- *   uuid      text in any case, 16 bytes               list, record, class, union      JSON, parsed or as text; arrays
+ * Accepted forms of each type:
+ *   - bool: true, false, 0 or 1
+ *   - int: a number, a bigint, or decimal text without a fraction
+ *   - float: a number, or decimal text
+ *   - str: text, or an integer, which becomes text
+ *   - datetime: a Date, or ISO 8601 text, which is UTC if it names no zone
+ *   - date: YYYY-MM-DD, or a date and time at midnight UTC
+ *   - uuid: text in any case, or 16 bytes
+ *   - list, record, class, union: an array, or JSON, parsed or as text
  *
- * A conversion that would lose a digit is refused. JSON inside a column has the names of members that clients
- * use (aliases). The values in such JSON may have the forms above, too, because SQL writes 1 for true into
- * JSON.
+ * A conversion that would lose a digit is refused. The members of JSON in a column have their aliases, the
+ * names that clients use. Values in that JSON may have the forms above, too, because SQL functions write true
+ * as 1 in JSON.
  */
 import {
   absence,
@@ -37,12 +42,12 @@ import type { Check, Run } from './validation-run.ts';
 export function columnCheck(node: TypeNode, parsesText: boolean): Check {
   switch (node.kind) {
     case 'any':
-      // not checked, because the database driver has made the value
+      // a value of the type `any` is not checked, because the database driver made it
       return parsesText ? parsed((value) => value) : (value) => value;
     case 'bytes':
       return binary(partCheck(node));
     case 'nullable':
-      // the text of the column may be the JSON text `null`, so it is parsed before the check for null
+      // the column may contain the JSON text `null`, so the text is parsed before the check for null
       return isStructure(node) ? parsed(partCheck(node)) : nullableCheck(columnCheck(node.inner, parsesText));
     case 'lazy':
       return deferred(() => columnCheck(node.resolve(), parsesText));
@@ -60,7 +65,7 @@ function isStructure(node: TypeNode): boolean {
   return ['list', 'record', 'object', 'union'].includes(within(node).node.kind);
 }
 
-/** Returns the check of a value in a column, or inside JSON or an array of a column. */
+/** Returns the check of a value that is a column, a member of JSON in a column, or an item of an array. */
 function partCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'str':
@@ -92,7 +97,7 @@ function partCheck(node: TypeNode): Check {
     case 'union':
       return deferred(() => unionCheck(node));
     case 'file':
-      return (_, run) => run.fail('type', 'cannot be read from a database: it is a file');
+      return (_, run) => run.fail('type', 'is declared as a file, which cannot be read from a database');
     default:
       return jsonCheck(node);
   }
@@ -128,16 +133,19 @@ function isInteger(value: unknown): boolean {
 
 const WHOLE = /^-?\d+(?:\.0*)?$/;
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-/** Number of digits up to which two different decimals are always two different numbers. */
+/** Decimals with at most this number of digits keep all digits as a JavaScript number. */
 const EXACT_DIGITS = 15;
 
 function integerOf(value: unknown): unknown {
   return typeof value === 'bigint' || (typeof value === 'string' && WHOLE.test(value))
     ? Number(value)
-    : value; // a number beyond 2^53 is not a safe integer, so the check refuses it
+    : value; // beyond ±2^53 the result is not a safe integer, so the check refuses it
 }
 
-/** Converts a decimal to a number. A decimal that no number equals stays text, and is refused. */
+/**
+ * Converts decimal text or a bigint to a number. If digits could be lost, the value stays unchanged, and its
+ * check refuses it.
+ */
 function floatOf(value: unknown): unknown {
   if (typeof value === 'bigint') return BigInt(Number(value)) === value ? Number(value) : value;
   if (typeof value !== 'string' || !DECIMAL.test(value)) return value;
@@ -182,9 +190,9 @@ function notMoment(run: Run, code: string): typeof FAIL {
 }
 
 /**
- * Returns the milliseconds of `2024-02-29T12:30:15.250Z`, in which the T may be a space, and the Z may be
- * absent; NaN for other text. It reads the characters itself, because `Date.parse()` would take 15 % of the
- * time for 1,000 rows (test/bench/rows.ts).
+ * Parses `2024-02-29T12:30:15.250Z` to milliseconds since 1970. The T may be a space, and the Z may be
+ * missing. Returns NaN for other text. It does not call `Date.parse()`, which would take 15 % of the time for
+ * 1,000 rows (test/bench/rows.ts).
  */
 function utcMs(text: string): number {
   const [hour, minute, second] = [twoDigits(text, 11), twoDigits(text, 14), twoDigits(text, 17)];
@@ -203,12 +211,12 @@ function utcMs(text: string): number {
   return at === text.length ? ms : NaN;
 }
 
-let lastDate = '-'; // equals no date, because no date begins with "-"
+let lastDate = '-'; // placeholder: no date begins with "-"
 let lastDateMs = NaN;
 
 /**
- * Returns the start of the day with which a text begins. The last day is cached, because rows that are read
- * together often have the same day.
+ * Returns the milliseconds since 1970 of the date at the start of a text. The last date is cached, because
+ * consecutive rows often have the same one.
  */
 function utcDayMs(text: string): number {
   if (text.startsWith(lastDate)) return lastDateMs;
@@ -218,7 +226,7 @@ function utcDayMs(text: string): number {
   return (lastDateMs = Date.parse(date));
 }
 
-/** Returns a number of two digits, or NaN. */
+/** Returns the two digits at a position as a number, or NaN. */
 function twoDigits(text: string, at: number): number {
   const [tens, ones] = [text.charCodeAt(at), text.charCodeAt(at + 1)];
   return isDigit(tens) && isDigit(ones) ? (tens - ZERO) * 10 + ones - ZERO : NaN;
@@ -233,7 +241,7 @@ function dayOf(value: unknown): unknown {
   return value instanceof Date && value.getTime() % DAY_MS === 0 ? value.toISOString().slice(0, 10) : value;
 }
 
-/** Reads a UUID as lower-case text, as engines with a UUID type return it. */
+/** Converts a UUID in text or in 16 bytes to lower-case text, the form of engines that have a UUID type. */
 function uuidOf(value: unknown): unknown {
   if (typeof value === 'string') return value.toLowerCase();
   if (!(value instanceof Uint8Array) || value.length !== 16) return value;
@@ -242,8 +250,8 @@ function uuidOf(value: unknown): unknown {
 }
 
 /**
- * Returns the check of a literal. Database drivers return some numbers as bigint or text, and some booleans
- * as 0 and 1: these forms are accepted, too.
+ * Returns the check of a `literal()` field. Database drivers return some numbers as bigint or text, and some
+ * booleans as 0 and 1: these forms are accepted, too.
  */
 function choiceCheck(values: readonly Literal[]): Check {
   const check = literalCheck(values);
@@ -258,8 +266,8 @@ function choiceCheck(values: readonly Literal[]): Check {
 }
 
 /**
- * Check of a JSON object whose members have the names that clients use. It reads read-only members, too,
- * because the database sets them.
+ * Returns the check of a JSON object in a column. Its members have their aliases, the names that clients use.
+ * Read-only members are accepted, too, because the database sets them.
  */
 const objectCheck = oncePerPlan(compileObject);
 
@@ -287,7 +295,7 @@ function compileObject(plan: ObjectPlan): Check {
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   const variants = node.variants();
   const { byTag, message } = checksByTag(variants, objectCheck);
-  const { tagWire } = variants[0]!; // defined, because a union has at least one variant
+  const { tagWire } = variants[0]!; // a union has at least one variant
   return (value, run) => {
     if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
     const check = Object.hasOwn(value, tagWire) ? byTag.get(value[tagWire]) : undefined;
@@ -299,13 +307,12 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   };
 }
 
-/** Returns the check of a column. NULL makes an optional member absent, unless its type allows null. */
+/** Extends the check of a column: NULL makes an optional member undefined, unless its type allows null. */
 export function orAbsent(field: FieldPlan, check: Check): Check {
   if (!field.isOptional || takesNull(field.node)) return check;
   return (value, run) => (value === null ? undefined : check(value, run));
 }
 
-/** Whether null is a value of the type. */
 function takesNull(node: TypeNode): boolean {
   if (node.kind === 'lazy') return takesNull(node.resolve());
   return (
@@ -313,7 +320,7 @@ function takesNull(node: TypeNode): boolean {
   );
 }
 
-/** Returns the type inside `nullable` and `lazy`, and whether any of them is `nullable`. */
+/** Removes `nullable` and `lazy` wrappers. Returns the type inside, and whether a wrapper was `nullable`. */
 export function within(node: TypeNode): { readonly node: TypeNode; readonly isNullable: boolean } {
   if (node.kind === 'nullable') return { node: within(node.inner).node, isNullable: true };
   return node.kind === 'lazy' ? within(node.resolve()) : { node, isNullable: false };

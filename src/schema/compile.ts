@@ -1,9 +1,11 @@
 /**
- * Compiles nodes to closures that validate JSON, without generating source text. The closures do not convert
- * types: "3" is not an int. They refuse `null` unless the type allows it. text.ts handles text sources.
+ * Compiles types (nodes, see nodes.ts) to closures that validate JSON, without generating source text. The
+ * closures do not convert types: "3" is not an int. They refuse `null` unless the type allows it. text.ts
+ * handles text sources.
  *
- * A closure call is megamorphic and takes about 12 ns per field (test/bench/parts.mjs --only=validation). So
- * each field has one closure, without options objects, try/catch or paths in between.
+ * The call of a field's closure is megamorphic and takes about 12 ns (test/bench/parts.mjs
+ * --only=validation). So each field has a single closure, which makes no options object, has no try/catch,
+ * and builds no path.
  */
 import { FAIL } from './types.ts';
 import {
@@ -31,7 +33,7 @@ import { FORMATS } from './formats.ts';
 import type { FieldPlan, ObjectPlan, TypeNode, Variant } from './nodes.ts';
 import type { Check, Result } from './validation-run.ts';
 
-/** Runs a check on a whole input. `at` is the first item of every path, such as `body`. */
+/** Runs a check on a whole input. `at`, such as `body`, becomes the first item of the path of every issue. */
 export function runCheck<T>(
   check: Check,
   input: unknown,
@@ -45,7 +47,7 @@ export function runCheck<T>(
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
-/** Returns a function that compiles the check of an object once. */
+/** Wraps a compile function: the check of each object type is compiled once, and cached. */
 export function oncePerPlan(compile: (plan: ObjectPlan) => Check): (plan: ObjectPlan) => Check {
   const checks = new WeakMap<ObjectPlan, Check>();
   return (plan) => {
@@ -55,10 +57,10 @@ export function oncePerPlan(compile: (plan: ObjectPlan) => Check): (plan: Object
   };
 }
 
-/** Returns the compiled check of a JSON object. */
+/** Returns the check of a JSON object. It is compiled once. */
 export const objectCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileObject);
 
-/** Returns the compiled check of any type in JSON. */
+/** Compiles the check of a type in JSON. */
 export function jsonCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'str':
@@ -101,18 +103,21 @@ export function jsonCheck(node: TypeNode): Check {
   }
 }
 
-/** Check that is compiled on first use, because types may contain themselves. */
+/** Returns a check that is compiled on first use, because a type may contain itself. */
 export function deferred(compile: () => Check): Check {
   let check: Check | undefined;
   return (value, run) => (check ??= compile())(value, run);
 }
 
-/** Check that accepts `null`, and everything that `inner` accepts. */
+/** Returns a check that accepts `null`, and everything that `inner` accepts. */
 export function nullableCheck(inner: Check): Check {
   return (value, run) => (value === null ? null : inner(value, run));
 }
 
-/** Check of a list. It checks the number of items first, so that it never walks a list that is too long. */
+/**
+ * Returns the check of a list. It checks the number of items first, so it never reads the items of a list
+ * that is too long.
+ */
 export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): Check {
   const count = countCheck(node.constraints, 'item');
   const isUnique = node.constraints.unique === true;
@@ -123,7 +128,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     run.depth++;
     let mark = run.count,
       isGood = true;
-    // a spread, because it is faster than new Array(n), and makes an array without holes
+    // a spread is faster than new Array(n), and makes an array without holes
     const items: unknown[] = run.isDry ? value : [...value];
     const { isPlainJson } = run;
     for (let i = 0; i < items.length; i++) {
@@ -142,7 +147,10 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
   };
 }
 
-/** Check of a record: makes a new plain object, refuses the name `__proto__`, and omits undefined members. */
+/**
+ * Returns the check of a record. It makes a new plain object, refuses the name `__proto__`, and omits
+ * undefined members.
+ */
 export function recordCheck(item: Check, node: TypeNode): Check {
   const count = countCheck(node.constraints, 'member');
   return (value, run) => {
@@ -195,7 +203,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   });
 }
 
-/** Returns the checks of a union's members by the values of their tags, and the message for another value. */
+/** Returns the check for each tag value of a union, and the message for any other tag value. */
 export function checksByTag(
   variants: readonly Variant[],
   checkOf: (plan: ObjectPlan) => Check,
@@ -209,7 +217,7 @@ export function checksByTag(
   };
 }
 
-/** Returns the function that makes the value of a member which the input does not have. */
+/** Returns the function that supplies a member which the input lacks: its default, undefined, or an issue. */
 export function absence(field: FieldPlan): (run: Run) => unknown {
   const fallback = field.default;
   if (typeof fallback === 'function') return (run) => (run.isDry ? undefined : (fallback as () => unknown)());
@@ -224,7 +232,7 @@ function compileObject(plan: ObjectPlan): Check {
   const check: Check = (value, run) => {
     if (!isInputObject(value, run)) {
       if (schema === undefined || !(value instanceof schema)) return run.fail('type', 'must be an object');
-      // an instance inside the input was validated by its constructor, so it is returned unchanged
+      // a nested instance is returned unchanged, because its constructor has validated it
       return run.depth > 0 || plan.inputOf === undefined ? value : check(plan.inputOf(value), run);
     }
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
@@ -242,7 +250,7 @@ function compileObject(plan: ObjectPlan): Check {
   return check;
 }
 
-/** Returns the value, or FAIL if a rule of its class reports an issue. */
+/** Runs the rules of a class on a value. Returns the value, or FAIL if a rule reports an issue. */
 export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   if (plan.rules === undefined) return value;
   const issues = plan.rules(value);
@@ -254,16 +262,16 @@ export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   return issues.length === 0 ? value : FAIL;
 }
 
-/** List of values for dry runs, which keep no values. */
+/** Shared list for dry runs, which check values but do not keep them. */
 const NO_VALUES: unknown[] = [];
 
-/** Compiled fields of an object. */
+/** Reads all members of an object with their compiled checks. */
 export class Members {
   readonly #members: readonly Member[];
   readonly #indexes: ReadonlyMap<string, number>;
   /**
-   * Whether a field has the name of a member that every object inherits, such as `constructor`: then only own
-   * members count.
+   * True when a field has the name of an inherited member, such as `constructor`. Then only own members are
+   * read.
    */
   readonly isGuarded: boolean;
 
@@ -274,11 +282,11 @@ export class Members {
   }
 
   /**
-   * Returns the values in the order of declaration, and records issues in `run`. As long as the object has
-   * that order, `for ... in` reads each member once. That is three times as fast as a megamorphic look-up by
-   * name (test/bench/parts.mjs --only=validation). A field that the loop skipped is looked up, so any order
-   * is valid. The loop also finds unknown members: a separate search in an object of five members takes 58
-   * ns.
+   * Returns the values in the order in which the fields are declared, and records issues in `run`. If the
+   * input has the same order, `for ... in` reads each member once. That is three times as fast as a
+   * megamorphic look-up by name (test/bench/parts.mjs --only=validation). Fields that the loop skips are
+   * looked up by name, so the input may have any order. The loop also finds unknown members: a separate
+   * search in an object of five members would take 58 ns.
    */
   read(object: Input, run: Run): unknown[] {
     const members = this.#members;
@@ -289,7 +297,7 @@ export class Members {
     let isMore = false;
     for (const key in object) {
       if (at === count) {
-        isMore = true; // `key` is an unknown member, or a field that was looked up before
+        isMore = true; // `key` is an unknown member, or a field that was read before
         break;
       }
       if (key !== members[at]!.key) {
@@ -308,14 +316,14 @@ export class Members {
       at++;
     }
     for (; at < count && !run.isFull; at++) this.#lookUp(at, object, run, values);
-    run.isMore = isMore; // set last, because the checks of nested objects set it, too
+    run.isMore = isMore; // set last, because the checks of nested objects use the same `run`
     return values;
   }
 
   /**
-   * Reads the fields before `key` and returns the index of its field, or `at` when no later field has that
-   * name. A separate method keeps {@link read} small enough for V8 to inline (test/bench/parts.mjs
-   * --only=validation).
+   * Reads the fields that are declared before `key`, and returns the index of the field `key`. Returns `at`
+   * when no later field has that name. A separate method keeps {@link read} small enough for V8 to inline
+   * (test/bench/parts.mjs --only=validation).
    */
   #reach(key: string, at: number, object: Input, run: Run, values: unknown[]): number {
     const index = this.#indexes.get(key);
@@ -325,7 +333,10 @@ export class Members {
     return index;
   }
 
-  /** Reads objects that may have a prototype of their own, whose members `for ... in` would also visit. */
+  /**
+   * Looks up every field by name. For objects whose prototype has members, which `for ... in` would visit,
+   * too.
+   */
   readOwn(object: Input, run: Run): unknown[] {
     const values: unknown[] = new Array(this.#members.length);
     for (let at = 0; at < values.length; at++) this.#lookUp(at, object, run, values);
@@ -340,9 +351,9 @@ export class Members {
   }
 }
 
-/** A compiled field. Members are read very often, so its properties are public and have one shape. */
+/** A compiled field. Its properties are public and always the same, so that V8 reads them fast. */
 export class Member {
-  /** Name of the member in the object that is read. */
+  /** Name by which the member is read from the object. */
   readonly key: string;
   readonly plain: Plain;
   readonly check: Check;
@@ -363,7 +374,7 @@ export class Member {
   }
 }
 
-/** Compiles a field of an input. The value of a read-only field is ignored, as OpenAPI allows. */
+/** Compiles a field of an input. The input's value of a read-only field is ignored, as OpenAPI allows. */
 function memberOf(field: FieldPlan): Member {
   const absent = absence(field);
   return field.isReadOnly
@@ -371,14 +382,14 @@ function memberOf(field: FieldPlan): Member {
     : new Member(field.wireName, new Plain(field.node), jsonCheck(field.node), absent);
 }
 
-/** Members of an object. */
+/** Members of an input object by name. */
 export type Input = Readonly<Record<string, unknown>>;
-/** Returns the unknown members that are kept, undefined if there are none, or FAIL. */
+/** Returns the undeclared members to keep, undefined if there are none, or FAIL if one is refused. */
 type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
 /**
- * Compiles the function for unknown members. It refuses them, or keeps those that are JSON values and do not
- * hide a member of the class.
+ * Compiles the function for undeclared members. With `extra: 'forbid'`, it refuses them. Otherwise it keeps
+ * them, but refuses a value that is not JSON, and a name that would hide a member of the class.
  */
 export function unknownMembers(plan: ObjectPlan): UnknownMembers {
   const known = new Set(plan.fields.map((field) => field.wireName));
@@ -405,22 +416,22 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
 }
 
 /*
- * A closure call takes about 10 ns, because one call site calls about twenty different checks. Comparing a
- * short text or a number without a call takes 2 ns (test/bench/parts.mjs --only=validation). {@link Plain}
- * only accepts: a value that it does not accept goes to the check of its type.
+ * The call of a check takes about 10 ns, because one call site calls about twenty different checks. Comparing
+ * a short text or a number without a call takes 2 ns (test/bench/parts.mjs --only=validation). So
+ * {@link Plain} accepts the usual values without a call. Any other value goes to the check of its type.
  */
 
 /**
- * Numbers of the cases in {@link Plain.accepts}. That function repeats them as literals, so that V8 makes a
- * jump table, and inlines the function.
+ * Numbers of the cases in {@link Plain.accepts}. That function repeats the numbers as literals. Then V8 can
+ * compile a jump table, and inline the function.
  */
 const KIND = { none: 0, text: 1, integer: 2, number: 3, flag: 4, formatted: 5, choice: 6 } as const;
 const NO_PATTERN = /(?!)/;
 const MAX_CHOICES = 8;
 
 /**
- * Accepts the usual values of one type without calling the check of the type. Read very often, so its
- * properties are public and have one shape.
+ * Accepts the usual values of one type without a call of the type's check. Its properties are public and
+ * always the same, so that V8 reads them fast.
  */
 export class Plain {
   /** Accepts no value, so that every value goes to its check. */
@@ -428,8 +439,8 @@ export class Plain {
 
   readonly kind: number;
   /**
-   * Bounds of a text in UTF-16 units. Separate from bounds of numbers, because small integers compare without
-   * conversion.
+   * Bounds of a text's length in UTF-16 units. They are small integers, which V8 compares faster than the
+   * bounds of numbers.
    */
   readonly shortest: number;
   readonly longest: number;
@@ -450,13 +461,16 @@ export class Plain {
     );
     this.low = constraints.ge ?? -Number.MAX_VALUE;
     this.high = constraints.le ?? Number.MAX_VALUE;
-    // a text longer than `longest` goes to the check
+    // a text longer than `longest` is not tested here: it goes to the check of its type
     this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN;
     // a copy, because V8 reads a frozen array more slowly
     this.choices = node.kind === 'literal' ? [...node.values] : [];
   }
 
-  /** Whether the value is valid for the type without conversion. `isPlainJson` comes from the `Run`. */
+  /**
+   * Returns whether the value is surely valid, and needs no conversion. `isPlainJson` is that of the
+   * {@link Run}.
+   */
   accepts(value: unknown, isPlainJson: boolean): boolean {
     switch (this.kind) {
       case 1:

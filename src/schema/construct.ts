@@ -1,16 +1,19 @@
 /**
- * Finds the member to which each call of `Field()` belongs, without decorators: from the object under
- * construction.
+ * Finds out which member of a class each call of `Field()` initializes. It needs no decorators: it watches
+ * the object under construction.
  *
- * Three situations of a call:
- *   probe      a class is constructed once to learn its fields; its `this` is a Proxy that sees which member each call is assigned to
- *   frame      an instance is constructed from validated values: the n-th call returns the n-th value
- *   neither    a plain shape, `query: { page: Field(1) }`: the call returns a marker, read by fieldsOf()
+ * A call of `Field()` runs in one of three situations:
+ *   - Probe: a class is constructed once to learn its fields. Its `this` is a Proxy, which sees the member to
+ *     which each call is assigned.
+ *   - Frame: an instance is constructed from validated values. The n-th call returns the n-th value.
+ *   - Neither: the call stands in a plain object of fields, `query: { page: Field(1) }`. It returns a marker,
+ *     which fieldsOf() reads.
  *
- * Frames nest, because initializers may construct other schemas. parse() opens a frame, and closes it in
- * `finally`. `new User(data)` opens a frame that cannot be closed in this way, because no code of `Schema`
- * runs after the last initializer. The last call of `Field()` closes it. If an initializer throws before that
- * call, the frame is closed by the next call, which notices that a member is missing, or by a microtask.
+ * A frame is the state of one construction. Frames nest, because an initializer may construct other
+ * instances. parse() opens a frame, and closes it in `finally`. `new User(data)` also opens a frame, but the
+ * constructor of `Schema` returns before the initializers run. So the last call of `Field()` closes the
+ * frame. If an initializer throws before that call, the next call of any `Field()` notices that a member is
+ * missing, and closes the frame; otherwise a microtask does.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker, fieldFault } from './nodes.ts';
@@ -18,23 +21,23 @@ import { FieldType } from './types.ts';
 import type { FieldSource, SchemaClass } from './types.ts';
 import type { Declaration } from './nodes.ts';
 
-/** A call of `Field()` that a probe has recorded. */
+/** A call of `Field()`, recorded while its class was constructed to learn the fields. */
 interface Call extends Declaration {
   readonly name: string;
-  /** Whether the member existed before: a base class or a constructor has made it. */
+  /** True when the member already existed: a base class or a constructor had set it. */
   readonly isRedefined: boolean;
-  /** The public member that was defined last before the call. */
+  /** Name of the public member that was defined directly before the call, if any. */
   readonly after: string | undefined;
 }
 
-/** Result of a probe. */
+/** Facts about a class that its trial construction has shown. */
 export interface Learnt {
   readonly calls: readonly Call[];
-  /** Own members of an instance, including computed ones. */
+  /** Names of all members that an instance has after construction, including those without `Field()`. */
   readonly ownNames: ReadonlySet<string>;
 }
 
-/** Data of a class that its constructions need. */
+/** Facts about a schema class that the construction of an instance needs. */
 export interface Constructed {
   readonly name: string;
   readonly schema: SchemaClass;
@@ -45,21 +48,21 @@ let current: Frame | undefined;
 let probing: Probe | undefined;
 let isSweepDue = false;
 
-/** A construction in progress. */
+/** A construction of an instance from validated values that is in progress. */
 interface Frame {
   readonly of: Constructed;
   readonly values: readonly unknown[];
   readonly data: unknown;
   readonly extras: object | undefined;
   readonly outer: Frame | undefined;
-  /** The instance if `new` opened the frame; undefined if parse() did. */
+  /** The instance if `new` started the construction; undefined if parse() did. */
   readonly instance: object | undefined;
   isTaken: boolean;
-  /** Number of calls of `Field()` so far. */
+  /** Number of calls of `Field()` so far in this construction. */
   cursor: number;
 }
 
-/** Returns the value for the next call of `Field()`. */
+/** Returns the value for the next call of `Field()` in this construction. */
 function nextValue(frame: Frame, source: FieldSource): unknown {
   const { values, instance } = frame;
   const index = frame.cursor++;
@@ -73,7 +76,9 @@ function nextValue(frame: Frame, source: FieldSource): unknown {
   return values[index];
 }
 
-/** Whether an initializer has thrown: then the member that precedes the next call is missing. */
+/**
+ * Whether an initializer has thrown. If so, the member that precedes the next call of `Field()` is missing.
+ */
 function isBroken({ of, cursor }: Frame, instance: object): boolean {
   const after = of.learnt.calls[cursor]?.after;
   return after !== undefined && !Object.hasOwn(instance, after);
@@ -89,8 +94,8 @@ function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | und
 }
 
 /**
- * Whether two sources are of one kind. Tokens such as `list(str)` are new objects in each call, so only their
- * kinds can be compared.
+ * Whether two arguments of `Field()` are of one kind. Types such as `list(str)` are new objects in each call,
+ * so only their kinds can be compared.
  */
 function isSameKind(source: FieldSource, expected: FieldSource): boolean {
   if (source instanceof FieldType)
@@ -107,7 +112,10 @@ function sweepLater(): void {
   });
 }
 
-/** Handles a call of `Field()`: returns its value, or a marker. */
+/**
+ * Handles a call of `Field()`: returns a validated value during a construction, else a marker for the
+ * declaration.
+ */
 export function called(source: FieldSource, options: object | undefined): unknown {
   while (current?.instance !== undefined && isBroken(current, current.instance)) current = current.outer;
   if (current !== undefined) return nextValue(current, source);
@@ -149,8 +157,8 @@ export function construct(
 }
 
 /**
- * Runs first in the constructor of `Schema`. Returns `taken` if a frame has the values, a Proxy in a probe,
- * else undefined.
+ * Runs first in the constructor of `Schema`. Returns `taken` if validated values are ready for the instance.
+ * Returns a Proxy of the instance while the fields of its class are being learnt; otherwise undefined.
  */
 export function enter(instance: object, schema: SchemaClass, data: unknown): 'taken' | object | undefined {
   if (
@@ -167,7 +175,7 @@ export function enter(instance: object, schema: SchemaClass, data: unknown): 'ta
   return probing !== undefined && current === undefined ? probing.enter(instance, schema) : undefined;
 }
 
-/** Opens the frame of an instance that `new` constructs. */
+/** Starts the construction of an instance by `new`: the next calls of `Field()` return `values`. */
 export function enterDirectly(
   of: Constructed,
   instance: object,
@@ -191,7 +199,7 @@ export function enterDirectly(
 
 /**
  * Runs code of the application, such as default functions, so that its calls of `Field()` do not belong to
- * the current frame.
+ * the construction in progress.
  */
 export function apart<T>(run: () => T): T {
   const before = [current, probing] as const;
@@ -205,10 +213,11 @@ export function apart<T>(run: () => T): T {
 
 /**
  * Learns the fields of a class by constructing it. Initializers that compute with other fields get stand-ins
- * for their values: first an object that supports every operation; if an initializer throws with it, samples
- * of the right types.
+ * for the values of those fields. The first attempt uses a stand-in that supports every operation. If an
+ * initializer throws, a second attempt uses samples of the right types.
  *
- * @throws SvcError `E_SCHEMA_PROBE` when both fail, or when a call does not belong to a member
+ * @throws SvcError `E_SCHEMA_PROBE` when both attempts fail, or a call of `Field()` is not assigned to a
+ * member
  */
 export function learn(schema: SchemaClass, sample: (declaration: Declaration) => unknown): Learnt {
   return apart(() => {
@@ -217,7 +226,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
       const probe = new Probe(schema, standIn);
       probing = probe;
       try {
-        new schema(ABSORBING as never); // a constructor may use its argument, and the stand-in supports every operation
+        new schema(ABSORBING as never); // a constructor may use its argument in any way
         return probe.result();
       } catch (error) {
         if (error instanceof SvcError) throw error;
@@ -232,7 +241,10 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
   });
 }
 
-/** Stand-in that supports every operation: calls, members, loops (none), text (empty), arithmetic (0). */
+/**
+ * Stand-in for an unknown value. It can be called, has every member, iterates over nothing, and converts to
+ * '' or 0.
+ */
 const ABSORBING: object = new Proxy(() => undefined, {
   get: (_, key) => {
     if (key === Symbol.toPrimitive) return (hint: string) => (hint === 'number' ? 0 : '');
@@ -276,7 +288,10 @@ class Probe {
     return marker;
   }
 
-  /** Called when a member is defined. If its value is a marker, the member's name is that of the field. */
+  /**
+   * Records a member that the constructor defines. If its value is the marker of a `Field()` call, the member
+   * is that field.
+   */
   #defined(target: object, key: string | symbol, descriptor: PropertyDescriptor): PropertyDescriptor {
     if (typeof key === 'string') this.#ownNames.add((this.#lastName = key));
     const call = this.#calls.find((candidate) => candidate.marker === descriptor.value);

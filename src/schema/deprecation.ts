@@ -10,13 +10,15 @@ import type { Deprecation } from './types.ts';
 const date = (value: unknown): boolean =>
   (typeof value === 'string' || value instanceof Date) && !Number.isNaN(deprecationMs(value));
 
-/** Returns the time of a date, an RFC 3339 date-time or a Date; NaN for other values. */
+/** Returns the milliseconds since 1970 of a date, an RFC 3339 date-time or a Date; NaN for other values. */
 export function deprecationMs(value: string | Date): number {
   if (value instanceof Date) return checkedMs(value.getTime());
   return isDate(value) ? Date.parse(value) : momentMs(value);
 }
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown member, `E_OPTION_RANGE` for an invalid date or address
+ */
 export function readDeprecation(subject: string, options: Deprecation): Deprecation {
   const owner = `deprecated of ${subject}`;
   const needs = 'a date such as "2026-01-31"';
@@ -33,8 +35,9 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
 }
 
 /**
- * Returns the description of a field for documents.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for its deprecation
+ * Returns those options of a field that describe it in documents.
+ * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` when `deprecated` is an object with an invalid
+ * member
  */
 export function aboutOf(read: Readonly<Record<string, unknown>>, owner: string): object {
   const { title, description, example, examples, deprecated: given } = read;

@@ -1,6 +1,6 @@
 /**
- * Formats of text: each has a test in linear time with a maximum length. Also conversions of moments and
- * base64, and counting of code points.
+ * The string formats of JSON Schema. Each has a test that runs in linear time, and a maximum length. This
+ * file also converts date-times and base64, and counts code points.
  *
  * The tests accept what JSON Schema 2020-12 §7.3 refers to: RFC 3339 for dates, RFC 9562 for UUIDs, RFC 3986
  * for URIs, RFC 1123 for host names. `email` is the dot-atom form of RFC 5321: at most 64 characters before
@@ -17,13 +17,13 @@ interface Format {
   readonly words: string;
   readonly maxLength: number;
   /**
-   * Pattern that is published with the format name, because validators interpret format names differently or
-   * not at all.
+   * Pattern that documents show next to the format name, because validators interpret format names
+   * differently or not at all.
    */
   readonly pattern: RegExp;
-  /** Set if a text has the format exactly when it matches the pattern. */
+  /** True when the pattern alone decides whether a text has the format. */
   readonly isWhole?: true;
-  /** Equivalent pattern that is faster, for texts up to a length. */
+  /** Equivalent pattern that is faster, for texts of at most `maxLength` UTF-16 units. */
   readonly short?: { readonly pattern: RegExp; readonly maxLength: number };
   test(text: string): boolean;
 }
@@ -32,21 +32,21 @@ const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 // the character classes do not overlap, so a text matches in at most one way, in linear time
 const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*';
 const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
-/** Faster pattern for a text in which no part can be too long. */
+/** Faster pattern for an e-mail address that is too short for any part to exceed its limit. */
 const SHORT_EMAIL = emailPattern('', LABEL);
 const SHORT_LENGTH = 64;
 const UUID = /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/;
 const DATE = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/;
 const TIME = /^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))$/;
 /**
- * Form of a date-time (RFC 3339 §5.6), without the rules of the calendar: no space instead of `T`, no offset
- * without minutes.
+ * Syntax of a date-time (RFC 3339 §5.6), without the rules of the calendar. It allows neither a space instead
+ * of `T` nor an offset without minutes.
  */
 const DATE_SHAPE = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
 const TIME_SHAPE = '[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})';
 /**
- * The first and the last day of all years. A time on these days may have a year in UTC that is not 0000 to
- * 9999, because of its offset or a leap second.
+ * Matches date-times on the first day of year 0000 or the last day of 9999 whose year in UTC may be another
+ * one, because of an offset or a leap second.
  */
 const EDGE = '0000-01-01.*[+](?!00:00$)|9999-12-31.*(?::60|-(?!00:00$))';
 /** Pattern of a `datetime` for documents. */
@@ -58,11 +58,14 @@ const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])';
 const IPV4 = new RegExp(`^${OCTET}(?:[.]${OCTET}){3}$`);
 const IPV6_SHAPE = /^(?=.*:)[0-9A-Fa-f:.]{2,45}$/;
 /**
- * Syntax of a URI (RFC 3986 §3): scheme, then only characters of a URI, percent signs with two digits, and
- * brackets only around an IP literal.
+ * Syntax of a URI (RFC 3986 §3): a scheme, then only characters that a URI may contain. Two hexadecimal
+ * digits follow each percent sign. Brackets are only allowed around an IP address.
  */
 const URI = uriPattern();
-/** Matches the IP literal of a URI; the first group is `v` for a future version (RFC 3986 §3.2.2). */
+/**
+ * Matches the IP address in brackets of a URI. The first group is `v` for an address of a future IP version
+ * (RFC 3986 §3.2.2).
+ */
 const IP_LITERAL = /^[^:]*:\/\/[^/?#[]*\[(v?)([^\]]*)\]/i;
 
 function emailPattern(before: string, label: string): RegExp {
@@ -87,7 +90,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
     isWhole: true,
     short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH },
     test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text),
-  }, // RFC 5321 §4.5.3.1.3 allows 256 characters with < and >
+  }, // RFC 5321 §4.5.3.1.3 allows 256 characters, including < and >
   uuid: { words: 'a UUID', maxLength: 36, pattern: UUID, isWhole: true, test: (text) => UUID.test(text) },
   date: {
     words: 'a date such as 2026-01-31',
@@ -125,7 +128,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
   ipv6: { words: 'an IPv6 address', maxLength: 45, pattern: IPV6_SHAPE, test: isIpv6 },
 };
 
-/** All patterns that documents have together with a format. */
+/** All patterns that documents show next to a format name. */
 export const FORMAT_PATTERNS: ReadonlySet<string> = new Set([
   MOMENT_PATTERN,
   ...Object.values(FORMATS).map(({ pattern }) => pattern.source),
@@ -146,8 +149,8 @@ export function isDate(text: string): boolean {
 }
 
 /**
- * Returns the milliseconds since midnight UTC of an RFC 3339 full-time, possibly outside the day; undefined
- * for other text.
+ * Returns the milliseconds from midnight UTC to an RFC 3339 full-time; undefined for other text. Because of
+ * its offset, the time may be on the day before or after.
  */
 function secondsOf(text: string): number | undefined {
   const parts = TIME.exec(text);
@@ -167,7 +170,7 @@ function secondsOf(text: string): number | undefined {
 const FIRST_MS = Date.parse('0000-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** Whether a text is a URI: it matches the pattern, and brackets hold an IP address. */
+/** Whether a text has the syntax of a URI, and its brackets hold an IP address. */
 function isUri(text: string): boolean {
   if (!URI.test(text)) return false;
   const literal = IP_LITERAL.exec(text);
@@ -175,8 +178,8 @@ function isUri(text: string): boolean {
 }
 
 /**
- * Returns an RFC 3339 date-time in ms since the epoch. A leap second is the first moment of the next day, as
- * in POSIX time.
+ * Parses an RFC 3339 date-time to milliseconds since 1970. A leap second counts as the first moment of the
+ * next day, as in POSIX time.
  */
 function epochMs(text: string): number | undefined {
   if (text.length > 64 || (text[10] !== 'T' && text[10] !== 't')) return undefined;
@@ -186,14 +189,14 @@ function epochMs(text: string): number | undefined {
 }
 
 /**
- * Returns the time of a `datetime` in ms. Returns NaN for invalid text, and for a time whose UTC year may be
- * outside 0000 ... 9999.
+ * Parses a `datetime` to milliseconds since 1970. Returns NaN for invalid text, and when the year in UTC may
+ * be outside 0000 ... 9999.
  */
 export function momentMs(text: string): number {
   return AT_EDGE.test(text) ? NaN : (epochMs(text) ?? NaN);
 }
 
-/** Returns the time, or NaN if its year in UTC is not 0000 to 9999. */
+/** Returns the milliseconds, or NaN if their year in UTC is not 0000 to 9999. */
 export function checkedMs(ms: number): number {
   return ms >= FIRST_MS && ms <= LAST_MS ? ms : NaN;
 }
@@ -234,7 +237,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
   if (OUTSIDE_BASE64.test(padding === 0 ? text : text.slice(0, -padding))) return undefined;
   const decoded = Buffer.from(text, 'base64');
-  // a copy, because `decoded` may share memory with Node's pool
+  // a copy, because `decoded` may share memory with Node's buffer pool
   return new Uint8Array(decoded.buffer.slice(decoded.byteOffset, decoded.byteOffset + decoded.length));
 }
 
@@ -275,8 +278,8 @@ export function hasAtMost(text: string, most: number): boolean {
 }
 
 /**
- * Whether `value / factor` is an integer in decimal notation: 0.3 is a multiple of 0.1, though 0.3 / 0.1 is
- * not 3 in binary.
+ * Whether `value / factor` is an integer in decimal notation. For example, 0.3 is a multiple of 0.1, although
+ * 0.3 / 0.1 is not 3 in binary.
  */
 export function isMultiple(value: number, factor: number): boolean {
   // the remainder of integers is exact
@@ -289,7 +292,7 @@ export function isMultiple(value: number, factor: number): boolean {
     : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;
 }
 
-/** Returns a finite number as its shortest decimal: digits × 10^exponent. */
+/** Splits a finite number into the digits and the exponent of its shortest decimal: digits × 10^exponent. */
 function decimal(value: number): [digits: bigint, exponent: number] {
   const [mantissa, power] = value.toExponential().split('e') as [string, string];
   const point = mantissa.indexOf('.');

@@ -5,10 +5,11 @@
  * accepts nothing else. It accepts more than the validators in four cases: patterns with the flags `i m s v`,
  * lone surrogates, deep nesting, and rules across fields.
  *
- * Members by direction:
- *   input    optional if they have a default; `writeOnly` if secret; read-only ones are omitted, because
- *            input ignores them
- *   output   required if they have a default, because the serializer fills it in; secret ones are omitted
+ * Members differ between input and output:
+ *   - Input: a member with a default is optional. A secret member has `writeOnly`. A read-only member is
+ *     omitted, because validators ignore it.
+ *   - Output: a member with a default is required, because the serializer fills it in. A secret member is
+ *     omitted.
  */
 import { defined } from '../base/options.ts';
 import { examplesOf, innerOf, plansOf, plansWithin } from './nodes.ts';
@@ -23,37 +24,41 @@ type Direction = 'input' | 'output';
 interface JsonSchemaOptions {
   /** Prefix of references to definitions. Default `#/components/schemas/`. */
   readonly prefix?: string | undefined;
-  /** Whether tagged unions get `discriminator`, which only OpenAPI has. Default false. */
+  /** Whether tagged unions get the keyword `discriminator`, which only OpenAPI has. Default false. */
   readonly isOpenApi?: boolean | undefined;
 }
 
 interface Component {
   readonly base: string;
   readonly direction: Direction;
-  /** Every `{ $ref }` to the definition. Its text is set at the end. */
+  /**
+   * All `{ $ref }` objects that refer to the definition. Their text is set when the definition has its final
+   * name.
+   */
   readonly refs: JsonSchema[];
   schema: JsonSchema;
 }
 
 /**
- * Collects definitions that several schemas share. `components()` names them in the order of first use:
- * `User`, `User2` for another class of that name, `UserOutput` when both directions are used and differ.
+ * Collects JSON Schema definitions that several schemas share. `components()` names them in the order of
+ * first use: `User`, `User2` for another class of that name, `UserOutput` when both directions are used and
+ * differ.
  */
 export class JsonSchemas {
   readonly #prefix: string;
   readonly #isOpenApi: boolean;
   /**
-   * Definitions by plan or recursive type, then by direction. Both directions have one definition if they do
+   * Definitions by class or recursive type, then by direction. Input and output share a definition if they do
    * not differ.
    */
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
   /**
-   * Plans of union members by the field of the tag. The tag is required in them, although it has a default in
-   * the member's own plan.
+   * Copies of union members, by the field of the tag. The copy requires the tag, although the class has a
+   * default for it.
    */
   readonly #variants = new Map<FieldPlan, ObjectPlan>();
-  /** Definitions that components() has given another name, because the wanted name was in use. */
+  /** Definitions that components() has renamed, because another definition has the wanted name. */
   readonly renamed: Map<ObjectPlan | TypeNode, { readonly wanted: string; readonly name: string }> =
     new Map();
   #components: Readonly<Record<string, JsonSchema>> | undefined;
@@ -63,7 +68,7 @@ export class JsonSchemas {
     this.#isOpenApi = isOpenApi;
   }
 
-  /** Plans and recursive types with a definition, in the order of first use. */
+  /** Classes and recursive types that have a definition, in the order of first use. */
   get named(): ReadonlyMap<ObjectPlan | TypeNode, unknown> {
     return this.#found;
   }
@@ -87,7 +92,10 @@ export class JsonSchemas {
     return schema;
   }
 
-  /** Returns the schema of an object: a reference for a class, the full schema for a shape. */
+  /**
+   * Returns the schema of an object type: a reference for a class, the full schema for a plain object of
+   * fields.
+   */
   object(plan: ObjectPlan, direction: Direction): JsonSchema {
     if (plan.schema === undefined) return this.#members(plan, direction);
     return this.#reference(
@@ -99,7 +107,7 @@ export class JsonSchemas {
     );
   }
 
-  /** Returns all definitions by name. Avoids the names in `taken`. No schema can be added afterwards. */
+  /** Returns all definitions by name, and uses no name in `taken`. No schema can be added afterwards. */
   components(taken: ReadonlySet<string> = new Set()): Readonly<Record<string, JsonSchema>> {
     return (this.#components ??= this.#named(taken));
   }
@@ -154,7 +162,7 @@ export class JsonSchemas {
     const required = fields
       .filter((field) => (direction === 'input' ? field.isRequired : isAlwaysSent(field)))
       .map((field) => field.wireName);
-    // no member can have the name __proto__, so an ordinary object is safe
+    // an ordinary object is safe, because no member can have the name __proto__
     const properties: Record<string, JsonSchema> = {};
     for (const field of fields) properties[field.wireName] = this.field(field, direction);
     const schema: JsonSchema = { type: 'object', properties };
@@ -223,8 +231,8 @@ export class JsonSchemas {
   }
 
   /**
-   * Returns the schema of a `lazy` type. A type that contains itself needs a definition with a name; a schema
-   * class has one.
+   * Returns the schema of a `lazy` type. A type that contains itself needs a named definition; a schema class
+   * already has one.
    */
   #lazy(node: Extract<TypeNode, { kind: 'lazy' }>, direction: Direction): JsonSchema {
     const target = node.resolve();
@@ -238,7 +246,7 @@ export class JsonSchemas {
     );
   }
 
-  /** Returns the plan of a union member in which the tag is required, because the tag selects the member. */
+  /** Returns a copy of a union member that requires the tag, because the tag selects the member. */
   #tagged({ plan, tagWire }: Variant): ObjectPlan {
     const tag = plan.fields.find((field) => field.wireName === tagWire)!;
     if (tag.isRequired) return plan;
@@ -283,8 +291,9 @@ export class JsonSchemas {
 }
 
 /**
- * Returns the names that members may have. Input does not describe read-only members; their names are listed
- * where unknown members are refused. A kept member must not hide a member of the class.
+ * Returns the keywords that restrict the names of members. If an input schema refuses unknown members, it
+ * lists the names of read-only members, which it does not describe. An additional member must not hide a
+ * member of the class.
  */
 function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
   const wires = new Set(fields.map((field) => field.wireName));
@@ -295,7 +304,7 @@ function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Directi
     : { additionalProperties: false };
 }
 
-/** Whether the schema of a class for input differs from that for output. */
+/** Whether a class needs different schemas for input and output. */
 function differs(plan: ObjectPlan): boolean {
   return plan.fields.some(
     (field) => field.isSecret || field.isReadOnly || field.isRequired !== isAlwaysSent(field),
@@ -307,8 +316,8 @@ function isAlwaysSent(field: FieldPlan): boolean {
 }
 
 /**
- * Whether a type leads to `wanted`. The search does not enter schema classes, because they have names of
- * their own.
+ * Whether a type contains `wanted`, at any depth. The search does not enter schema classes, because they have
+ * definitions of their own.
  */
 function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
   return innerOf(node).some((inner) => {
@@ -333,7 +342,7 @@ function anyOf(schemas: readonly JsonSchema[]): JsonSchema {
   const distinct = new Map(
     schemas.map((schema) => {
       const text = JSON.stringify(schema);
-      // schemas with references are not compared, because components() sets the text of the references later
+      // schemas with references are not compared, because the text of their references is still empty
       return [text.includes('"$ref":""') ? schema : text, schema] as const;
     }),
   );
@@ -362,15 +371,15 @@ function withoutExamples({ example: _, examples: __, ...about }: About): About {
  * Converts the constraints of a value to keywords of JSON Schema 2020-12, exactly where possible.
  *
  * Two special cases:
- *   formats    `format` and a pattern, because validators interpret formats differently, or not at all
- *   bytes      the lengths of the base64 text, and a pattern for the padding: one to three bytes have four
- *              characters, so the length alone does not determine the number of bytes
+ *   - A format becomes `format` and a pattern, because validators interpret formats differently, or not at
+ *     all.
+ *   - Bytes get the lengths of their base64 text, and a pattern for the padding. One, two and three bytes all
+ *     have four characters, so the length alone does not determine the number of bytes.
  */
 
 /** A JSON Schema document or a part of one. */
 export type JsonSchema = { [keyword: string]: unknown };
 
-/** Returns the keywords of a string. */
 function textSchema({ minLength, maxLength = Infinity, format, pattern, hazard }: Constraints): JsonSchema {
   const known = format === undefined ? undefined : FORMATS[format];
   const longest = Math.min(maxLength, known?.maxLength ?? Infinity, hazard?.maxTestedLength ?? Infinity);
@@ -387,7 +396,6 @@ function textSchema({ minLength, maxLength = Infinity, format, pattern, hazard }
   });
 }
 
-/** Returns the keywords of a string of the kind `date`, `uuid` or `datetime`. */
 function formattedSchema(kind: 'date' | 'uuid' | 'datetime'): JsonSchema {
   if (kind !== 'datetime') return { type: 'string', format: kind, pattern: FORMATS[kind].pattern.source };
   return {
@@ -399,8 +407,8 @@ function formattedSchema(kind: 'date' | 'uuid' | 'datetime'): JsonSchema {
 }
 
 /**
- * Returns the keywords of a number. Of two bounds at one end it writes only the narrower, because linters
- * report both as a mistake.
+ * Returns the keywords of a number. If it has an inclusive and an exclusive bound at the same end, only the
+ * narrower is written, because linters report a pair.
  */
 function numberSchema(
   type: 'integer' | 'number',
@@ -421,8 +429,8 @@ function numberSchema(
 }
 
 /**
- * Returns the keywords of base64 text. A group of four characters holds three bytes; the last group holds one
- * to three.
+ * Returns the keywords of base64 text. Each group of four characters holds three bytes; the last group holds
+ * one to three.
  */
 function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
   const charactersOf = (count: number | undefined): number | undefined =>
@@ -467,7 +475,6 @@ function fileSchema({ contentTypes = [], minLength, maxLength }: Constraints): J
   return defined({ type: 'string', contentMediaType, minLength, maxLength });
 }
 
-/** Returns the keywords of a literal. */
 function literalSchema(values: readonly Literal[]): JsonSchema {
   const types = [...new Set(values.map((value) => (value === null ? 'null' : typeof value)))];
   return {
@@ -479,8 +486,8 @@ function literalSchema(values: readonly Literal[]): JsonSchema {
 const BEYOND_TYPE = ['const', 'enum', 'oneOf', 'anyOf', 'allOf'];
 
 /**
- * Returns a schema that also accepts null. A single type becomes a list of types. Other keywords need
- * `anyOf`, because null would not satisfy them.
+ * Returns a schema that also accepts null. A schema that only names a type gets a list of types. Other
+ * keywords need `anyOf`, because null would not satisfy them.
  */
 function orNull(schema: JsonSchema): JsonSchema {
   if (Object.keys(schema).length === 0) return schema; // a schema without keywords also accepts null

@@ -1,9 +1,9 @@
 /**
- * Reads declarations once: a type token with its options becomes a node; a `Field()` becomes a {@link
- * FieldPlan}.
+ * Reads the declarations of schemas once. A type such as `list(str)` with its options becomes a node; a call
+ * of `Field()` becomes a {@link FieldPlan}.
  *
- * All other modules use nodes: validators, serializers, JSON Schema, OpenAPI, MCP, `svc check`. A node of a
- * schema class contains a function that returns its plan, because classes may refer to each other.
+ * All other modules use nodes: validators, serializers, JSON Schema, OpenAPI, MCP, `svc check`. The node of a
+ * schema class holds a function that returns the compiled class, because classes may refer to each other.
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, defined, given, int, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
@@ -37,12 +37,12 @@ export interface Constraints {
   readonly lt?: number;
   readonly multipleOf?: number;
   readonly pattern?: RegExp;
-  /** Set if the pattern can backtrack exponentially or polynomially. */
+  /** Present when the pattern can backtrack exponentially or polynomially. */
   readonly hazard?: PatternFinding;
   readonly format?: FormatName;
   /** Accepted media types of files, in lower case: `type/subtype` or `type/*`. */
   readonly contentTypes?: readonly string[];
-  /** Separator between the items of a list in one text. */
+  /** Separator of list items that are sent as one text, such as `?ids=1,2`. */
   readonly separator?: ',';
   /** Whether the items of a list must be unique. */
   readonly unique?: boolean;
@@ -59,10 +59,10 @@ export interface About {
 
 interface Node {
   readonly constraints: Constraints;
-  /** Description of the items or values of a `list` or `record`; absent if they have none. */
+  /** Description of each item of a `list`, or of each value of a `record`, if there is one. */
   readonly about?: About;
 }
-/** A type with its constraints, by kind. */
+/** A parsed type with its constraints. `kind` says which type it is. */
 export type TypeNode =
   | (Node & { readonly kind: ScalarKind })
   | (Node & { readonly kind: 'list' | 'record'; readonly item: TypeNode })
@@ -74,8 +74,8 @@ export type TypeNode =
   | (Node & { readonly kind: 'object'; readonly schema: SchemaClass; readonly plan: () => ObjectPlan });
 
 /**
- * One schema of a tagged union: the values of its tag, and the tag's name on the wire, which all variants
- * share.
+ * One schema class of a tagged union, with its values of the tag. `tagWire` is the alias of the tag, which
+ * all classes of the union share.
  */
 export interface Variant {
   readonly plan: ObjectPlan;
@@ -83,7 +83,7 @@ export interface Variant {
   readonly values: readonly Literal[];
 }
 
-/** A field of a schema, in the form that all other modules use. */
+/** A compiled field of a schema, in the form that all other modules use. */
 export interface FieldPlan {
   readonly name: string;
   readonly wireName: string;
@@ -91,49 +91,57 @@ export interface FieldPlan {
   /** Whether the input must have the member. */
   readonly isRequired: boolean;
   /**
-   * Whether the value may be undefined: `optional`, or `readOnly` without a default, which input never sets.
+   * Whether the value may be undefined: the field is `optional`, or it is `readOnly` without a default, so
+   * that input never sets it.
    */
   readonly isOptional: boolean;
-  /** Whether a reply may omit the member: it is `optional`, has a default that is filled in, or is secret. */
+  /**
+   * Whether a handler's result may lack the member: it is `optional`, has a default that is filled in, or is
+   * secret.
+   */
   readonly isOptionalInOutput: boolean;
   readonly hasDefault: boolean;
-  /** Default value, or a function that makes one per instance. */
+  /** Default value, or a function that returns one for each instance. */
   readonly default: unknown;
   readonly isSecret: boolean;
   readonly isReadOnly: boolean;
-  /** Whether the type is a list, so that a query, header or form may repeat the name. */
+  /** Whether the type is a list, so that a query, header or form may repeat the name of the field. */
   readonly isList: boolean;
   readonly about: About;
 }
 
-/** An issue found by a rule across fields. `path` starts at the object, and uses names on the wire. */
+/**
+ * An issue reported by `static check()`, which tests several fields together. `path` starts at the object,
+ * and uses aliases.
+ */
 export interface RuleIssue {
   readonly path: readonly (string | number)[];
   readonly code: string;
   readonly message: string;
 }
 
-/** An object type: the fields of a schema class or a plain shape, in the order of declaration. */
+/** A compiled object type: the fields of a schema class or of a plain object, in the order of declaration. */
 export interface ObjectPlan {
   readonly name: string;
-  /** Class of the schema; undefined for an object of fields. */
+  /** Class of the schema; undefined for a plain object of fields. */
   readonly schema: SchemaClass | undefined;
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra;
-  /** Names of members of the class, which an unknown member must not have. */
+  /** Names of methods and other members of the class. An undeclared member must not have such a name. */
   readonly reserved: ReadonlySet<string>;
   /**
-   * Returns the members of an instance as input, so that an instance given as whole input is validated again.
+   * Returns the members of an instance as input. It is used to validate an instance that is itself the whole
+   * input.
    */
   inputOf?(instance: object): Readonly<Record<string, unknown>>;
   /**
-   * Runs the rules across fields on a value whose fields are valid, and returns their issues. Undefined
-   * without rules.
+   * Runs `static check()` on a value whose fields are valid, and returns its issues. Undefined for a class
+   * without `static check()`.
    */
   readonly rules?: ((value: unknown) => readonly RuleIssue[]) | undefined;
   /**
-   * Makes the value from validated members in the order of `fields`. An exception of an initializer of the
-   * class is thrown to the caller.
+   * Makes the value from validated members, which are in the order of `fields`. Passes on an exception that
+   * an initializer of the class throws.
    */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }
@@ -144,7 +152,9 @@ export interface Declaration {
   readonly options: object | undefined;
 }
 
-/** Marker that `Field()` returns outside a construction, although its type is the type of the value. */
+/**
+ * Marker that `Field()` returns outside a construction. In TypeScript it has the type of the field's value.
+ */
 export class FieldMarker implements Declaration {
   readonly source: FieldSource;
   readonly options: object | undefined;
@@ -155,7 +165,7 @@ export class FieldMarker implements Declaration {
     Object.freeze(this);
   }
 }
-/** Function that returns the plan of a class. */
+/** Returns the compiled form of a schema class. */
 type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
@@ -236,9 +246,10 @@ function isCount(value: unknown): boolean {
 }
 
 /**
- * Reads a field. `owner` names it in errors, for example `"age" of User`.
+ * Reads the arguments of a call of `Field()`. `owner` names the field in errors, for example `"age" of User`.
  *
- * @throws SvcError `E_SCHEMA_FIELD`, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE`
+ * @throws SvcError `E_SCHEMA_FIELD` for an invalid declaration, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an
+ * option
  */
 export function readField(
   name: string,
@@ -284,7 +295,7 @@ export function readField(
   });
 }
 
-/** Reads a type to which no options were given. */
+/** Reads a type that has no options. */
 export function readType(source: TypeSource, owner: string, resolve: Resolve): TypeNode {
   return nodeOf(shapeOf(source, owner), owner, {}, resolve);
 }
@@ -293,7 +304,7 @@ function wrong(owner: string, problem: string): SvcError {
   return new SvcError('E_SCHEMA_FIELD', [owner, problem]);
 }
 
-/** Returns the fault for the field `name` of a schema or shape. */
+/** Returns the fault `E_SCHEMA_FIELD` about the field `name` of a schema. */
 export function fieldFault(name: string, owner: string, problem: string): SvcError {
   return wrong(`"${name}" of ${owner}`, problem);
 }
@@ -301,10 +312,10 @@ export function fieldFault(name: string, owner: string, problem: string): SvcErr
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return withoutDefault(value) as TypeSource; // the cast is safe: a default always has a type
+  return withoutDefault(value) as TypeSource; // the cast is safe: a default always implies a type
 }
 
-/** Returns the type of a default; a type is returned unchanged. */
+/** Returns the type that a default implies. An argument that is a type is returned unchanged. */
 export function withoutDefault(source: FieldSource): FieldSource {
   switch (typeof source) {
     case 'string':
@@ -338,7 +349,7 @@ function shapeOf(source: unknown, owner: string): SourceShape {
   );
 }
 
-/** Returns the kind of the type to which the options apply: the type inside `nullable` or `lazy`. */
+/** Returns the kind of the type to which a field's options apply: the type inside `nullable` or `lazy`. */
 function constrainedKind(shape: SourceShape, owner: string): string {
   if (shape.kind === 'nullable') return constrainedKind(shapeOf(shape.inner, owner), owner);
   if (shape.kind === 'lazy') {
@@ -356,7 +367,7 @@ function constrainedKind(shape: SourceShape, owner: string): string {
 type Read = Readonly<Record<string, unknown>>;
 
 function constraintsOf(read: Read, owner: string): Constraints {
-  // the cast is safe: TEXTS allows only the names of formats
+  // the cast is safe: the option table TEXTS allows only the names of formats
   const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined;
   if (read['email'] === true && (read['format'] ?? 'email') !== 'email')
     throw wrong(owner, `it has email: true and another format, "${format}"`);
@@ -383,8 +394,9 @@ function constraintsOf(read: Read, owner: string): Constraints {
 }
 
 /**
- * Returns the RegExp that tests texts. It has neither `g` nor `y`, which keep state. It has `u` if the
- * pattern is valid with that flag, because JSON Schema reads patterns with it.
+ * Returns the RegExp that tests texts. It lacks the flags `g` and `y`, with which a RegExp has state between
+ * tests. It has the flag `u` if the pattern is valid with it, because JSON Schema reads patterns with that
+ * flag.
  */
 function patternOf(given: string | RegExp, owner: string): RegExp {
   const source = typeof given === 'string' ? given : given.source;
@@ -397,7 +409,7 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
   }
 }
 
-/** Returns all examples, the single one first. */
+/** Returns all examples of a field; the single `example` comes first. */
 export function examplesOf({ example, examples = [] }: About): readonly unknown[] {
   return example === undefined ? examples : [example, ...examples];
 }
@@ -452,8 +464,8 @@ function membersOf(
 const LAZY_NODES = new WeakMap<object, TypeNode>();
 
 /**
- * Returns the same node for the same token. So a type that contains itself becomes a cycle of nodes, and
- * reading it ends.
+ * Returns the same node for the same `lazy()` type. So the nodes of a type that contains itself form a cycle,
+ * and reading them ends.
  */
 function lazyNode(
   shape: Extract<SourceShape, { kind: 'lazy' }>,
@@ -550,7 +562,7 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
-/** Returns the types inside a type, except schema classes. */
+/** Returns the types directly inside a type, except schema classes. */
 export function innerOf(node: TypeNode): readonly TypeNode[] {
   switch (node.kind) {
     case 'list':
@@ -568,7 +580,7 @@ export function innerOf(node: TypeNode): readonly TypeNode[] {
   }
 }
 
-/** Returns every object plan that a type leads to, including itself, each once and in order. */
+/** Returns every compiled object type that a type contains at any depth, including itself, each once. */
 export function plansWithin(
   node: TypeNode,
   found: Set<ObjectPlan> = new Set<ObjectPlan>(),
@@ -582,7 +594,7 @@ export function plansWithin(
   return found;
 }
 
-/** Collects the object plans that a plan leads to. */
+/** Adds an object type, and every object type that it contains at any depth, to `found`. */
 export function plansOf(
   plan: ObjectPlan,
   found: Set<ObjectPlan> = new Set<ObjectPlan>(),

@@ -1,12 +1,14 @@
 /**
- * Compiles nodes to closures that turn a handler's result into JSON: checked, and reduced to the members of
- * its schema.
+ * Compiles types (nodes, see nodes.ts) to closures that convert a handler's result to JSON. The result is
+ * checked, and reduced to the members of its schema.
  *
  * Rules:
- *   only declared members are written, under their aliases; methods, getters and other members are left out
- *   a `secret` member that is present is an issue: the response is a 500, and the secret is not sent
- *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (in an integer field a number if it is safe)
- *   an absent member has its default
+ *   - Only declared members are written, under their aliases. Methods, getters and other members are left
+ *     out.
+ *   - A `secret` member that is present is an issue: the response is a 500, and the secret is not sent.
+ *   - A Date becomes RFC 3339 text, and bytes become base64. A bigint becomes decimal text, but a number in
+ *     an integer field if it is a safe integer.
+ *   - An absent member gets its default.
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
@@ -41,11 +43,11 @@ import {
 import type { Input } from './compile.ts';
 
 /**
- * Serializer of replies. For a reply that does not match it returns a list of issues, to which the caller
- * responds with 500.
+ * Converts a handler's result to JSON. Returns issues if the result does not match its schema; then the
+ * response is a 500.
  */
 export interface Serializer {
-  /** Returns the value in the form for JSON.stringify(), made of new plain objects and lists. */
+  /** Returns new plain objects and arrays, which JSON.stringify() can write. */
   toValue(value: unknown, at?: string): Result<unknown>;
   /** Returns the value as JSON text. */
   toJson(value: unknown, at?: string): Result<string>;
@@ -63,7 +65,7 @@ export function serializerOf(node: TypeNode): Serializer {
   });
 }
 
-/** Returns the compiled check of a type in a reply. The check returns the value in JSON, or FAIL. */
+/** Compiles the check of a type in a reply. The check returns the JSON form of the value, or FAIL. */
 export function outputCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'int':
@@ -85,7 +87,7 @@ export function outputCheck(node: TypeNode): Check {
         (value) => toBase64(value as Uint8Array),
       );
     case 'file':
-      return (_, run) => run.fail('type', 'cannot be sent: it is a file');
+      return (_, run) => run.fail('type', 'is declared as a file, which cannot be part of a reply');
     case 'list':
       return listCheck(outputCheck(node.item), node, new Plain(node.item));
     case 'record':
@@ -108,8 +110,8 @@ export function outputCheck(node: TypeNode): Check {
 }
 
 /**
- * Uses the first type that accepts the value. An instance of a class always uses that class, even if its
- * members match another type.
+ * Returns the check of a union without a tag. It uses the first type that accepts the value. An instance of a
+ * class always uses that class, even if its members match another type.
  */
 function choiceOutput(members: readonly TypeNode[]): Check {
   const checks = members.map(outputCheck);
@@ -125,7 +127,7 @@ function noPromise(check: Check): Check {
   return (value, run) => (isThenable(value) ? run.fail('type', FORGOTTEN_AWAIT) : check(value, run));
 }
 
-/** Returns a check that requires a value of a class, and converts the value to text. */
+/** Returns a check that requires a certain class, and converts the value to text. */
 function thatIs(
   isKind: (value: unknown) => boolean,
   message: string,
@@ -140,8 +142,8 @@ function thatIs(
 }
 
 /**
- * Check of an integer. Databases return large integers as bigint. A bigint that a number can hold becomes a
- * number.
+ * Returns the check of an integer. Databases return large integers as bigint, which becomes a number if no
+ * digit is lost.
  */
 function integerOutput(check: Check): Check {
   return (value, run) =>
@@ -179,7 +181,7 @@ function partsOutput(value: object, run: Run): unknown {
     const written = nameProblem(key, run) ?? anyOutput(part, run);
     if (written === FAIL) mark = run.place(mark, Array.isArray(value) ? Number(key) : key);
     else if (key !== '__proto__') (out as Record<string, unknown>)[key] = written;
-    // defined, because an assignment to `__proto__` would set the prototype
+    // an assignment to `__proto__` would set the prototype instead
     else Object.defineProperty(out, key, { value: written, enumerable: true });
   }
   run.depth--;
@@ -201,7 +203,6 @@ function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
   });
 }
 
-/** Compiled output of an object plan. */
 const objectOutput = oncePerPlan(compileOutput);
 
 function compileOutput(plan: ObjectPlan): Check {
@@ -227,7 +228,7 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    const out: Record<string, unknown> = {}; // contains no member for an absent value
+    const out: Record<string, unknown> = {}; // gets no member for an absent value
     if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);
@@ -242,8 +243,8 @@ function compileOutput(plan: ObjectPlan): Check {
 const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
 
 /**
- * Returns the function that makes the value of an absent member: its default in the form of the reply. An
- * absent secret member is valid.
+ * Returns the function that supplies a member which the result lacks: its default, converted to JSON. A
+ * secret member may always be absent.
  */
 function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   if (field.isSecret) return () => undefined;
@@ -256,7 +257,8 @@ function outputAbsence(field: FieldPlan): (run: Run) => unknown {
 }
 
 /**
- * Adds to `out` the unknown members that `extra: 'allow'` keeps. Returns false if one of them is not valid.
+ * Adds the undeclared members that `extra: 'allow'` keeps to `out`. Returns false if one of them is not
+ * valid.
  */
 function extraOutput(
   plan: ObjectPlan,

@@ -2,8 +2,8 @@
  * Parser of regular expressions: converts the source of a RegExp to a tree, whose nodes and character sets
  * are declared here.
  *
- * JavaScript has accepted the source before, so the parser need not find every syntax error. If an exact set
- * of characters would be too expensive, a larger one is used: \p{...} and \q{...} are all characters, \b
+ * The source belongs to an existing RegExp, so the parser need not find every syntax error. If an exact set
+ * of characters would be too expensive, a larger one is used: \p{...} and \q{...} are all characters, and \b
  * matches the empty text.
  *
  * A character set is a bit set over ASCII, with one bit for all other characters. A bounded repetition counts
@@ -14,17 +14,17 @@
 /** Number of rounds from which on a repetition counts as unbounded. */
 export const MANY = 12;
 
-/** Set of characters: bits 0-127 are ASCII, bit 128 stands for every other character. */
+/** Set of characters: bits 0-127 are ASCII, and bit 128 stands for every other character. */
 export type CharSet = bigint;
 /** Every character. */
 export const ALL: CharSet = (1n << 129n) - 1n;
 /** Every character outside ASCII. */
 const OTHER: CharSet = 1n << 128n;
-/** The set `\d`. */
+/** Characters that `\d` matches. */
 const DIGITS: CharSet = rangeSet(48, 57);
-/** The set `\w`. */
+/** Characters that `\w` matches. */
 const WORDS: CharSet = DIGITS | rangeSet(65, 90) | rangeSet(97, 122) | setOf('_');
-/** The set `\s`. */
+/** Characters that `\s` matches. */
 const SPACES: CharSet = setOf('\t\n\v\f\r ') | OTHER;
 
 /** Returns the set of the code points `from` to `to`, both included. */
@@ -51,7 +51,7 @@ function negated(set: CharSet): CharSet {
   return (ALL & ~set) | OTHER;
 }
 
-/** Node of a pattern. `ahead` is a look-ahead, which consumes no characters. */
+/** Node of a parsed pattern. `ahead` is a look-ahead, which consumes no characters. */
 export type Tree =
   | { readonly kind: 'chars'; readonly set: CharSet }
   | { readonly kind: 'empty' }
@@ -96,8 +96,8 @@ function canBeEmpty(tree: Tree): boolean {
 }
 
 /**
- * Returns whether a text can be divided among the rounds of a repetition in many ways, because rounds may
- * have different lengths, and there may be many.
+ * Returns whether a text can be divided among the rounds of a repetition in many ways. Such rounds may have
+ * different lengths, and their number may be large.
  */
 export function hasManySplits(part: Tree, rounds: number): boolean {
   const [least, most] = extent(part);
@@ -138,8 +138,8 @@ export interface ParsedPattern {
   /** The pattern without its look-behinds. */
   readonly tree: Tree;
   /**
-   * Trees of the look-behinds. Each ends with NEVER: the matcher tries a look-behind at every position, so it
-   * takes as long as a pattern that fails.
+   * Trees of the look-behinds. The matcher tries a look-behind at every position, which takes as long as a
+   * pattern that fails. So each tree ends with NEVER.
    */
   readonly lookBehinds: readonly Tree[];
   readonly hasBackreference: boolean;
@@ -232,7 +232,7 @@ class Parser {
     return { kind: 'chars', set: this.#escaped(char) };
   }
 
-  /** Returns the set of an escape whose backslash and letter have been read. */
+  /** Returns the characters that an escape stands for. Its backslash and letter have been read before. */
   #escaped(char: string): CharSet {
     switch (char) {
       case 'd':
@@ -251,7 +251,7 @@ class Parser {
       case 'P':
       case 'q':
         this.#skip(/^\{[^}]*\}/);
-        return ALL; // a larger set, which may report a hazard that does not exist, but misses none
+        return ALL; // a set that is too large may report a hazard that does not exist, but misses none
       case 'c':
         this.#next();
         return rangeSet(0, 31);

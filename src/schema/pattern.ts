@@ -1,12 +1,14 @@
 /**
  * Finds patterns that can backtrack exponentially or polynomially, before a request uses them.
  *
- * Steps:
- *   pattern -> tree (pattern-parser.ts) -> Thompson automaton (here) -> search for texts that match a loop in two ways
+ * pattern-parser.ts parses a pattern to a tree. This file converts the tree to a Thompson automaton. Then it
+ * searches for texts that match a loop of the automaton in two ways.
  *
- * A backtracking matcher tries every way in which a text can match. It is slow if one of these loops exists:
- *   state p, text w:  two different paths p -w-> p                        exponential: (a+)+  (a|a)*  (\w|\d)*
- *   states p != q:    p -w-> p,  p -w-> q,  q -w-> q, and then failure    polynomial:  \s*\s*x  .*a.*b  (unanchored) \d+x
+ * A backtracking matcher tries every way in which a text can match. It is slow in two cases. Here p and q are
+ * different states, w is a text, and p -w-> q is a path from p to q that consumes w:
+ *   - Exponential time: two different paths p -w-> p exist, as in (a+)+ and (a|a)* and (\w|\d)*
+ *   - Polynomial time: p -w-> p and p -w-> q and q -w-> q exist, and the match fails after q, as in \s*\s*x
+ *     and .*a.*b and, without an anchor, \d+x
  *
  * A transition leads from one state that consumes a character to the next such state. The constructor
  * resolves the moves between them that consume nothing (free moves). A look-behind is analysed as a separate
@@ -32,13 +34,13 @@ class PatternAutomaton {
   isTooLarge = false;
   readonly #states: State[] = [];
   readonly #final: number;
-  /** Consuming states that may follow each consuming state. */
+  /** For each state that consumes a character: the states that may consume the next one. */
   readonly #following = new Map<number, readonly number[]>();
   /**
    * Pairs of states, as `from * 4096 + to`, for which two sequences of free moves lead from one to the other.
    */
   readonly #doubled = new Set<number>();
-  /** States after which the pattern may be complete. */
+  /** States after which the match may be complete. */
   readonly #complete = new Set<number>();
   readonly #consuming: number[] = [];
   /** End of the body of each loop state. The states of the body follow directly after the loop state. */
@@ -145,7 +147,7 @@ class PatternAutomaton {
     return (this.#states[a]!.set & this.#states[b]!.set) !== 0n;
   }
 
-  /** Returns whether some state p reaches the pair (p, p) again by two different paths over one text. */
+  /** Returns whether two different paths over one text lead from some state p back to p. */
   isExponential(): boolean {
     for (const p of this.#consuming) {
       if (!this.#reaches(p, p)) continue;
@@ -155,8 +157,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Searches for a way from (p, p) back to (p, p) over pairs of states that consume common characters, on
-   * which the two paths differ.
+   * Follows two paths from p at the same time. Returns whether both can return to p over the same text, and
+   * differ on the way.
    */
   #pairLoop(p: number): boolean {
     const seen = new Set<number>();
@@ -200,8 +202,8 @@ class PatternAutomaton {
   }
 
   /**
-   * Returns an upper bound for the exponent of the time: one more than the maximum number of steps between
-   * loops that share characters, on one way.
+   * Returns an upper bound k for the time, which grows as length^k. It is one more than the number of times
+   * that one path can move between loops with common characters.
    */
   exponent(): number {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
@@ -222,8 +224,7 @@ class PatternAutomaton {
   }
 
   /**
-   * Returns whether a match that has reached q can still fail: the pattern is not complete, or the text must
-   * end here.
+   * Returns whether a match that has reached q can still fail: more must follow, or the text must end there.
    */
   #canFailAfter(q: number): boolean {
     return this.#hasEnd || !this.#complete.has(q);
@@ -269,7 +270,7 @@ class PatternAutomaton {
   }
 }
 
-/** A hazard of a pattern. */
+/** Report that a pattern can take very long, because it backtracks. */
 export interface PatternFinding {
   /**
    * Growth of the time with the length of the text; `unknown` for a pattern that is too large, or has
@@ -290,14 +291,14 @@ const MOST_TESTED = 500;
 /** Maximum number of ways in which one text may be matched; a matcher takes about 10 ns for each. */
 const MOST_WAYS = 1_000_000;
 
-/** Returns a sentence about the hazard of a pattern; undefined if the pattern is safe. */
+/** Returns a sentence that says why a pattern may backtrack too long; undefined if the pattern is safe. */
 export function patternFinding(regex: RegExp): string | undefined {
   return analysePattern(regex)?.message;
 }
 
 /**
- * Returns the hazard of a pattern, and the length up to which texts are tested with it; undefined if the
- * pattern is safe.
+ * Returns why a pattern may backtrack too long, and the maximum length of texts that it tests; undefined if
+ * the pattern is safe.
  */
 export function analysePattern(regex: RegExp): PatternFinding | undefined {
   let parsed: ParsedPattern;
@@ -344,8 +345,8 @@ function hazard(
 }
 
 /**
- * Returns the greatest length of a text that `exponent` loops can divide among themselves in at most
- * MOST_WAYS ways.
+ * Returns the maximum length of a text that `exponent` loops can divide among themselves in at most MOST_WAYS
+ * ways.
  */
 function mostTested(exponent: number): number {
   let length = MOST_TESTED;

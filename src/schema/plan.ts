@@ -1,8 +1,8 @@
 /**
- * Compiles a class, a plain object of fields or a type to a plan, which turns input into values and values
- * into JSON.
+ * Compiles a class, a plain object of fields or a type to a {@link SchemaPlan} or {@link CompiledType}. These
+ * parse input to values, and convert values to JSON.
  *
- * This module is separate from schema.ts, which only declares, so that it is not loaded before the first
+ * This module is separate from schema.ts, which only declares schemas. So it is not loaded before the first
  * schema is used.
  */
 import { SvcError } from '../base/errors.ts';
@@ -26,8 +26,8 @@ const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
 /**
- * Finding about the pattern of a field that can backtrack exponentially or polynomially; reported by `svc
- * check`.
+ * Finding about the pattern of a field that can backtrack exponentially or polynomially. `svc check` reports
+ * it.
  */
 export interface FieldFinding {
   readonly field: string;
@@ -36,16 +36,19 @@ export interface FieldFinding {
 
 /** A compiled schema for routes, OpenAPI, MCP and `svc check`. */
 export interface SchemaPlan<T = unknown> extends ObjectPlan {
-  /** Hazardous patterns of the schema's own fields. Nested schemas have a list of their own. */
+  /**
+   * Patterns of the schema's own fields that can backtrack for too long. Nested schemas have their own list.
+   */
   readonly hazards: readonly FieldFinding[];
   /**
-   * Parses a value of JSON strictly. `at` is the first item of every path, such as `body`. `isPlainJson`:
-   * whether the input is the result of JSON.parse() on a text without `\\u`. Then it can contain no lone
-   * surrogate and no instance of a class, and the search for these is skipped.
+   * Validates parsed JSON, without conversion of types. `at`, such as `body`, becomes the first item of the
+   * path of every issue. `isPlainJson` says that the input is the result of JSON.parse() on a text without
+   * `\\u`. Such an input has no lone surrogate and no instance of a class, so they are not searched for.
    */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
   /**
-   * Parses texts of a query, headers, cookies or a path. `isForm` is true when files and `on` are accepted.
+   * Validates and converts texts of a query, headers, cookies, a path or a form. `isForm` allows files, and
+   * `on` for true.
    */
   parseText(input: TextInput, at?: string, isForm?: boolean): Result<T>;
 }
@@ -53,14 +56,14 @@ export interface SchemaPlan<T = unknown> extends ObjectPlan {
 /** A compiled type of any kind, for example `response: list(User)` or a WebSocket's `message`. */
 export interface CompiledType<T = unknown> {
   readonly node: TypeNode;
-  /** Parses JSON like {@link SchemaPlan.parseJson}. */
+  /** Validates parsed JSON like {@link SchemaPlan.parseJson}. */
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
 }
 
 /**
- * Returns the compiled plan of a schema class. The plan is made once.
+ * Compiles a schema class on its first call. Later calls return the same result.
  *
- * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
+ * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration of the class is not valid
  */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
   // the cast is safe: the instances of the class have the type T
@@ -68,8 +71,8 @@ export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> 
 }
 
 /**
- * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain
- * objects. `owner` names it in errors.
+ * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`. Its values are plain
+ * objects. `owner` names the object in errors.
  */
 export function fieldsOf<T extends object>(
   shape: T,
@@ -80,8 +83,9 @@ export function fieldsOf<T extends object>(
 }
 
 /**
- * Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors.
- * @throws SvcError of {@link planOf}
+ * Compiles any type: a type such as `list(str)`, a schema class, or a native constructor. `owner` names the
+ * type in errors.
+ * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration is not valid
  */
 export function compileType<S extends TypeSource>(source: S, owner = 'a type'): CompiledType<Infer<S>> {
   const node = readWhole(source, owner);
@@ -98,13 +102,16 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   });
 }
 
-/** Compiles the serializer for replies of this type. @throws SvcError of {@link planOf} */
+/**
+ * Compiles the serializer for replies of this type.
+ * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration is not valid
+ */
 export function compileSerializer(source: TypeSource, owner = 'a reply'): Serializer {
   return serializerOf(readWhole(source, owner));
 }
 
 /**
- * Checks a type, and every class to which it leads, so that a mistake appears at compile time instead of with
+ * Reads a type, and every class that it contains, so that an invalid declaration is reported now, not with
  * the first value.
  */
 function readWhole(source: TypeSource, owner: string): TypeNode {
@@ -113,7 +120,7 @@ function readWhole(source: TypeSource, owner: string): TypeNode {
   return node;
 }
 
-/** Reads declarations. Refuses defaults that are not valid values of their field. */
+/** Reads the declarations of fields. Throws if a default is not a valid value of its field. */
 function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): readonly FieldPlan[] {
   const wires = new Set<string>();
   return Object.freeze(
@@ -123,7 +130,7 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
       if (wires.has(field.wireName))
         throw new SvcError('E_SCHEMA_FIELD', [
           subject,
-          `another field has the name "${field.wireName}" on the wire`,
+          `another field has the same name or alias "${field.wireName}"`,
         ]);
       wires.add(field.wireName);
       if (field.hasDefault && typeof field.default !== 'function') {
@@ -135,7 +142,9 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
   );
 }
 
-/** Returns the issues of examples by field name, because documents must not show invalid values. */
+/**
+ * Returns a finding for each field with an invalid example, because documents must not show invalid values.
+ */
 export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
   return fields.flatMap((field) => {
     return examplesOf(field.about).flatMap((example) => {
@@ -159,16 +168,16 @@ function findingsOf(fields: readonly FieldPlan[]): readonly FieldFinding[] {
   );
 }
 
-/** Values of all fields, before an instance is made from them. */
+/** Validated values of all fields, before an instance is made from them. */
 interface Members {
   readonly values: readonly unknown[];
   readonly extras: Readonly<Record<string, unknown>> | undefined;
 }
 
 /**
- * Returns the plan of a schema class, with the methods that only this folder uses.
+ * Compiles a schema class like {@link planOf}. The result also has the methods that only this folder uses.
  *
- * @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration
+ * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration of the class is not valid
  */
 export function classPlan(schema: SchemaClass): Plan {
   let plan = PLANS.get(schema);
@@ -184,7 +193,7 @@ export function classPlan(schema: SchemaClass): Plan {
   return plan;
 }
 
-/** The plan of a class. It holds no instances, and compiles its checks on first use. */
+/** A compiled schema class. It compiles its checks on first use. */
 class Plan implements SchemaPlan<object>, Constructed {
   readonly name: string;
   readonly schema: SchemaClass;
@@ -193,14 +202,14 @@ class Plan implements SchemaPlan<object>, Constructed {
   readonly extra: Extra;
   readonly hazards: readonly FieldFinding[];
   /**
-   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order, which
-   * is so unless a class declares an inherited field again.
+   * Index of the field for each call of `Field()`. Undefined if fields and calls have the same order. The
+   * orders differ only when a class declares an inherited field again.
    */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
   /**
-   * Whether this class, or one that it contains, has rules, so that an input can only be validated by making
-   * an instance.
+   * Whether this class, or one that it contains, has a `static check()`. Then an input can only be validated
+   * by making an instance.
    */
   #hasRules: boolean | undefined;
   readonly rules: ObjectPlan['rules'];
@@ -238,7 +247,7 @@ class Plan implements SchemaPlan<object>, Constructed {
     return runCheck(textCheck(this), input, at, isForm);
   }
 
-  /** Returns the members of an instance that `new` makes: validated, but not constructed. */
+  /** Validates the data that `new` received. Returns the members, without making the instance. */
   members(data: unknown): Result<Members> {
     const { name, schema, fields, extra } = this;
     this.#members ??= objectCheck({
@@ -257,7 +266,7 @@ class Plan implements SchemaPlan<object>, Constructed {
       (input, run) => noteRules(this, construct(this, values, input, extras), run),
       data,
       undefined,
-    ); // this instance is only for the rules, because `new` makes another one
+    ); // this instance is only used to run the rules, because `new` makes another one
     return checked.ok ? result : checked;
   }
 
@@ -276,7 +285,7 @@ class Plan implements SchemaPlan<object>, Constructed {
       .map((field) => [field, outputCheck(field.node)] as const));
   }
 
-  /** Returns members that `extra: 'allow'` has kept. */
+  /** Returns the undeclared members of an instance, which it has because of `extra: 'allow'`. */
   extras(members: Readonly<Record<string, unknown>>): readonly (readonly [string, unknown])[] {
     return this.extra === 'allow' ? Object.entries(members).filter(([name]) => !this.reserved.has(name)) : [];
   }
@@ -287,7 +296,7 @@ class Plan implements SchemaPlan<object>, Constructed {
 
   /** Returns the members of an instance as input, so that `new User(user)` makes a validated copy. */
   inputOf(instance: object): Readonly<Record<string, unknown>> {
-    // the own members of an instance are its fields and the unknown members that were kept
+    // an instance's own members are its fields, and undeclared members that `extra` allows
     const members = instance as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
@@ -295,7 +304,8 @@ class Plan implements SchemaPlan<object>, Constructed {
 }
 
 /**
- * Names of own members of instances and of inherited ones: methods, getters, and the members of every object.
+ * Returns the names of all members that instances have or inherit: fields, methods, getters, members of
+ * Object.
  */
 function reservedNames(schema: SchemaClass, { ownNames }: Learnt): ReadonlySet<string> {
   const names = new Set(ownNames);
@@ -316,7 +326,7 @@ function extraOf(schema: SchemaClass, name: string): Extra {
   throw new SvcError('E_OPTION_RANGE', [name, 'static extra', needed, shown(extra)]);
 }
 
-/** The plan of a plain object of fields. */
+/** A compiled plain object of fields. */
 class ShapePlan implements SchemaPlan<object> {
   readonly name: string;
   readonly schema: undefined;
@@ -347,7 +357,7 @@ class ShapePlan implements SchemaPlan<object> {
 }
 
 /**
- * Returns the declarations of an object of fields.
+ * Reads a plain object whose members are calls of `Field()`.
  * @throws SvcError `E_SCHEMA_FIELD` for a member that is not made by Field()
  */
 export function shapeFields(owner: string, shape: object): ReadonlyMap<string, Declaration> {
@@ -360,8 +370,8 @@ export function shapeFields(owner: string, shape: object): ReadonlyMap<string, D
 }
 
 /**
- * Returns a sample value for a declaration. During a probe, initializers that use other fields get such
- * samples.
+ * Returns a sample value for a field. Initializers that use other fields get samples while the class is
+ * constructed to learn its fields.
  */
 function sampleOf({ source, options }: Declaration): unknown {
   const given = (options ?? {}) as Readonly<Record<string, unknown>>;
@@ -413,8 +423,8 @@ const SAMPLES: Readonly<Record<ScalarKind, unknown>> = {
 };
 
 /*
- * Rules across fields. `static check(self)` of a schema class gets an instance whose fields are valid. It
- * returns or yields the issues of their combination.
+ * Rules about several fields. `static check(self)` of a schema class gets an instance whose fields are valid.
+ * It returns or yields an issue for each combination that is not valid.
  *
  * Example:
  *   static *check(self: Stay) {
@@ -422,13 +432,13 @@ const SAMPLES: Readonly<Record<ScalarKind, unknown>> = {
  *   }
  */
 
-/** An issue that a rule finds. Clients read its text, so it must not contain secret values. */
+/** An issue that `static check()` reports. Clients read its message, so it must not contain secret values. */
 export interface RuleProblem {
-  /** Path of the member from the object, by names of the class. Default: the object itself. */
+  /** Path from the object to the member, with the names that the class uses. Default: the object itself. */
   readonly loc?: readonly (string | number)[] | undefined;
   /** Machine-readable code. Default `rule`. */
   readonly code?: string | undefined;
-  /** Rest of a sentence about the member: `must be after "from"`. */
+  /** Rest of a sentence that begins with the member: `must be after "from"`. */
   readonly message: string;
 }
 /**

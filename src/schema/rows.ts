@@ -1,5 +1,5 @@
 /**
- * Maps columns of a result to members of a schema, and compiles the function that reads a row.
+ * Maps the columns of a query result to members of a schema, and compiles the function that reads a row.
  *
  * This file maps names: with `snakeCase`, the column `created_at` is the member `createdAt`. The column
  * `author_username` is the member `username` of a member `author` whose type is a class. column-values.ts
@@ -19,13 +19,13 @@ interface RowNaming {
   readonly parsesText: boolean;
 }
 
-/** How rows that have certain columns are read. */
+/** Compiled reader of rows that have a certain list of columns. */
 export interface RowReading {
-  /** Columns that a member needs, and the rows do not have. */
+  /** Columns that a member needs, but that the rows lack. */
   readonly missing: readonly string[];
   /** Columns that are not members, when the class forbids unknown members. */
   readonly unknown: readonly string[];
-  /** Returns the instance for a row, or FAIL. The paths of its issues begin with the name of the column. */
+  /** Returns the instance for a row, or FAIL. The path of each issue begins with the name of the column. */
   readonly check: Check;
 }
 
@@ -59,7 +59,7 @@ export function snakeCased(name: string): string {
     .toLowerCase();
 }
 
-/** A member, and the place of its value: one column, several columns, or none. */
+/** A member, and where its value comes from: one column, several columns, or none. */
 type RowMember =
   | { readonly kind: 'column'; readonly member: Member }
   | {
@@ -109,7 +109,7 @@ class ColumnReader {
     return { kind: 'absent', make: absence(field) };
   }
 
-  /** Maps a member that is a class, whose columns begin with the name of the field. */
+  /** Maps a member whose type is a class to the columns that begin with the name of the member. */
   #joined(field: FieldPlan, prefix: string): RowMember | undefined {
     const { node, isNullable } = within(field.node);
     const lower = prefix.toLowerCase();
@@ -131,7 +131,7 @@ class ColumnReader {
 }
 
 /**
- * Reads a row by `for ... in` if its columns have the order of the members, which saves 5 % of the time for
+ * Reads a row by `for ... in` if its columns have the order of the members. That saves 5 % of the time for
  * 1,000 rows (test/bench/rows.ts).
  */
 function readMembers(members: readonly RowMember[], row: Row, run: Run): unknown[] | typeof FAIL {

@@ -3,17 +3,17 @@
  *
  * Example:
  *   class User extends Schema {
- *     name = Field(str, { minLength: 2 });               required
- *     nick = Field('anon', { maxLength: 20 });           a default
- *     get domain() { ... }                                 methods, getters, #private and computed members as in any class
+ *     name = Field(str, { minLength: 2 }); // required
+ *     nick = Field('anon', { maxLength: 20 }); // has a default
+ *     get domain() { ... } // methods, getters, #private and computed members work as in any class
  *   }
- *   new User(data), User.parse(data)    an instance, or a ValidationError with every problem at once
- *   User.safeParse(data)                the instance or the issues, without an exception: faster
- *   User.accepts(data)                  whether the data are valid: fastest, because no instance is made
+ *   new User(data), User.parse(data) // an instance, or a ValidationError with every problem at once
+ *   User.safeParse(data) // the instance or the issues, without an exception: faster
+ *   User.accepts(data) // whether the data are valid: fastest, because no instance is made
  *
- * A class is compiled on first use: a probe (construct.ts) constructs it once, its declarations are read
- * (nodes.ts) and turned into closures (compile.ts, text.ts, output.ts). Later changes of the options have no
- * effect.
+ * A class is compiled on first use. construct.ts constructs it once to find its declarations, and nodes.ts
+ * reads them. Then compile.ts, text.ts and output.ts compile them to closures. Later changes of the options
+ * have no effect.
  */
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
@@ -80,8 +80,8 @@ export type { Serializer } from './output.ts';
 export { patternFinding } from './pattern.ts';
 
 /**
- * 400: the input does not match its schema. `issues` lists every problem with its path, but never the
- * submitted values.
+ * Error with the status 400: the input does not match its schema. `issues` lists every problem with its path,
+ * but never the submitted values.
  */
 export class ValidationError extends BadRequest {
   declare readonly issues: readonly Issue[];
@@ -93,12 +93,12 @@ export class ValidationError extends BadRequest {
 
 /**
  * Declares one field. The first argument is a type or a default. With a type, the field is required, unless
- * `default` or `optional: true` is set. A default also gives the type: text, an integer (`int`), a fraction
- * (`float`), true or false.
+ * `default` or `optional: true` is set. A default also gives the type: text, an integer (`int`), another
+ * number (`float`), or a boolean.
  *
- * The TypeScript type of a call is that of the values in instances. In a class, the call returns such a
- * value; elsewhere it returns a marker, which {@link fieldsOf} reads. Options are read when the schema is
- * compiled, which throws an SvcError for mistakes.
+ * In TypeScript, a call has the type of the field's value. While an instance is constructed, the call returns
+ * that value; elsewhere it returns a marker for the declaration. The options are read when the schema is
+ * compiled, which throws an SvcError for an invalid option.
  */
 export function Field<S extends FieldSource, P extends boolean = false, R extends boolean = false>(
   source: CheckedSource<S>,
@@ -120,11 +120,11 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
  * The base class of all schemas. Subclasses declare members with {@link Field}, and `static extra = 'forbid'`
  * or `'allow'` to refuse or keep members that they do not declare (default `'ignore'`; inherited).
  *
- * `JSON.stringify()` of an instance writes aliases and leaves secrets out; `inspect()` shows them as
- * `[secret]`.
+ * `JSON.stringify()` of an instance writes aliases and leaves secrets out. `inspect()` shows `[secret]` for
+ * secrets.
  */
 export class Schema {
-  /** Marks schema classes. */
+  /** Marker that distinguishes schema classes from other classes. */
   declare static readonly '~schema': true;
   static {
     Object.defineProperty(this, '~schema', { value: true });
@@ -177,7 +177,10 @@ export class Schema {
     return derived(this, 'Partial', partialOf);
   }
 
-  /** Returns a class with only the named fields. @throws SvcError `E_SCHEMA_FIELD` */
+  /**
+   * Returns a class with only the named fields.
+   * @throws SvcError `E_SCHEMA_FIELD` for a name that no field has
+   */
   static pick<T extends Schema, const K extends FieldNames<T>>(
     this: new (data: never) => T,
     ...names: K[]
@@ -185,7 +188,10 @@ export class Schema {
     return derived(this, 'Pick', (fields, owner) => chosenOf(owner, fields, names, true));
   }
 
-  /** Returns a class without the named fields. @throws SvcError `E_SCHEMA_FIELD` */
+  /**
+   * Returns a class without the named fields.
+   * @throws SvcError `E_SCHEMA_FIELD` for a name that no field has
+   */
   static omit<T extends Schema, const K extends FieldNames<T>>(
     this: new (data: never) => T,
     ...names: K[]
@@ -196,7 +202,7 @@ export class Schema {
   /**
    * Returns a subclass with further fields: `User.extend({ level: Field(int) })`.
    *
-   * @throws SvcError `E_SCHEMA_FIELD`
+   * @throws SvcError `E_SCHEMA_FIELD` for a member that is not a call of `Field()`
    */
   static extend<T extends Schema, S extends object>(
     this: new (data: never) => T,
@@ -208,8 +214,8 @@ export class Schema {
   }
 
   /**
-   * Returns the members in their form on the wire, without secrets. It does not validate the members; a route
-   * with `response` does.
+   * Returns the members as plain JSON values under their aliases, without secrets. It does not validate them;
+   * a route that declares `response` does.
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
@@ -225,7 +231,7 @@ export class Schema {
   }
 }
 
-/** Names of fields: members that are neither methods nor read-only, as getters are. */
+/** Names of fields: all members except methods and read-only members such as getters. */
 export type FieldNames<T> = {
   [K in keyof T & string]-?: T[K] extends (...args: never[]) => unknown
     ? never
@@ -239,7 +245,7 @@ export type DerivedClass<T> = Omit<typeof Schema, 'prototype'> & (new (data: unk
 /**
  * Returns a class with all fields of several schemas, which must not share a name.
  *
- * @throws SvcError `E_SCHEMA_FIELD`
+ * @throws SvcError `E_SCHEMA_FIELD` when two schemas have a field of the same name
  */
 export function intersection<
   const M extends readonly [new (data: never) => Schema, ...(new (data: never) => Schema)[]],
@@ -276,7 +282,7 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 /** Returns the text that `console.log()` and error messages show for an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  if (schema === undefined) return this; // undefined: then Node shows the object as usual
+  if (schema === undefined) return this; // Node then shows the object as usual
   const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
   if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;
@@ -286,7 +292,8 @@ function inspected(this: Schema, depth: number, options: InspectOptions): unknow
 }
 
 /**
- * Returns the class of an instance, whatever members it has; undefined for the prototype of `Schema` itself.
+ * Returns the class of an instance, even if a member has the name `constructor`; undefined for the prototype
+ * of `Schema` itself.
  */
 function classOf(instance: Schema): SchemaClass | undefined {
   const { constructor } = Object.getPrototypeOf(instance) as object;
@@ -298,8 +305,8 @@ function classOf(instance: Schema): SchemaClass | undefined {
  * The result is a class with a name for documents; `class UserPatch extends User.partial() {}` gives it
  * another name.
  *
- * Except for extend(), a derived class has only fields. Methods, getters, computed members and rules stay
- * with the class that declares them.
+ * Except for extend(), a derived class has only fields. It does not inherit methods, getters, computed
+ * members and rules.
  */
 
 type Declarations = ReadonlyMap<string, Declaration>;
@@ -322,8 +329,8 @@ function classOfFields(base: SchemaClass, name: string, fields: Declarations, ex
 }
 
 /**
- * Returns the fields as optional ones, without defaults, which would replace members that a client did not
- * send.
+ * Makes all fields optional. Their defaults are removed, because a default would overwrite a member that a
+ * client did not send.
  */
 function partialOf(fields: Declarations): Declarations {
   return new Map(
@@ -351,9 +358,9 @@ function chosenOf(
 }
 
 /**
- * Returns the fields of several classes together.
+ * Returns the fields of several classes as one list.
  *
- * @throws SvcError `E_SCHEMA_FIELD` for a name that two of them have
+ * @throws SvcError `E_SCHEMA_FIELD` when two of the classes have a field of the same name
  */
 function joinedFields(owner: string, each: readonly Declarations[]): Declarations {
   const joined = new Map<string, Declaration>();

@@ -1,6 +1,7 @@
 /**
- * Compiles nodes to closures that validate text sources: query, headers, cookies and forms. Text is converted
- * to the type of its field; the values of a repeated name become a list. Then the rules of compile.ts apply.
+ * Compiles types (nodes, see nodes.ts) to closures that validate text sources: query, headers, cookies and
+ * forms. Text is converted to the type of its field; the values of a repeated name become a list. Then the
+ * rules of compile.ts apply.
  *
  * Empty text counts as absent for an optional member that is not a string: `?page=` means no page.
  */
@@ -34,7 +35,7 @@ interface TextMap {
   files?(name: string): readonly FileLike[];
 }
 
-/** Compiled check of a text source. */
+/** Returns the check of a text source. It is compiled once for each schema. */
 export const textCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileText);
 
 const INTEGER = /^-?(?:0|[1-9]\d{0,15})$/;
@@ -95,7 +96,7 @@ function recordOf(source: TextMap): Input {
     const raw = fromMap(source, name);
     found.push([name, typeof raw === 'object' && !Array.isArray(raw) ? undefined : raw]);
   }
-  return Object.fromEntries(found); // fromEntries() makes an own member even of the name __proto__
+  return Object.fromEntries(found); // fromEntries() makes an own member, even of the name __proto__
 }
 
 /** Whether empty text counts as absent: true unless the type accepts empty text. */
@@ -120,7 +121,7 @@ function takesEmpty(node: TypeNode): boolean {
   }
 }
 
-/** Check of a field's text, or of all its texts if the field is a list. */
+/** Returns the check of a field's text, or of all its texts if the field is a list. */
 function textFieldCheck(node: TypeNode): Check {
   if (node.kind === 'lazy') return deferred(() => textFieldCheck(node.resolve()));
   if (node.kind === 'any') return (raw, run) => anyCheck(raw, run);
@@ -138,7 +139,7 @@ function textFieldCheck(node: TypeNode): Check {
   return isEmptyNull ? (raw, run) => (raw === '' ? null : check(raw, run)) : check;
 }
 
-/** Returns the items of a text; none for empty text. A file is one item. */
+/** Splits a text with several items at the commas. Empty text has no items, and a file is one item. */
 function separated(raw: unknown): unknown[] {
   return typeof raw !== 'string' ? [raw] : raw === '' ? [] : raw.split(',');
 }
@@ -146,11 +147,11 @@ function separated(raw: unknown): unknown[] {
 function onceOnly(check: Check): Check {
   return (raw, run) => {
     if (!Array.isArray(raw)) return check(raw, run);
-    return raw.length === 1 ? check(raw[0], run) : run.fail('repeated', 'must be given once');
+    return raw.length === 1 ? check(raw[0], run) : run.fail('repeated', 'must be given only once');
   };
 }
 
-/** Check of one text: converts it to the type of the node, then checks it. */
+/** Returns the check of one text. It converts the text to its type, then checks the value. */
 function textItemCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'int':
@@ -178,7 +179,7 @@ function textItemCheck(node: TypeNode): Check {
     case 'record':
     case 'object':
     case 'union':
-      return (_, run) => run.fail('type', 'cannot be sent as text');
+      return (_, run) => run.fail('type', 'has a type that cannot be sent as text');
     default:
       return jsonCheck(node);
   }
@@ -215,12 +216,14 @@ function fileCheck(node: TypeNode): Check {
       return run.fail('type', 'must be a file, sent as multipart/form-data');
     const { size, contentType } = raw as FileLike; // the cast is safe: objects in a form source are files
     if (contentTypes !== undefined && !isOfType(contentType, contentTypes))
-      return run.fail('content_type', `must be of the type ${contentTypes.join(' or ')}`);
+      return run.fail('content_type', `must have the media type ${contentTypes.join(' or ')}`);
     return count(size, run) ?? raw;
   };
 }
 
-/** Whether a declared media type is one of the accepted types; its parameters are ignored. */
+/**
+ * Whether the media type that the client declared is one of the accepted types. Its parameters are ignored.
+ */
 function isOfType(declared: string, types: readonly string[]): boolean {
   const type = declared.split(';', 1)[0]!.trim().toLowerCase();
   return types.includes(type) || types.includes(`${type.split('/', 1)[0]!}/*`);

@@ -1,13 +1,14 @@
 /**
- * Type tokens of schemas (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
+ * The types of schema fields (`str`, `list(t)` ...), their options, and the TypeScript types of their values.
  *
- * Main types:
- *   FieldType<T, O>   type of `str`, `int` ...: T is the type of their values, O that of their options
- *   Infer<S>          the type of values that a field declaration accepts
- *   Wire<T>           the type that a handler may return when its route declares a response with values of T
+ * Main TypeScript types:
+ *   - FieldType<T, O> is the type of `str`, `int` and others. T is the type of their values, O that of their
+ *     options.
+ *   - Infer<S> is the type of the values of a field with the declaration S.
+ *   - Wire<T> is the type that a handler may return when its route declares a response with values of T.
  *
- * This module checks nothing. Tokens are made again whenever an instance is constructed, so a token is only
- * two small objects.
+ * This module checks nothing. Every construction of an instance makes its types again, so each is only two
+ * small objects.
  */
 
 /** A value that {@link literal} accepts. */
@@ -18,17 +19,17 @@ export type ScalarKind =
 /** Formats of strings, as defined by JSON Schema 2020-12 §7.3. */
 export type FormatName =
   'email' | 'uuid' | 'date' | 'date-time' | 'time' | 'uri' | 'hostname' | 'ipv4' | 'ipv6';
-/** Treatment of undeclared members: dropped (default), refused, or kept as own data members. */
+/** Treatment of undeclared members of the input: dropped (default), refused, or kept as own members. */
 export type Extra = 'ignore' | 'forbid' | 'allow';
 
-/** Result of a failed check, instead of a value. */
+/** Result of a failed check, in place of a value. */
 export const FAIL: unique symbol = Symbol('fail');
 
 /** The constructor of a schema: any class that extends `Schema`. */
 export interface SchemaClass<T extends object = object> {
   new (data: never): T;
   readonly name: string;
-  /** Marks the class side of `Schema`; never set by hand. */
+  /** Marks schema classes. Set by `Schema`, never by applications. */
   readonly '~schema': true;
 }
 
@@ -62,7 +63,7 @@ export interface UploadFile extends FileLike {
    * empty. Do not use it as a path.
    */
   readonly filename: string;
-  /** Media type given by the client. It may be wrong; check the bytes if it matters. */
+  /** Media type given by the client. It may be wrong, so check the bytes if it matters. */
   readonly contentType: string;
   /** Size in bytes. */
   readonly size: number;
@@ -80,25 +81,28 @@ export interface UploadFile extends FileLike {
 }
 
 /**
- * `String`, `Number`, `Boolean` or `Date`, without their instance types. So, for another class, the
- * compiler's error says that it does not extend Schema.
+ * Native constructors that name a type, without their instance types. So the compiler reports for any other
+ * class that it does not extend Schema.
  */
 interface NativeType {
   readonly prototype: String | Number | Boolean | Date;
 }
-/** Sources of a type: a token, a schema class, or a native constructor. `Number` is {@link float}, `Date` is {@link datetime}. */
+/**
+ * The ways to name a type: a type of this module, a schema class, or a native constructor. `Number` is
+ * {@link float}, `Date` is {@link datetime}.
+ */
 export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
-/** First argument of `Field()`: a type (required), or a default, which also gives the type. */
+/** First argument of `Field()`: a type, or a default, which also gives the type. */
 export type FieldSource = TypeSource | string | number | boolean;
 /**
- * `S`. If `S` is the name of a type as text, such as `'string'`, an error text instead, because the text
- * would be a default.
+ * `S`, unless `S` is the name of a type as text, such as `'string'`. Then it is an error text, because the
+ * name would be taken as a default.
  */
 export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
   ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
   : S;
 
-/** The kind of a token, and the types and options inside of it. */
+/** The kind of a type, and the types and options inside it. */
 type Shape =
   | { readonly kind: ScalarKind }
   | { readonly kind: 'list' | 'record'; readonly item: TypeSource; readonly options: object | undefined }
@@ -108,11 +112,13 @@ type Shape =
   | { readonly kind: 'choice' | 'tuple'; readonly members: readonly TypeSource[] }
   | { readonly kind: 'lazy'; readonly get: () => TypeSource };
 
-/** A type token. Only the functions and constants below make one. */
+/**
+ * A type of values, such as `str` or `list(int)`. Only the functions and constants of this module make one.
+ */
 export class FieldType<out T, out O extends object> {
-  /** Not set at run time: carries the type of the value for the compiler. */
+  /** Only for the compiler, never set: the TypeScript type of the values. */
   declare readonly '~value': T;
-  /** Not set at run time: carries the options of a field of this type for the compiler. */
+  /** Only for the compiler, never set: the options that a field of this type accepts. */
   declare readonly '~options': O;
   readonly shape: Shape;
 
@@ -121,7 +127,7 @@ export class FieldType<out T, out O extends object> {
   }
 }
 
-/** The value type of a token, a schema class, a native constructor, or a default. */
+/** TypeScript type of the values of a type, a schema class, a native constructor, or a default. */
 export type Infer<S> = S extends { readonly '~value': infer T }
   ? T
   : S extends string | StringConstructor
@@ -138,15 +144,15 @@ export type Infer<S> = S extends { readonly '~value': infer T }
 
 /** When a route or a field is deprecated. Dates are `2026-01-31`, an RFC 3339 date-time, or a Date. */
 export interface Deprecation {
-  /** Time from which on clients should not use it; may be in the future. */
+  /** Time from which on clients should not use the route or field; may be in the future. */
   readonly since: string | Date;
-  /** Time at which it stops working. Not before `since`. */
+  /** Time at which the route or field stops working. Not before `since`. */
   readonly sunset?: string | Date | undefined;
   /** Address of a page that explains the deprecation. */
   readonly link?: string | undefined;
 }
 
-/** Options of every field for documents. */
+/** Options that describe a field in documents. */
 interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
@@ -159,15 +165,15 @@ interface DescriptiveOptions<T> {
    * the field have `Deprecation`, `Sunset` and `Link`.
    */
   readonly deprecated?: boolean | Deprecation | undefined;
-  /** Name on the wire, for input and output. Default: the member's own name. */
+  /** Name in requests and responses. Default: the name of the member. */
   readonly alias?: string | undefined;
   /**
-   * Whether the value is secret: never serialised, shown by inspect() as `[secret]`, and refused in a reply.
-   * Default false.
+   * Whether the value is secret. It is never serialised, `inspect()` shows `[secret]`, and a reply that
+   * contains it is refused. Default false.
    */
   readonly secret?: boolean | undefined;
 }
-/** The options of any field of type `T`, in addition to those of its kind. */
+/** The options of every field with values of type `T`. The type of the field adds more. */
 export interface FieldOptions<T> extends DescriptiveOptions<T> {
   /**
    * Value for an input without this member. Objects and arrays need a function, which is called once per
@@ -180,8 +186,8 @@ export interface TextOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
   /**
-   * Pattern that must match somewhere in the text, so anchor it: `^...$`. Text, and a RegExp without flags,
-   * get the flag `u`.
+   * Pattern that must match somewhere in the text, so anchor it: `^...$`. A pattern given as text, or as a
+   * RegExp without flags, gets the flag `u`.
    */
   readonly pattern?: string | RegExp | undefined;
   /** Short form of `format: 'email'`. */
@@ -197,7 +203,7 @@ export interface NumberOptions {
   /** The value must be a multiple of this number, which is greater than 0. */
   readonly multipleOf?: number | undefined;
 }
-/** Bounds of a count: items of a list, members of a record, bytes of `bytes` and `file`. */
+/** Limits for the number of list items, of record members, or of bytes in `bytes` and `file`. */
 export interface CountOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
@@ -213,18 +219,18 @@ export interface ListOptions extends CountOptions {
    */
   readonly separator?: ',' | undefined;
 }
-/** Options of files. Lengths are in bytes; content beyond `maxLength` is discarded. */
+/** Options of files. Lengths are in bytes. Content after the first `maxLength` bytes is discarded. */
 export interface FileFieldOptions extends CountOptions {
   /**
-   * Media types that the client may declare: `['image/png', 'image/*']`. They may be wrong; check the bytes
-   * if it matters.
+   * Media types that the client may declare: `['image/png', 'image/*']`. A client may declare a wrong type,
+   * so check the bytes if it matters.
    */
   readonly contentTypes?: readonly string[] | undefined;
 }
-/** Kinds without constraints. */
+/** Options of types that have no constraints. */
 export type PlainOptions = Record<never, never>;
 
-/** Constraints for the kind of `S`. */
+/** Constraints that a field of the type `S` accepts. */
 type ConstraintsOf<S> = S extends { readonly '~options': infer O }
   ? O
   : S extends string | StringConstructor
@@ -235,7 +241,9 @@ type ConstraintsOf<S> = S extends { readonly '~options': infer O }
 /** Options of `Field(source, ...)`; a field that starts with its default accepts no `default`. */
 export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
-/** Options of an item: constraints and description, but no options about its presence. */
+/**
+ * Options of a list item or a record value: constraints and description, but no options about its presence.
+ */
 type ItemOptions<S> = ConstraintsOf<S> &
   Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example' | 'examples' | 'deprecated'>;
 
@@ -255,8 +263,8 @@ export const bool: FieldType<boolean, PlainOptions> = new FieldType({ kind: 'boo
  */
 export const any: FieldType<unknown, PlainOptions> = new FieldType({ kind: 'any' });
 /**
- * A moment as a Date: RFC 3339 §5.6 with an offset, years 0000 ... 9999 in UTC. Digits beyond milliseconds
- * are cut off.
+ * A point in time as a Date. Its text is in the form of RFC 3339 §5.6 with an offset, years 0000 ... 9999 in
+ * UTC. Digits beyond milliseconds are cut off.
  */
 export const datetime: FieldType<Date, PlainOptions> = new FieldType({ kind: 'datetime' });
 /** A day of the calendar as `YYYY-MM-DD`: a string, because a Date would invent a time and a zone. */
@@ -271,7 +279,7 @@ export const bytes: FieldType<Uint8Array, CountOptions> = new FieldType({ kind: 
 /** A file part of a multipart form; valid in no other source. `minLength`/`maxLength` bound its size in bytes. */
 export const file: FieldType<UploadFile, FileFieldOptions> = new FieldType({ kind: 'file' });
 
-/** A list; `itemOptions` constrain each item, the options of the field the number of items. */
+/** A list. `itemOptions` constrain each item; the options of the field constrain the number of items. */
 export function list<S extends TypeSource>(
   item: S,
   itemOptions?: ItemOptions<S>,
@@ -279,8 +287,8 @@ export function list<S extends TypeSource>(
   return new FieldType({ kind: 'list', item, options: itemOptions });
 }
 /**
- * An object with member names of any kind except `__proto__`. `valueOptions` constrain each value, the
- * options of the field their number.
+ * An object with any member names except `__proto__`. `valueOptions` constrain each value; the options of the
+ * field constrain the number of members.
  */
 export function record<S extends TypeSource>(
   value: S,
@@ -304,8 +312,8 @@ export function union<
   M extends readonly [SchemaClass<{ [P in K]: Literal }>, ...SchemaClass<{ [P in K]: Literal }>[]],
 >(tag: K, ...members: M): FieldType<InstanceType<M[number]>, PlainOptions>;
 /**
- * One of several types: the first one that accepts the value. A union with a tag gives clearer errors and is
- * faster.
+ * One of several types: the first one that accepts the value is used. A union with a tag gives clearer errors
+ * and is faster.
  */
 export function union<M extends readonly [TypeSource, TypeSource, ...TypeSource[]]>(
   ...members: M
@@ -336,8 +344,8 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
 /**
- * Whether no member is read-only, as getters are. The whole type is tested at once: tests of each member
- * would make {@link Wire} slow to compile.
+ * Whether no member of a type is read-only, as getters are. The type is tested as a whole: a test of each
+ * member would make {@link Wire} slow to compile.
  */
 export type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
 type Loose<T, W = IsWritable<T>> = {
@@ -348,10 +356,10 @@ type Loose<T, W = IsWritable<T>> = {
       : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true
         ? never
         : K;
-}[Fields<T>]; // the names of optional members and getters
+}[Fields<T>]; // selects the names of optional members and getters
 /**
- * Type of a value that a handler may return for a schema: its fields without methods; optional ones and
- * getters may be absent. `unknown` stays `unknown`.
+ * Type of a value that a handler may return for a schema. It has the schema's fields without methods.
+ * Optional fields and getters may be absent. `unknown` stays `unknown`.
  */
 export type Wire<T> = unknown extends T
   ? T

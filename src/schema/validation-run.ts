@@ -1,5 +1,5 @@
 /**
- * State of one validation with its issues, and the checks of single values that input and output share.
+ * State and issues of one validation, and the checks of single values that input and output share.
  *
  * Contract of a check:
  *   check(value, run) -> the converted value, or FAIL with an issue noted in `run`
@@ -33,7 +33,7 @@ const MAX_KEY_LENGTH = 128;
  * issue.
  */
 export type Check = (value: unknown, run: Run) => unknown;
-/** A value, or all its issues. */
+/** A valid value, or all issues of an invalid one. */
 export type Result<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly issues: readonly Issue[] };
 
@@ -42,34 +42,34 @@ interface Draft {
   readonly message: string;
   path: Path | undefined;
 }
-/** Path of an issue, as a linked list. The first key is the outermost one. */
+/** Path of an issue, as a linked list from the outermost key to the innermost. */
 interface Path {
   readonly key: string | number;
   readonly within: Path | undefined;
   readonly length: number;
 }
 
-/** State of one validation. */
+/** State of one validation: its issues, its depth, and its options. */
 export class Run {
   depth = 0;
-  /** Number of issues reported. */
+  /** Number of issues reported so far. */
   count = 0;
   /**
    * True after more than {@link MAX_ISSUES} issues, or after the first issue of a dry run, so that loops
    * stop.
    */
   isFull = false;
-  /** Whether the object read last may have unknown members. */
+  /** Whether the object that was read last may have unknown members. */
   isMore = false;
   /** Number of alternatives of unions that were tried. */
   trials = 0;
   readonly isForm: boolean;
   /**
-   * Whether the input is the result of JSON.parse() on text without `\\u`: then no string has a lone
-   * surrogate, and no object a class.
+   * Whether the input is the result of JSON.parse() on text without `\\u`. Then no string has a lone
+   * surrogate, and no object is an instance of a class.
    */
   readonly isPlainJson: boolean;
-  /** Whether only the verdict is needed. Then no default function runs, and no object is made. */
+  /** Whether only the fact of validity is needed. Then no default function runs, and no object is made. */
   readonly isDry: boolean;
   #issues: Draft[] | undefined;
 
@@ -94,7 +94,10 @@ export class Run {
     return FAIL;
   }
 
-  /** Removes the issues from number `mark` on, after an alternative has failed. Returns their number. */
+  /**
+   * Removes all issues after the first `mark` ones, when an alternative of a union has failed. Returns how
+   * many were removed.
+   */
   rewind(mark: number, wasFull: boolean): number {
     const noted = this.count - mark;
     if (noted > 0) this.#issues!.length = mark;
@@ -104,7 +107,7 @@ export class Run {
   }
 
   /**
-   * Whether exactly one issue has been reported since number `mark`, about the value itself and with that
+   * Whether exactly one issue was reported after the first `mark` ones, about the value itself, and with this
    * code.
    */
   isOnly(mark: number, code: string): boolean {
@@ -113,8 +116,8 @@ export class Run {
   }
 
   /**
-   * Puts `key` in front of the paths of all issues from number `mark` on. Returns the number of issues, which
-   * is the mark for the next key.
+   * Puts `key` in front of the paths of all issues after the first `mark` ones. Returns the number of all
+   * issues, which is the `mark` for the next key.
    */
   place(mark: number, key: string | number): number {
     if (mark === this.count) return mark;
@@ -147,7 +150,7 @@ export class Run {
   }
 }
 
-/** Returns the items of a path as an array of exact size; an array that grows reserves more memory. */
+/** Returns a path as an array of exact size, because an array that grows reserves more memory. */
 function locationOf(path: Path | undefined, at: string | undefined): (string | number)[] {
   if (path === undefined) return at === undefined ? [] : [at];
   const items: (string | number)[] = new Array(path.length + (at === undefined ? 0 : 1));
@@ -168,16 +171,16 @@ function counted(count: number, one: string): string {
   return `${count} ${one}${count === 1 ? '' : 's'}`;
 }
 
-/** A check of rules that the common bounds do not cover; undefined if there are none. */
+/** Check of the rules about a value that are not bounds; undefined if it has none. */
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
 /**
- * Upper bound above any string or array length of V8. It is a small integer, unlike Infinity, so comparisons
- * stay integer comparisons.
+ * Upper bound that exceeds the length of every string in V8. Unlike Infinity it is a small integer, which V8
+ * compares fast.
  */
 export const LONGEST = 0x3fff_ffff;
 
-/** Check of a well-formed string: lengths, then format, then pattern. */
+/** Returns the check of a string without lone surrogates: first lengths, then format, then pattern. */
 export function stringCheck(constraints: Constraints): Check {
   const minLength = Math.min(constraints.minLength ?? 0, LONGEST),
     maxLength = Math.min(constraints.maxLength ?? LONGEST, LONGEST);
@@ -214,7 +217,7 @@ function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
   };
 }
 
-/** Check of a finite number, or of an integer of ±(2^53 - 1), within its bounds. */
+/** Returns the check of a finite number, or of an integer of ±(2^53 - 1), within its bounds. */
 export function numberCheck(constraints: Constraints, isInt: boolean): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
@@ -244,13 +247,12 @@ function numberRest({ gt, lt, multipleOf }: Constraints): Rest<number> {
   };
 }
 
-/** Check of `true` or `false`. */
 export function boolCheck(): Check {
   return (value, run) =>
     value === true || value === false ? value : run.fail('type', 'must be true or false');
 }
 
-/** Check of a string of one format: `date`, `uuid`. */
+/** Returns the check of a string in one format: `date` or `uuid`. */
 export function formatCheck(name: 'date' | 'uuid'): Check {
   const { words, maxLength, test } = FORMATS[name];
   const message = `must be ${words}`;
@@ -260,7 +262,10 @@ export function formatCheck(name: 'date' | 'uuid'): Check {
       : run.fail(typeof value === 'string' ? 'format' : 'type', message);
 }
 
-/** Check of RFC 3339 text, which becomes a Date. A Date is accepted unchanged, because JSON never has one. */
+/**
+ * Returns the check of RFC 3339 text, which becomes a Date. A Date is accepted unchanged, because JSON never
+ * has one.
+ */
 export function datetimeCheck(): Check {
   const message = `must be ${FORMATS['date-time'].words}`;
   return (value, run) => {
@@ -272,7 +277,8 @@ export function datetimeCheck(): Check {
 }
 
 /**
- * Check of base64 text, which becomes bytes. A Uint8Array is accepted unchanged, because JSON never has one.
+ * Returns the check of base64 text, which becomes bytes. A Uint8Array is accepted unchanged, because JSON
+ * never has one.
  */
 export function bytesCheck(constraints: Constraints): Check {
   const count = countCheck(constraints, 'byte');
@@ -284,7 +290,10 @@ export function bytesCheck(constraints: Constraints): Check {
   };
 }
 
-/** Checks the bounds of a count. Returns FAIL if one is violated, else undefined. */
+/**
+ * Returns a check of the number of items, members or bytes. It returns FAIL if the number is out of bounds,
+ * else undefined.
+ */
 export function countCheck(
   { minLength = 0, maxLength = Infinity }: Constraints,
   thing: string,
@@ -299,7 +308,7 @@ export function countCheck(
         : undefined;
 }
 
-/** Check of a literal: one of the named values. */
+/** Returns the check of a literal, which accepts only the given values. */
 export function literalCheck(values: readonly Literal[]): Check {
   const message = literalMessage(values);
   if (values.length <= 8)
@@ -324,21 +333,21 @@ export function literalMessage(values: readonly Literal[]): string {
 
 const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
 
-/** Whether JSON could have produced the value: an object without a class. */
+/** Whether the value is an object that is not an instance of a class, as JSON.parse() returns it. */
 function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
   // nearly always true, and faster than reading the prototype
   return value.constructor === Object || isPlainPrototype(getPrototypeOf(value));
 }
 
-/** Whether an object with this prototype has no class. */
+/** Whether an object with this prototype is not an instance of a class. */
 function isPlainPrototype(prototype: unknown): boolean {
   return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
 }
 
 /**
- * Whether a part of an input is an object. Reading a prototype takes 6 ns (test/bench/parts.mjs
- * --only=validation), so input from JSON skips it.
+ * Whether a value inside an input is an object. The prototype tells instances of classes apart, but reading
+ * it takes 6 ns (test/bench/parts.mjs --only=validation). So input from JSON skips it.
  */
 export function isInputObject(value: unknown, run: Run): value is Record<string, unknown> {
   return run.isPlainJson
@@ -357,7 +366,7 @@ export function tooDeep(run: Run): typeof FAIL {
 }
 
 /**
- * Check of any JSON value: checks its parts only for depth and lone surrogates. It makes no copy, so
+ * Check of any JSON value. It looks only for excessive depth and lone surrogates. It makes no copy, so
  * `__proto__` stays an own member.
  */
 export const anyCheck: Check = (value, run) => {
@@ -396,13 +405,13 @@ function anyParts(value: object, run: Run): unknown {
   return mark === before && !run.isFull ? value : FAIL;
 }
 
-/** Checks that a kept member name can be stored. */
+/** Checks the name of a member that is kept. Databases cannot store lone surrogates. */
 export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have lone surrogates in its name');
 }
 
 /**
- * Checks a member name that handlers look up. `__proto__` would set a prototype when a handler copies the
+ * Checks a member name that handlers may look up. `__proto__` would set a prototype when a handler copies the
  * member.
  */
 export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
@@ -417,8 +426,8 @@ export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
 const MAX_TRIALS = 200_000;
 
 /**
- * Check of a union without a tag: returns the value of the first type that accepts it. If exactly one type
- * has the value's kind, its issues are reported; otherwise one general issue.
+ * Returns the check of a union without a tag. The first type that accepts the value is used. If exactly one
+ * type fits the kind of the value, its issues are reported; otherwise one general issue.
  */
 export function choiceCheck(members: readonly Check[]): Check {
   return (value, run) => {
@@ -427,7 +436,8 @@ export function choiceCheck(members: readonly Check[]): Check {
     let near: Check | undefined;
     let isNearOnly = true;
     for (const check of members) {
-      if (run.trials++ >= MAX_TRIALS) return run.fail('union', 'has too many nested alternatives');
+      if (run.trials++ >= MAX_TRIALS)
+        return run.fail('union', 'cannot be checked: its union types have too many nested alternatives');
       const out = check(value, run);
       if (out !== FAIL) return out;
       const isOfType = !run.isOnly(mark, 'type');
@@ -438,11 +448,11 @@ export function choiceCheck(members: readonly Check[]): Check {
     }
     return near !== undefined && isNearOnly
       ? near(value, run)
-      : run.fail('union', 'fits none of the types that it may have');
+      : run.fail('union', 'matches none of its allowed types');
   };
 }
 
-/** Check of a tuple: a list with one item for each check. */
+/** Returns the check of a tuple: a list with one item for each check. */
 export function tupleCheck(members: readonly Check[]): Check {
   const count = members.length;
   const message = `must be a list of ${count} item${count === 1 ? '' : 's'}`;
@@ -466,8 +476,8 @@ export function tupleCheck(members: readonly Check[]): Check {
 }
 
 /**
- * Returns whether no two items are equal as JSON; reports the later one of an equal pair. `items` are
- * converted values: texts may have become numbers.
+ * Returns whether all items differ as JSON. Reports an issue for the later one of two equal items. `items`
+ * are the values after conversion, for example numbers instead of text.
  */
 export function areUnique(values: readonly unknown[], items: readonly unknown[], run: Run): boolean {
   const seen = new Set<string>();
@@ -477,14 +487,14 @@ export function areUnique(values: readonly unknown[], items: readonly unknown[],
     const key = canonical(typeof items[i] === 'object' ? values[i] : items[i]);
     if (!seen.has(key)) seen.add(key);
     else {
-      run.fail('unique', 'is equal to an item before it');
+      run.fail('unique', 'must not equal an earlier item');
       mark = run.place(mark, i);
     }
   }
   return run.count === before && !run.isFull;
 }
 
-/** Returns the JSON text of a value with members in the order of their names. */
+/** Returns the JSON text of a value, with its members sorted by name. */
 function canonical(value: unknown): string {
   if (typeof value !== 'object' || value === null)
     return typeof value === 'bigint' ? String(value) : (JSON.stringify(value) ?? 'null');

@@ -268,12 +268,12 @@ test("MCP question to the client, modern version: an answer that does not fit th
   for (const [answer, text] of [
     [
       accepted({ name: 'too long a name' }),
-      /^400 Bad Request: The answer to "name" has 1 problem\n- name\.name: /,
+      /^400 Bad Request: The client's answer to the question "name" has 1 problem\n- name\.name: /,
     ],
     [accepted({}), /has 1 problem/],
-    [{ action: 'accept' }, /is not a valid answer to a question of its kind/],
-    [{ action: 'maybe' }, /is not a valid answer to a question of its kind/],
-    [{}, /is not a valid answer to a question of its kind/],
+    [{ action: 'accept' }, /does not have the form that the protocol defines/],
+    [{ action: 'maybe' }, /does not have the form that the protocol defines/],
+    [{}, /does not have the form that the protocol defines/],
   ] as const) {
     const { result } = await round(client, { ...ASK, inputResponses: { name: answer } });
     assert.equal(result['isError'], true);
@@ -472,14 +472,20 @@ test(
     );
     call();
     say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
-    assert.match(replyOf(await nth(4)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
+    assert.match(
+      replyOf(await nth(4)),
+      /^400 Bad Request: The client's answer to the question "sample-1" does not have the form/,
+    );
     call();
     const tree = JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`) as unknown;
     say({
       id: (await nth(5))['id'],
       result: { role: 'assistant', content: { type: 'x', tree }, model: 'm' },
     });
-    assert.match(replyOf(await nth(6)), /^400 Bad Request: The answer to "sample-1" is not a valid answer/);
+    assert.match(
+      replyOf(await nth(6)),
+      /^400 Bad Request: The client's answer to the question "sample-1" does not have the form/,
+    );
     call();
     const question = await nth(7);
     clock.advance(50);
@@ -488,7 +494,10 @@ test(
       [cancelled['method'], (cancelled['params'] as Json)['requestId']],
       ['notifications/cancelled', question['id']],
     );
-    assert.match(replyOf(await nth(9)), /^408 Request Timeout: The client did not answer within 50 ms/);
+    assert.match(
+      replyOf(await nth(9)),
+      /^408 Request Timeout: The client did not answer the question within 50 ms/,
+    );
     say({ id: question['id'], result: {} });
     say({ id: 'unknown', result: {} });
     say({ id: { toString: 1, valueOf: 1 }, result: {} });

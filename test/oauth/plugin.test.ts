@@ -135,7 +135,7 @@ test('OAuthPlugin: svc check reports settings that are not allowed in production
   };
   const memory = (): DatabasePlugin => new DatabasePlugin('sqlite::memory:');
   assert.deepEqual(rules({}, memory()), []);
-  assert.deepEqual(rules({}), ['oauth/store there is no database to keep logins in']);
+  assert.deepEqual(rules({}), ['oauth/store no database is registered, so logins are only in memory']);
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db', { synchronous: 'normal' })), [
     'oauth/store the database may lose its last commits when the power fails (synchronous "normal"), so clients may hold newer tokens than the database',
   ]);
@@ -181,11 +181,11 @@ test('OAuthPlugin: svc check reports settings that are not allowed in production
   );
   assert.deepEqual(
     rules({ refreshIdleTtlSeconds: 100, refreshAbsoluteTtlSeconds: 99, accessTtlSeconds: 50 }, memory()),
-    ['oauth/lifetimes refreshIdleTtlSeconds is above refreshAbsoluteTtlSeconds'],
+    ['oauth/lifetimes refreshIdleTtlSeconds is greater than refreshAbsoluteTtlSeconds'],
   );
   assert.deepEqual(
     rules({ refreshIdleTtlSeconds: 10, refreshAbsoluteTtlSeconds: 99, accessTtlSeconds: 100 }, memory()),
-    ['oauth/lifetimes accessTtlSeconds is above refreshAbsoluteTtlSeconds'],
+    ['oauth/lifetimes accessTtlSeconds is greater than refreshAbsoluteTtlSeconds'],
   );
 });
 

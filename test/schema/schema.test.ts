@@ -726,7 +726,7 @@ test('Schema refuses declarations that contradict each other', () => {
   throwsFault(
     () => fieldsOf({ a: Field(str, { alias: 'b' }), b: Field(str) }),
     'E_SCHEMA_FIELD',
-    /has the name "b" on the wire/,
+    /has the same name or alias "b"/,
   );
   class Wrong extends Schema {
     static extra = 'forbit';

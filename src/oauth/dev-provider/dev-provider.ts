@@ -1,12 +1,13 @@
 /**
  * DevProvider: an OpenID provider for development and tests that accepts any user without a password. It
- * refuses production. Otherwise it follows the standards: code flow with PKCE S256, `iss` in responses,
- * single-use codes, id_token, user info, discovery, JWK set, logout.
+ * refuses to run in production. Otherwise it follows the standards: code flow with PKCE S256, `iss` in
+ * responses, single-use codes, id_token, user info, discovery, JWK set, logout.
  *
- *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo   GET|POST /logout
+ * Its endpoints are GET /.well-known/openid-configuration, GET /jwks, GET and POST /authorize, POST /token,
+ * GET and POST /userinfo, GET and POST /logout.
  *
- * It has its own server on 127.0.0.1, is mounted on an application, or handles requests that are passed to
- * `handle()`.
+ * It can run on its own server at 127.0.0.1 or as routes of an application, or handle requests that are
+ * passed to `handle()`.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
@@ -57,7 +58,10 @@ export class DevProvider {
   readonly #codes = new Map<string, Grant>();
   readonly #tokens = new Map<string, Grant>();
 
-  /** @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid
+   * option
+   */
   constructor(options: DevProviderOptions) {
     const read = readDevOptions(options);
     this.#options = read;
@@ -68,7 +72,7 @@ export class DevProvider {
   }
 
   /**
-   * Issuer, and prefix of each URL.
+   * The issuer, with which the URL of each endpoint begins.
    *
    * @throws SvcError `E_DEV_PROVIDER` before start() without the option `issuer`
    */
@@ -78,7 +82,7 @@ export class DevProvider {
     return this.#issuer;
   }
 
-  /** Starts a server on 127.0.0.1. Rejects if the port is in use. */
+  /** Starts a server on 127.0.0.1. Rejects if the port is already in use. */
   async start(): Promise<void> {
     const server = http.createServer((request, response) => void serve(request, response, this.#handling));
     await new Promise<void>((resolve, reject) =>
@@ -103,8 +107,8 @@ export class DevProvider {
   }
 
   /**
-   * Returns a provider for `OAuthPlugin`. `options` override the options of DevProvider. In production, `svc
-   * check` reports this provider.
+   * Returns this provider for `OAuthPlugin`. `options` override those of DevProvider. In production, `svc
+   * check` reports the provider.
    */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
@@ -122,10 +126,10 @@ export class DevProvider {
   }
 
   /**
-   * Serves the provider below `path` of an application, and returns it like provider(). Browsers reach it at
-   * the origin of the application, with any port and host name. The application calls it within the process.
-   * `redirectUris` may be paths. Without the option `issuer`, the issuer is `http://localhost` followed by
-   * the path.
+   * Serves this provider below `path` of an application, and returns it as provider() does. Browsers reach it
+   * at the origin of the application, whatever its port and host name. The application calls it without a
+   * network connection. `redirectUris` may be paths. Without the option `issuer`, the issuer is
+   * `http://localhost` followed by the path.
    *
    * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
@@ -133,7 +137,7 @@ export class DevProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
-    // a login replaces this host by the origin of the application before it redirects the browser
+    // before a login redirects the browser, it replaces this host by the host of the application
     const here = `http://localhost${path}`;
     return markForDevelopment(
       this.provider({
@@ -146,8 +150,8 @@ export class DevProvider {
   }
 
   /**
-   * Does in tests what a browser does: opens an authorization URL of this provider, and chooses the user
-   * `sub`. `undefined` cancels the login. Returns the address of the application's callback.
+   * For tests: does what a browser does with an authorization URL of this provider. It opens the URL and
+   * chooses the user `sub`; `undefined` cancels the login. Returns the URL of the application's callback.
    * @throws Error when the provider responds with an error page
    */
   async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
@@ -167,11 +171,11 @@ export class DevProvider {
       origin: new URL(authorizationUrl).origin,
     });
     if (location === undefined)
-      throw new Error(`DevProvider answers ${status} to this authorization request`);
+      throw new Error(`DevProvider refuses this authorization request with the status ${status}`);
     return location;
   }
 
-  /** Handles a request. The provider needs an issuer, from the option `issuer` or from start(). */
+  /** Handles a request. The issuer must be known, from the option `issuer`, start() or mount(). */
   async handle(request: DevRequest): Promise<DevResponse> {
     const isForm =
       request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===
@@ -230,7 +234,7 @@ export class DevProvider {
     if (isForm && given.has('deny')) return back({ error: 'access_denied' });
     const user = isForm ? this.#options.users.find(({ sub }) => sub === one('user')) : undefined;
     if (user !== undefined) return back({ code: this.#grant(user, redirectUri, one) });
-    // prompt=none always fails, because this provider keeps no sessions
+    // prompt=none always fails, because this provider has no sessions
     if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' });
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
     const users = this.#options.users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
@@ -293,7 +297,7 @@ export class DevProvider {
     if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs())
       return tokenError('invalid_grant');
     const verifier = form.get('code_verifier') ?? '';
-    // from here on the code counts as used, even if a check below fails
+    // from here on the code counts as used, even if one of the next checks fails
     grant.accessToken = randomBytes(32).toString('base64url');
     const isProven =
       /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // PKCE, RFC 7636 §4.6
@@ -378,7 +382,7 @@ export class DevProvider {
   }
 }
 
-/** Returns whether a URL is in a list. A path in the list belongs to the origin of the request. */
+/** Returns whether a URL is in a list. A path in the list is relative to the origin of the request. */
 function isRegistered(entries: readonly string[], url: string, origin: string | undefined): boolean {
   return entries.some((entry) =>
     entry.startsWith('/') ? origin !== undefined && url === origin + entry : url === entry,

@@ -34,7 +34,7 @@ export class DevKeys {
     return new DevKeys({ RS256: signingKey(rsa), ES256: signingKey(ec) });
   }
 
-  /** The public keys (RFC 7517 §5). */
+  /** The public keys as a JWK set (RFC 7517 §5). */
   get jwks(): { readonly keys: readonly Readonly<Record<string, unknown>>[] } {
     return {
       keys: Object.entries(this.#keys).map(([alg, { keyId, publicKey }]) => ({
@@ -53,8 +53,8 @@ export class DevKeys {
   }
 
   /**
-   * Returns the claims of a compact JWS. Undefined unless one of these keys has signed it. Does not check
-   * times.
+   * Returns the claims of a compact JWS. Returns undefined unless one of these keys has signed it. Expiry is
+   * not checked.
    */
   verify(token: string): Readonly<Record<string, unknown>> | undefined {
     const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];

@@ -10,25 +10,25 @@ import type { Env } from '../../base/config.ts';
 import type { DevAlgorithm } from './keys.ts';
 import type { DevUser } from './protocol.ts';
 
-/** Options of a `DevProvider`. `undefined` means not given. */
+/** Options of a `DevProvider`. An option that is `undefined` has its default. */
 export interface DevProviderOptions {
-  /** Users to choose from. Default: Ada Lovelace and Alan Turing. */
+  /** Users from which a developer can choose. Default: Ada Lovelace and Alan Turing. */
   readonly users?: readonly DevUser[] | undefined;
   /** Id of the client. Default `dev-client`. */
   readonly clientId?: string | undefined;
   /** Secret of the client. Default `dev-secret`. */
   readonly clientSecret?: string | undefined;
   /**
-   * Allowed redirect URIs, compared byte for byte. A path belongs to the origin of the application that
+   * Allowed redirect URIs, compared byte for byte. A path is relative to the origin of the application that
    * serves the provider.
    */
   readonly redirectUris: readonly string[];
   /**
-   * Allowed addresses after a logout, compared byte for byte. A path belongs to the origin of the
+   * Allowed addresses to open after a logout, compared byte for byte. A path is relative to the origin of the
    * application. Default: none.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
-  /** Name of the provider that provider() returns, for applications with several. Default `dev`. */
+  /** Name of the provider in `OAuthPlugin`, for applications with several providers. Default `dev`. */
   readonly name?: string | undefined;
   /** Port that start() listens on. Default 0: any free port. */
   readonly port?: number | undefined;
@@ -37,21 +37,21 @@ export interface DevProviderOptions {
   /** Signature algorithm of id_tokens. Default `RS256`. */
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
   /**
-   * The environment. DevProvider refuses `production`. Default: the variable SVC_ENV, or `production` if it
-   * is not set, as for applications.
+   * The environment. DevProvider refuses `production`. Default: the environment variable SVC_ENV, or
+   * `production` if it is not set, as for applications.
    */
   readonly env?: Env | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Options as read, with defaults. */
+/** The options after validation, with defaults. */
 export type ReadDevOptions = {
   readonly [Name in Exclude<keyof DevProviderOptions, 'env' | 'issuer'>]-?: NonNullable<
     DevProviderOptions[Name]
   >;
 } & { readonly issuer: string | undefined };
 
-/** The users, if the options name none. */
+/** The users to choose from if the options name none. */
 const USERS: readonly DevUser[] = [
   { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' },
   { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' },
@@ -61,7 +61,10 @@ const URLS = given<readonly string[]>('a list of URLs, or of paths', (value) =>
   isListOf(value, (url: string) => URL.canParse(url) || localPath(url) !== undefined),
 );
 
-/** @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid
+ * option
+ */
 export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
   const { users, redirectUris, postLogoutRedirectUris, env, clock, ...read } = readOptions(
     'DevProvider',
@@ -88,7 +91,7 @@ export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
   if (named !== 'development' && named !== 'test')
     throw new SvcError('E_DEV_PROVIDER', [
       named === undefined
-        ? 'the environment is production, since neither env nor SVC_ENV says otherwise'
+        ? 'the environment is production, because neither the option env nor SVC_ENV is set'
         : 'the environment is production',
     ]);
   if (redirectUris === undefined)

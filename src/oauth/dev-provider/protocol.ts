@@ -1,13 +1,13 @@
 /**
- * Stateless functions of DevProvider: metadata, checks of requests, responses, pages, logout (OpenID Connect
- * RP-Initiated Logout 1.0).
+ * Functions of DevProvider that need no state: metadata, checks of requests, responses, pages, logout (OpenID
+ * Connect RP-Initiated Logout 1.0).
  */
 import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
 import { pageOf, policyOf } from '../page.ts';
 import type { DevAlgorithm } from './keys.ts';
 
-/** A user as whom a developer can log in. */
+/** A user that a developer can choose in order to log in. */
 export interface DevUser {
   readonly sub: string;
   readonly name?: string | undefined;
@@ -19,7 +19,7 @@ export interface DevUser {
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A request for `handle()`. */
+/** A request for `DevProvider.handle()`. */
 export interface DevRequest {
   readonly method: string;
   /** Path below the issuer, for example `/authorize`. */
@@ -29,11 +29,13 @@ export interface DevRequest {
   /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly body: string;
-  /** Origin of the request, for example `http://localhost:8000`. Paths in `redirectUris` belong to it. */
+  /**
+   * Origin of the request, for example `http://localhost:8000`. Paths in `redirectUris` are relative to it.
+   */
   readonly origin?: string | undefined;
 }
 
-/** A response of `handle()`. Header names are lower-case. */
+/** A response of `DevProvider.handle()`. Header names are lower-case. */
 export interface DevResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -47,8 +49,8 @@ const PROFILES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns the discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3). The endpoints are
- * below `url`.
+ * Returns the discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3). The URLs of the
+ * endpoints begin with `url`.
  */
 export function metadataOf(
   issuer: string,
@@ -76,8 +78,8 @@ export function metadataOf(
 }
 
 /**
- * Returns the error code of an authorization request, which the application receives. Undefined for a valid
- * request (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1).
+ * Checks an authorization request. Returns the error code for the application; undefined for a valid request
+ * (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1).
  */
 export function authorizationError(
   given: URLSearchParams,
@@ -115,7 +117,7 @@ export function claimsOf(
   };
 }
 
-/** Returns an error page. It is for errors that must not be sent to the redirect URI. */
+/** Returns an error page, for errors that must not be sent to the redirect URI. */
 export function badPage(problem: string, title = 'This login cannot go on'): DevResponse {
   return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
@@ -160,8 +162,8 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Returns the headers of a page. Its form may lead only to `formOrigins`: browsers apply form-action of the
- * Content Security Policy also to a redirect after the form.
+ * Returns the headers of a page. Its form may lead only to `formOrigins`, because browsers also apply the CSP
+ * directive form-action to a redirect that follows the form.
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');
@@ -176,7 +178,8 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
 }
 
 /**
- * Returns the page that lists the users. `parameters`: the authorization request, which the form sends again.
+ * Returns the page that lists the users. `parameters` are those of the authorization request; the form sends
+ * them again.
  */
 export function pickerPage(
   action: string,
@@ -199,8 +202,8 @@ ${buttons.join('\n')}
 }
 
 /**
- * Returns the page that asks whether to log out. `parameters`: the logout request, which the form sends
- * again.
+ * Returns the page that asks whether to log out. `parameters` are those of the logout request; the form sends
+ * them again.
  */
 function logoutPage(action: string, parameters: Readonly<Record<string, string>>): string {
   return page(
@@ -226,7 +229,7 @@ function page(title: string, body: string): string {
   return pageOf(title, `<style>${STYLE}</style>`, body);
 }
 
-/** A login for which a user was chosen. It is stored under its code, and later under its access token. */
+/** A login for which a user was chosen. Its key is the authorization code, and later the access token. */
 export interface Grant {
   readonly user: DevUser;
   readonly redirectUri: string;
@@ -235,7 +238,10 @@ export interface Grant {
   readonly scopes: readonly string[];
   readonly authTime: number;
   readonly expiresMs: number;
-  /** The access token, after the code was exchanged. A second exchange deletes it (RFC 6749 §4.1.2). */
+  /**
+   * The access token, once the code was exchanged. A second exchange of the code deletes the token (RFC 6749
+   * §4.1.2).
+   */
   accessToken: string | undefined;
 }
 
@@ -245,14 +251,14 @@ const MAX_GRANTS = 1_000;
 export function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
   grants.set(key, grant);
   const [oldest] = grants.keys();
-  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // the map has at least the grant that was just added
+  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // defined, because the map contains the new grant
 }
 
 /** Dependencies of a logout request. */
 interface LogoutDeps {
   readonly clientId: string;
   readonly issuer: string;
-  /** Returns the claims of an id_token. Undefined if this provider has not signed it. */
+  /** Returns the claims of an id_token. Returns undefined if this provider has not signed it. */
   readonly claimsOf: (token: string) => Readonly<Record<string, unknown>> | undefined;
   readonly mayReturnTo: (url: string) => boolean;
 }
@@ -267,8 +273,8 @@ const PARAMETERS = [
 ];
 
 /**
- * Handles a logout request (RP-Initiated Logout 1.0 §2). For an invalid request, the response is a page; it
- * never redirects to the address in the request.
+ * Handles a logout request (RP-Initiated Logout 1.0 §2). The response to an invalid request is a page, never
+ * a redirect to the address in the request.
  */
 export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: LogoutDeps): DevResponse {
   if (new Set(given.keys()).size < given.size) return refused('A parameter occurs more than once.');

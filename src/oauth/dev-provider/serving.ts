@@ -1,6 +1,6 @@
 /**
- * Serves DevProvider on its own server, or through routes of an application. The application calls its own
- * DevProvider within the process.
+ * Serves DevProvider on its own server, or through routes of an application. That application calls its
+ * DevProvider without a network connection.
  */
 import { HttpResponse } from '../../http/response.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -12,7 +12,7 @@ import type { DevRequest, DevResponse } from './protocol.ts';
 export type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;
-/** Spec of the routes. They are public, because users have no token yet. */
+/** Options of the routes. They are public, because users have no token yet. */
 const SPEC = {
   public: 'Development stand-in for an identity provider',
   mcp: false,
@@ -69,7 +69,10 @@ export function serveOn(router: Router, path: string, handle: Handle): void {
   });
 }
 
-/** Returns a transport that handles calls to the provider at `issuer` within the process. */
+/**
+ * Returns a transport that passes requests for the provider at `issuer` to `handle`, without a network
+ * connection.
+ */
 export function inProcess(issuer: string, handle: Handle): InProcess {
   return {
     async call({ method, url, headers = {}, body = '' }) {
@@ -88,7 +91,10 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
   };
 }
 
-/** Returns the endpoints as options. Discovery would call the application before it listens. */
+/**
+ * Returns the endpoints as options. Discovery is not possible, because it would call the application before
+ * it listens.
+ */
 export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
   return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
 }

@@ -56,7 +56,7 @@ export function isPrivateAddress(address: string): boolean {
   return privateNetworks.check(bits.join('.'), 'ipv4');
 }
 
-/** Returns why the server must not call a URL. Undefined if it may. The text does not contain the URL. */
+/** Returns why the server must not call a URL; undefined if it may. The text does not contain the URL. */
 export function issueOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
   if (typeof text !== 'string' || !URL.canParse(text)) return 'is not an absolute URL';
   const url = new URL(text);
@@ -74,7 +74,7 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
     : 'is not https: set allowInsecure to allow http to the loopback interface';
 }
 
-/** Returns whether a host is this machine. `hostname`: as in `URL.hostname`. */
+/** Returns whether a host is this machine. `hostname` has the form of `URL.hostname`. */
 export function isLoopback(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))

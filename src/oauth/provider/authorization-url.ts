@@ -13,15 +13,19 @@ export interface AuthorizationRequest {
   /** Required if the scopes of the provider include `openid`. */
   readonly nonce: string | undefined;
   /**
-   * Scopes to request instead of the provider's own. `openid` is kept if it is one of the provider's scopes.
+   * Scopes to request in place of the provider's scopes. `openid` is kept if it is one of the provider's
+   * scopes.
    */
   readonly scopes?: readonly string[] | undefined;
   /**
-   * Parameters of the client's request. Only the parameters in {@link EXTRA_PARAMETERS} are used, and a
-   * parameter in the provider's own URL takes precedence.
+   * Parameters from the client's request. Only those in {@link EXTRA_PARAMETERS} are used. A parameter in the
+   * provider's own URL takes precedence.
    */
   readonly extra?: Readonly<Record<string, string>> | undefined;
-  /** Query parameters that the application adds to the URL of this login. They override `authorizeParams`. */
+  /**
+   * Query parameters that the application adds to the URL of this login. They take precedence over
+   * `authorizeParams`.
+   */
   readonly params?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -30,7 +34,8 @@ const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 
 
 /**
  * Builds the URL that starts a login. Keeps the query of the provider's own URL, and sets no parameter twice.
- * `isServedHere`: this application serves the provider, so browsers reach it at the origin of the callback.
+ * `isServedHere` says that this application serves the provider, so browsers reach it at the origin of the
+ * callback.
  */
 export function authorizationUrlOf(
   authorizeUrl: string,
@@ -40,7 +45,7 @@ export function authorizationUrlOf(
 ): string {
   const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = options;
   if (usesOpenId && usesNonce && nonce === undefined)
-    // only a bug of this package leads here; without a nonce, a replayed id_token would not be detected
+    // a bug of this package: without a nonce, a replayed id_token would not be detected
     throw new TypeError('A login by OpenID Connect needs a nonce');
   const asked = (scopes ?? options.scopes).filter((scope) => scope !== 'openid');
   const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');

@@ -6,7 +6,7 @@ import { createPrivateKey, randomBytes, sign } from 'node:crypto';
 import { segmentOf } from '../../crypto/jwt-json.ts';
 import type { KeyObject } from 'node:crypto';
 
-/** Private key with which a client authenticates. */
+/** The private key by which a client authenticates. */
 export interface ClientKey {
   /**
    * Key as PKCS #8 in PEM: RSA of 2,048 bits or more, P-256, or Ed25519. Read it from the environment or a
@@ -23,7 +23,9 @@ const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 const VALID_SECONDS = 60;
 const MIN_RSA_BITS = 2_048;
 
-/** Signs assertions. If the object is printed, the output does not contain the key. */
+/**
+ * Signs assertions for client authentication. If the object is printed, the output does not contain the key.
+ */
 export class ClientAssertions {
   readonly #key: KeyObject;
   readonly #algorithm: Algorithm;
@@ -35,13 +37,13 @@ export class ClientAssertions {
     this.#keyId = keyId;
   }
 
-  /** Creates a signer. Returns an explanation if the key cannot sign. */
+  /** Creates a signer. Returns the reason as text if the key cannot sign. */
   static of({ privateKey, keyId }: ClientKey): ClientAssertions | string {
     let key: KeyObject;
     try {
       key = createPrivateKey(privateKey);
     } catch {
-      // the error is not kept as a cause, because its message may contain the key
+      // the error is not kept as `cause`, because its message may contain the key
       return 'the clientKey is not a private key in PEM';
     }
     const algorithm = algorithmOf(key);
@@ -51,8 +53,8 @@ export class ClientAssertions {
   }
 
   /**
-   * Returns the parameters that authenticate a token request. The assertion is valid once and for one minute.
-   * `audience`: the URL of the token endpoint.
+   * Returns the parameters that authenticate a token request. The assertion is valid once, and for one
+   * minute. `audience` is the URL of the token endpoint.
    */
   parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
     const claims = {

@@ -30,7 +30,7 @@ import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './option
 import type { TokenAnswer } from './token-answer.ts';
 import type { MappedUser, UserInfo } from './user-info.ts';
 
-/** Parameters of a callback. */
+/** Parameters that the callback of a login received, and the values against which identify() checks them. */
 interface Identification {
   readonly code: string;
   /** The redirect URI of the authorization request. */
@@ -44,7 +44,7 @@ interface Identification {
   readonly maxAgeSeconds?: number | undefined;
 }
 
-/** The user that the provider has identified, and the provider's tokens. */
+/** The user whom the provider has identified, and the provider's tokens. */
 interface Identified {
   readonly info: UserInfo;
   readonly tokens: TokenAnswer;
@@ -68,7 +68,10 @@ const MAX_SID = 255;
 export class ProviderClient {
   readonly #options: ResolvedProviderOptions;
   readonly #deps: ProviderClientDeps;
-  /** True if this application serves the provider. Browsers then reach it at the origin of the callback. */
+  /**
+   * True if this application serves the provider. Browsers then reach the provider at the origin of the
+   * callback.
+   */
   readonly #isServedHere: boolean;
   readonly #outbound: InProcess;
   readonly #discovery: Discovery;
@@ -92,7 +95,7 @@ export class ProviderClient {
   }
 
   /**
-   * Maximum duration of a call in milliseconds. The time limit applies to each of five stages: queue,
+   * Maximum duration of a call in milliseconds. The option `timeoutMs` applies to each of five stages: queue,
    * connect, TLS, first byte and body.
    */
   get longestCallMs(): number {
@@ -132,9 +135,10 @@ export class ProviderClient {
 
   /**
    * Checks that the parameter `iss` of an authorization response is the issuer of this provider (RFC 9207
-   * §2.4). Without a configured issuer, every response passes, because each provider has its own callback.
+   * §2.4). If no issuer is configured, every response passes, because each provider has its own callback.
    *
-   * @throws ProviderFault `issuer_mismatch`
+   * @throws ProviderFault `issuer_mismatch` when it is another issuer, or is missing although the provider
+   * promises it
    */
   async checkIssuer(iss: string | undefined): Promise<void> {
     const { issuer, tenants } = this.#options;
@@ -177,7 +181,7 @@ export class ProviderClient {
 
   /**
    * Returns the address that ends the user's session at the provider (OpenID Connect RP-Initiated Logout 1.0
-   * §2). Undefined if the provider has none. `origin`: the origin of this application.
+   * §2); undefined if the provider has none. `origin` is the origin of this application.
    */
   async logoutUrl(
     origin: string,
@@ -199,14 +203,15 @@ export class ProviderClient {
     };
   }
 
-  /** Cancels running calls. Every later call fails with `temporarily_unavailable`. */
+  /** Cancels all calls that are running. Every later call fails with `temporarily_unavailable`. */
   close(): void {
     this.#outbound.close();
   }
 
   /**
    * Exchanges a refresh token for new tokens (RFC 6749 §6).
-   * @throws ProviderFault, with the provider's error code in `providerCode`
+   *
+   * @throws ProviderFault when the provider refuses the token; `providerCode` is the provider's error code
    */
   async refresh(refreshToken: string): Promise<TokenAnswer> {
     const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken });
@@ -231,8 +236,8 @@ export class ProviderClient {
   }
 
   /**
-   * Sends a token request, in which the client authenticates by exactly one method (RFC 6749 §2.3.1). For
-   * HTTP Basic, id and secret are first encoded as form values.
+   * Sends a token request. The client authenticates by exactly one method (RFC 6749 §2.3.1). For HTTP Basic,
+   * the client's id and secret are first encoded as form values.
    */
   #askToken(
     { token, clientAuth }: Endpoints,
@@ -280,7 +285,7 @@ export class ProviderClient {
     return verifyIdToken(idToken, rules, this.#keysOf(keys));
   }
 
-  /** Returns the requirements for every token that the provider signs. */
+  /** Returns the requirements for all tokens that the provider signs: id_tokens and logout tokens. */
   #tokenRules(): LogoutRules {
     const { issuer, tenants, clientId, idTokenAlgorithms, clientSecret, leewaySeconds } = this.#options;
     return {
@@ -300,8 +305,8 @@ export class ProviderClient {
   }
 
   /**
-   * Reads the user info, and merges it into the claims. Both must name the same subject (OpenID Connect Core
-   * §5.3.2).
+   * Reads the user info, and merges it into the claims of the id_token. Both must have the same `sub` (OpenID
+   * Connect Core §5.3.2).
    */
   async #read(
     userinfo: Target | undefined,
@@ -332,8 +337,8 @@ export class ProviderClient {
   }
 
   /**
-   * Reads the e-mail endpoint, and sets the primary verified address as the user's e-mail. If there is none,
-   * or the token may not read the list (403, 404), the e-mail counts as not verified.
+   * Reads the e-mail endpoint, and uses the primary address if the provider has verified it. If there is
+   * none, or the token may not read the endpoint (403, 404), the user's e-mail counts as not verified.
    */
   async #withEmail(
     user: MappedUser | undefined,
@@ -388,6 +393,6 @@ function bearer(accessToken: string): Readonly<Record<string, string>> {
 /** A provider of a running application, and its client. */
 export interface ConnectedProvider {
   readonly provider: OAuthProvider;
-  /** Each start of the application replaces it. */
+  /** Replaced at each start of the application, because a stop closes it. */
   client: ProviderClient;
 }

@@ -2,9 +2,9 @@
  * Finds the endpoints of a provider. Options of the application take precedence over the provider's discovery
  * document (OpenID Connect Discovery §3, RFC 8414 §2).
  *
- * The document is fetched on first use, once for all waiting logins. If that fails, the next login tries
- * again. After an hour, the document is fetched again in the background, and the old one stays in use until
- * that succeeds. If the options contain all endpoints or `metadata`, nothing is fetched.
+ * The document is fetched on first use, and waiting logins share one fetch. If that fails, the next login
+ * tries again. After an hour, the document is fetched again in the background; the old document stays in use
+ * until that succeeds. If the options contain all endpoints or `metadata`, nothing is fetched.
  *
  * If a provider has a public address, the endpoints that it names must be public, too (server-side request
  * forgery).
@@ -19,7 +19,9 @@ import type { ResolvedProviderOptions } from './option-types.ts';
 /** A URL of the provider that the server calls. */
 export interface Target {
   readonly url: string;
-  /** True if the host must be public, because a provider on a public address has named the URL. */
+  /**
+   * True if the host must have a public address, because a provider on a public address has named the URL.
+   */
   readonly isGuarded: boolean;
 }
 
@@ -58,9 +60,10 @@ export class Discovery {
   }
 
   /**
-   * Returns the endpoints. Fetches the document if necessary.
+   * Returns the endpoints. Fetches the discovery document if necessary.
    *
-   * @throws ProviderFault as Outbound.call(), and `provider_error` for an invalid document
+   * @throws ProviderFault `provider_error` for an invalid document; see {@link Outbound.call} if it cannot be
+   * fetched
    */
   endpoints(): Endpoints | Promise<Endpoints> {
     if (this.#endpoints !== undefined) {
@@ -93,13 +96,16 @@ export class Discovery {
   }
 }
 
-/** Returns whether an endpoint can only be found through the document. */
+/** Returns whether an endpoint can only be found through the discovery document. */
 function needsDiscovery(options: ResolvedProviderOptions): boolean {
   const { metadata, discoveryUrl } = options;
   return metadata === undefined && discoveryUrl !== undefined && missingEndpoint(options, {}) !== undefined;
 }
 
-/** Returns what a login lacks: an endpoint, or the keys of the provider. Undefined if nothing is missing. */
+/**
+ * Returns what a login needs and neither source has: an endpoint, or the keys of the provider. Undefined if
+ * nothing is missing.
+ */
 export function missingEndpoint(
   options: ResolvedProviderOptions,
   named: Partial<Metadata>,
@@ -146,10 +152,10 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
   };
 }
 
-/** Metadata of a provider. */
+/** The members of a discovery document that this package uses. */
 interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
   /**
-   * Client authentication at the token endpoint. Undefined if the provider supports neither `post` nor
+   * Client authentication that the token endpoint supports. Undefined if it supports neither `post` nor
    * `basic`.
    */
   readonly clientAuth?: 'post' | 'basic' | undefined;
@@ -157,7 +163,7 @@ interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
   readonly sendsIssuer: boolean;
 }
 
-/** Options with which a document must agree. */
+/** Options with which a discovery document must agree. */
 type MetadataRules = Pick<ResolvedProviderOptions, 'issuer' | 'allowInsecure' | 'requireSameSite'>;
 
 const ENDPOINTS = {
@@ -169,8 +175,8 @@ const ENDPOINTS = {
 } as const;
 
 /**
- * Returns the metadata in a document, or an explanation if the document is invalid. The issuer is compared
- * byte for byte (RFC 8414 §3.3).
+ * Returns the members of a discovery document that are used, or a text that says why it is invalid. The
+ * issuer is compared byte for byte (RFC 8414 §3.3).
  */
 export function readMetadata(
   document: Readonly<Record<string, unknown>>,
@@ -196,8 +202,8 @@ export function readMetadata(
 }
 
 /**
- * Returns the first of `post` and `basic` in a list of authentication methods. Without a list, returns
- * `basic` (OpenID Connect Discovery §3).
+ * Returns `post` or `basic`, whichever comes first in the provider's list of authentication methods. Without
+ * a list, returns `basic` (OpenID Connect Discovery §3).
  */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';

@@ -7,15 +7,15 @@ type ProviderFailureCode =
 const MAX_REASON_CHARACTERS = 120;
 
 /**
- * Error for a provider that refused a call, sent an invalid response or did not respond.
+ * Error for a provider that refused a call, sent an invalid response, or did not respond in time.
  *
- * `reason` is for the log. It consists of fixed words such as `token_status_500`, with at most 120 visible
+ * `reason` is for the log. It consists of fixed words such as `token_status_500`, and has at most 120 visible
  * ASCII characters. It never contains a token, a code, a secret or a body.
  */
 export class ProviderFault extends Error {
   readonly code: ProviderFailureCode;
   readonly reason: string;
-  /** The error code that the token endpoint sent (RFC 6749 §5.2). */
+  /** Error code that the provider's token endpoint sent (RFC 6749 §5.2). */
   readonly providerCode: string | undefined;
 
   constructor(
@@ -36,8 +36,8 @@ export class ProviderFault extends Error {
 }
 
 /**
- * Makes text of a provider safe for a reason. Replaces everything but visible ASCII by `?`, and shortens the
- * text to `most` characters.
+ * Makes a text from the provider safe for `reason`. Replaces everything except visible ASCII by `?`, and cuts
+ * the text to `most` characters.
  */
 export function word(text: string, most: number = 40): string {
   return text.slice(0, most).replace(/[^\x21-\x7e]/g, '?');

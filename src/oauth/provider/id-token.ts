@@ -2,12 +2,13 @@
  * Verifies an id_token: a compact JWS with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC
  * 8725).
  *
- * It verifies the signature first, then checks issuer, audience, nonce, times, `at_hash` and `auth_time`. A
- * token cannot name its own key: `jwk`, `jku`, `x5u` and `x5c` are ignored (RFC 8725 §3.10), and not refused,
- * because some providers always send them. `crit` and fields that change the encoding are refused.
+ * The signature is verified first. Then issuer, audience, nonce, times, `at_hash` and `auth_time` are
+ * checked. A token cannot choose its own key: `jwk`, `jku`, `x5u` and `x5c` are ignored (RFC 8725 §3.10).
+ * They are not refused, because some providers always send them. `crit` and header fields that change the
+ * encoding are refused.
  *
- * If a check fails, it throws a ProviderFault `provider_error` whose reason names the check. The client does
- * not see the reason.
+ * A failed check throws a ProviderFault `provider_error`, whose reason names the check. The client does not
+ * see the reason.
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
@@ -21,12 +22,12 @@ import type { IdTokenAlgorithm } from './options.ts';
 
 /** Requirements for an id_token. */
 export interface IdTokenRules {
-  /** Issuer, compared byte for byte. `{tenantid}` in it stands for the GUID in the claim `tid`. */
+  /** Issuer, compared byte for byte. `{tenantid}` in it stands for the GUID that the claim `tid` contains. */
   readonly issuer: string;
   readonly tenants: readonly string[] | undefined;
   readonly clientId: string;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Nonce of the login. Null means that the provider sends none. Undefined refuses every token. */
+  /** Nonce of the login. Null means that the provider sends none. With undefined, every token is refused. */
   readonly nonce: string | undefined | null;
   /** Client secret, which is the key of HS256. */
   readonly secret?: string | undefined;
@@ -39,8 +40,8 @@ export interface IdTokenRules {
 }
 
 /**
- * Source of keys. If no key fits a token, `again()` fetches the keys once more; it returns undefined if it is
- * too early for that.
+ * Source of the provider's keys. If no key fits a token, `again()` fetches the keys once more. It returns
+ * undefined soon after an earlier fetch.
  */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
@@ -68,7 +69,8 @@ interface DecodedIdToken extends SignatureInput {
 const MAX_CHARACTERS = 32_768;
 const MAX_SUBJECT_CHARACTERS = 255;
 /**
- * Maximum number of keys to try for a token without a key id. It limits the time that a large key set costs.
+ * Maximum number of keys to try for a token without a key id. Without a limit, a large key set would take
+ * much time.
  */
 const MAX_TRIED = 8;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
@@ -97,8 +99,9 @@ const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
 };
 
 /**
- * Verifies an id_token. Returns its claims.
- * @throws ProviderFault `provider_error`, or a failure of fetching keys
+ * Verifies an id_token, and returns its claims.
+ * @throws ProviderFault `provider_error` for an invalid token, or another code when the keys cannot be
+ * fetched
  */
 export async function verifyIdToken(
   token: string,
@@ -109,10 +112,11 @@ export async function verifyIdToken(
 }
 
 /**
- * Verifies the form and the signature of a token. `types`: matches the allowed values of the header field
- * `typ`. A token may also omit `typ`.
+ * Verifies the form and the signature of a token. `types` matches the allowed values of the header field
+ * `typ`, which a token may also omit.
  *
- * @throws ProviderFault as verifyIdToken()
+ * @throws ProviderFault `provider_error` for an invalid token, or another code when the keys cannot be
+ * fetched
  */
 export async function verifiedToken(
   token: string,
@@ -160,7 +164,9 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   };
 }
 
-/** Decodes a segment. The segment must be canonical base64url and not empty (RFC 7515 §2, RFC 4648 §3.5). */
+/**
+ * Decodes a segment of a token. It must be canonical base64url, and not empty (RFC 7515 §2, RFC 4648 §3.5).
+ */
 function segmentBytes(segment: string): Buffer {
   const bytes = Buffer.from(segment, 'base64url');
   if (segment === '' || bytes.toString('base64url') !== segment) throw refused('base64url');
@@ -168,8 +174,8 @@ function segmentBytes(segment: string): Buffer {
 }
 
 /**
- * Parses a JSON object. Refuses a name that occurs twice, at any depth, because parsers differ in which value
- * they use (RFC 7515 §4, RFC 7519 §4).
+ * Parses a JSON object. Refuses a name that occurs twice, at any depth, because parsers differ in which of
+ * its values they use (RFC 7515 §4, RFC 7519 §4).
  */
 function objectOf(bytes: Buffer): Record<string, unknown> {
   const object = isUtf8(bytes) ? parseObject(bytes.toString()) : undefined;
@@ -195,16 +201,16 @@ async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signe
 }
 
 /**
- * Returns whether a key may sign tokens of this issuer. A key set for many tenants may name the issuer of one
- * tenant for a key, or a template that fits every tenant.
+ * Returns whether a key may sign tokens of the claimed issuer. A key set for many tenants may name, for each
+ * key, the issuer of one tenant, or a template that fits every tenant.
  */
 function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
 }
 
 /**
- * Returns whether a key signed a text. The thread pool verifies it. An ECDSA signature consists of the
- * numbers r and s (RFC 7518 §3.4), and is not DER. Neither number may be zero.
+ * Returns whether a key signed a text. The signature is verified in the thread pool. An ECDSA signature is
+ * not in DER form, but consists of the numbers r and s (RFC 7518 §3.4). Neither number may be zero.
  */
 export function isSignedBy(
   { algorithm, signed, signature }: SignatureInput,
@@ -260,7 +266,7 @@ export function isExpectedIssuer(
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
 }
 
-/** Checks that a token is for this client. @throws ProviderFault `provider_error` */
+/** Checks that a token is for this client. @throws ProviderFault `provider_error` when it is not */
 export function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))
@@ -292,8 +298,8 @@ export function isTime(value: unknown): value is number {
 }
 
 /**
- * Returns the claim `at_hash` for an access token: the left half of its hash (OpenID Connect Core §3.1.3.6).
- * The hash function belongs to the signature algorithm.
+ * Returns the value that the claim `at_hash` must have: the left half of the access token's hash (OpenID
+ * Connect Core §3.1.3.6). The signature algorithm determines the hash function.
  */
 export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): string {
   const digest = hash(HASHES[algorithm], accessToken, 'buffer');

@@ -1,9 +1,9 @@
 /**
  * Fetches the keys of a provider (RFC 7517), and selects the keys that may verify an id_token.
  *
- * The keys are cached for ten minutes. If no key fits a token, the keys are fetched again, at most once a
- * minute. Waiting logins share one fetch. If a fetch fails, the cached keys stay in use for up to a day, and
- * the next fetch follows a minute later.
+ * The keys are cached for ten minutes. If no key fits a token, they are fetched again, at most once a minute.
+ * Waiting logins share one fetch. If a fetch fails, the cached keys stay in use for up to a day, and the next
+ * fetch follows a minute later.
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -19,15 +19,18 @@ const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
 /**
  * Time in milliseconds for which cached keys stay in use while the provider is unreachable. It is limited, so
- * a withdrawn key does not stay valid for ever.
+ * that a key which the provider has withdrawn does not stay valid for ever.
  */
 const STALE_MS = 86_400_000;
-/** Pause in milliseconds after a failed fetch. Without it, every login would wait for the next failure. */
+/**
+ * Pause in milliseconds after a failed fetch. Without it, each login would fetch again, and wait until that
+ * fails.
+ */
 const RETRY_MS = 60_000;
 /** Maximum number of keys that are read from a key set. Providers have fewer. */
 const MAX_KEYS = 64;
 const MIN_RSA_BITS = 2_048;
-/** Maximum size of an RSA key in bits. To verify with a larger key takes milliseconds. */
+/** Maximum size of an RSA key in bits. Verification with a larger key takes milliseconds. */
 const MAX_RSA_BITS = 8_192;
 
 /** A key for verification. */
@@ -35,11 +38,14 @@ export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Issuer whose tokens the key may sign. A key set for many tenants names it in the member `issuer`. */
+  /**
+   * Issuer whose tokens the key may sign. A key set for many tenants names it in the member `issuer` of the
+   * key.
+   */
   readonly issuer: string | undefined;
 }
 
-/** A parsed JWK set. */
+/** A parsed set of keys (JWK set). */
 export interface KeySet {
   readonly keys: readonly VerificationKey[];
   /** Key ids that occur more than once in the set. */
@@ -87,7 +93,7 @@ export class KeySource {
   #failedMs = -Infinity;
   #flight: Promise<KeySet> | undefined;
 
-  /** `pinned`: keys from the options. If they are given, no keys are fetched. */
+  /** `pinned` are the keys from the options. If they are given, no keys are fetched. */
   constructor(outbound: Pick<Outbound, 'call'>, clock: Clock, pinned: readonly unknown[] | undefined) {
     this.#outbound = outbound;
     this.#clock = clock;
@@ -98,7 +104,7 @@ export class KeySource {
    * Returns the keys. Fetches them if they are older than ten minutes. If the fetch fails, returns cached
    * keys that are at most a day old.
    *
-   * @throws ProviderFault if there are no such keys
+   * @throws ProviderFault if the fetch fails and there are no such keys
    */
   current(target: Target | undefined): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
@@ -154,8 +160,8 @@ export class KeySource {
 }
 
 /**
- * Converts a JWK to a key. Returns undefined if the JWK is invalid, not for signatures, of an unknown kind,
- * or too weak.
+ * Converts a JWK to a key. Returns undefined if the JWK is invalid, too weak, of an unknown type, or not for
+ * signatures.
  */
 function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | undefined {
   if (jwk['use'] !== undefined && jwk['use'] !== 'sig') return undefined;
@@ -200,8 +206,8 @@ function kindOf(
 }
 
 /**
- * Returns the public key of a JWK. Undefined if the JWK is invalid, for example a point that is not on the
- * curve. Ignores private members, which a key set may contain by mistake.
+ * Returns the public key of a JWK. Returns undefined if the JWK is invalid, for example if its point is not
+ * on the curve. Ignores private members, which a key set may contain by mistake.
  */
 function publicKey(
   jwk: Readonly<Record<string, unknown>>,

@@ -1,9 +1,9 @@
 /**
  * Verifies logout tokens of a provider (OpenID Connect Back-Channel Logout 1.0 §2.4 and §2.6).
  *
- * It verifies the form and the signature as for an id_token. Then it checks issuer, audience, times and the
- * logout event, and that the token names a user or a session. It refuses a token with a nonce, so an id_token
- * cannot be used as a logout token.
+ * The form and the signature are verified as for an id_token. Then issuer, audience, times and the logout
+ * event are checked, and that the token names a user or a session. A token with a nonce is refused, so that
+ * an id_token cannot be used as a logout token.
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault } from './failure.ts';
@@ -12,14 +12,14 @@ import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
 /** Claims of a logout token. */
 export interface LogoutClaims {
-  /** Id of the user at the provider. Undefined means every user of the session. */
+  /** Id of the user at the provider. Undefined: every user of the session. */
   readonly subject: string | undefined;
-  /** Id of the session at the provider. Undefined means every session of the user. */
+  /** Id of the session at the provider. Undefined: every session of the user. */
   readonly providerSid: string | undefined;
   readonly jti: string;
   /**
-   * Remaining lifetime of the token in milliseconds. The id of the token must be remembered that long, so
-   * that the token is accepted only once.
+   * Remaining lifetime of the token in milliseconds. The id of the token must be remembered for that time,
+   * because the token may be used only once.
    */
   readonly validMs: number;
 }
@@ -33,8 +33,9 @@ const MAX_AGE_SECONDS = 86_400;
 const MAX_CHARACTERS = 255;
 
 /**
- * Verifies a logout token. Returns its claims.
- * @throws ProviderFault `provider_error`, or a failure of fetching keys
+ * Verifies a logout token, and returns its claims.
+ * @throws ProviderFault `provider_error` for an invalid token, or another code when the keys cannot be
+ * fetched
  */
 export async function verifyLogoutToken(
   token: string,

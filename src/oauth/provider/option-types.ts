@@ -3,8 +3,8 @@ import type { ClientAssertions, ClientKey } from './client-assertion.ts';
 import type { MappedUser } from './user-info.ts';
 
 /**
- * Signature algorithms of id_tokens. `none` is never allowed (RFC 8725 §3.1). The key of `HS256` is the
- * client secret, so `HS256` must be alone in a list.
+ * Signature algorithms of id_tokens. `none` is never allowed (RFC 8725 §3.1). `HS256` must be the only
+ * algorithm in a list, because its key is the client secret.
  */
 export type IdTokenAlgorithm =
   'HS256' | 'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
@@ -12,9 +12,9 @@ export type IdTokenAlgorithm =
 /** Function that creates a client secret. `nowSeconds` is the time in seconds since the epoch. */
 export type ClientSecretMaker = (nowSeconds: number) => string;
 
-/** Options of {@link OAuthProvider}. `undefined` means not given. */
+/** Options of {@link OAuthProvider}. An option that is `undefined` has its default. */
 export interface OAuthProviderOptions {
-  /** Short name for routes, logs and metrics: `[a-z][a-z0-9-]*`, at most 32 characters. */
+  /** Short name of the provider in routes, logs and metrics: `[a-z][a-z0-9-]*`, at most 32 characters. */
   readonly name: string;
   readonly clientId: string;
   /**
@@ -24,8 +24,8 @@ export interface OAuthProviderOptions {
   readonly clientSecret?: string | ClientSecretMaker | undefined;
   /**
    * Client authentication at the token endpoint: in the form, by HTTP Basic, by a signed assertion (RFC
-   * 7523), or `none` for a public client that uses only PKCE. Default: the first of `post` and `basic` in the
-   * provider's metadata, or `post` without metadata.
+   * 7523), or `none` for a public client, which only uses PKCE. Default: the first of `post` and `basic` in
+   * the provider's metadata, or `post` without metadata.
    */
   readonly clientAuth?: 'post' | 'basic' | 'private_key_jwt' | 'none' | undefined;
   /** The key for `clientAuth: 'private_key_jwt'`, instead of a clientSecret. */
@@ -57,17 +57,20 @@ export interface OAuthProviderOptions {
    */
   readonly jwks?: { readonly keys: readonly unknown[] } | undefined;
   /**
-   * Scopes to request. With `openid`, the login uses a nonce and an id_token. Default `['openid', 'email',
-   * 'profile']` with an issuer or discovery URL, otherwise none.
+   * Scopes to request. If they include `openid`, the login uses a nonce and an id_token. Default `['openid',
+   * 'email', 'profile']` with an issuer or discovery URL, otherwise none.
    */
   readonly scopes?: readonly string[] | undefined;
   /** Accepted signature algorithms of id_tokens. Default `['RS256']`. */
   readonly idTokenAlgorithms?: readonly IdTokenAlgorithm[] | undefined;
-  /** Accepted tenants for `{tenantid}`, as lower-case GUIDs. Default: every tenant. */
+  /**
+   * Tenants whose users may log in, for `{tenantid}` in the issuer, as lower-case GUIDs. Default: every
+   * tenant.
+   */
   readonly tenants?: readonly string[] | undefined;
-  /** Accepted values of `token_type`. Case does not matter. Default `['bearer']`. */
+  /** Accepted values of `token_type` in token responses. Case does not matter. Default `['bearer']`. */
   readonly tokenTypes?: readonly string[] | undefined;
-  /** Format of token responses. Default `json`; `form` is for providers older than RFC 6749. */
+  /** Format of token responses. Default `json`. Use `form` for providers that are older than RFC 6749. */
   readonly tokenAnswer?: 'json' | 'form' | undefined;
   /** Accepts the text "true" for the claim `email_verified`. Default false. */
   readonly acceptsTextVerified?: boolean | undefined;
@@ -77,11 +80,11 @@ export interface OAuthProviderOptions {
    * false.
    */
   readonly acceptsPostedName?: boolean | undefined;
-  /** Converts the data of the provider to a user. Default: reads the standard claims. */
+  /** Converts the provider's data about a user. Default: reads the standard claims. */
   readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
   /**
-   * Parameters of every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in whole
-   * seconds, is enforced: the id_token must have an `auth_time` that is not older.
+   * Parameters to add to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in
+   * whole seconds, is enforced: the id_token must have an `auth_time` that is not older.
    */
   readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
   /**
@@ -111,7 +114,8 @@ export interface OAuthProviderOptions {
    */
   readonly timeoutMs?: number | undefined;
   /**
-   * Tolerated difference between the clocks when an id_token is checked, in seconds: 0 ... 300. Default 60.
+   * Tolerated difference between the provider's clock and this server's when an id_token is checked, in
+   * seconds: 0 ... 300. Default 60.
    */
   readonly leewaySeconds?: number | undefined;
 }
@@ -133,7 +137,7 @@ type Defaulted =
   | 'timeoutMs'
   | 'leewaySeconds';
 
-/** All options, with defaults. They contain the client secret. */
+/** All options after validation, with defaults. They contain the client secret. */
 export type ResolvedProviderOptions = {
   readonly [
     Name in Exclude<keyof OAuthProviderOptions, 'caFile' | 'acceptsTextVerified' | 'clientKey'>
@@ -143,7 +147,7 @@ export type ResolvedProviderOptions = {
   readonly usesOpenId: boolean;
   /** Maximum age of the user's authentication in seconds, from `max_age` in `authorizeParams`. */
   readonly maxAgeSeconds: number | undefined;
-  /** Content of `caFile`. */
+  /** Content of the file `caFile`. */
   readonly ca: string | undefined;
 };
 
@@ -163,7 +167,7 @@ export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
   'request',
   'request_uri',
 ]);
-/** Placeholder for the id of a tenant in an issuer. */
+/** Placeholder in an issuer for the id of a tenant. */
 export const TENANT = '{tenantid}';
 export const GUID: RegExp = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
 

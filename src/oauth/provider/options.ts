@@ -1,4 +1,6 @@
-/** An identity provider. Reads and checks its options once, and hides the client secret. */
+/**
+ * An identity provider. This file reads and checks its options once, and hides the client secret.
+ */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -61,7 +63,10 @@ export class OAuthProvider {
     settings = (provider) => provider.#options;
   }
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_OAUTH_PROVIDER` */
+  /**
+   * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option, `E_OAUTH_PROVIDER` for
+   * options that do not fit together
+   */
   constructor(options: OAuthProviderOptions) {
     this.#options = Object.freeze(read(options));
     noteSecrets('the provider', this.#options.clientSecret);
@@ -72,7 +77,7 @@ export class OAuthProvider {
   }
 }
 
-/** Returns all options of a provider. Only client.ts may use them, because they contain the client secret. */
+/** Returns all options of a provider. They contain the client secret, so only client.ts may pass them on. */
 export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
   return settings(provider);
 }
@@ -81,8 +86,8 @@ export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
 export type InProcess = Pick<Outbound, 'call' | 'close'>;
 
 /**
- * Development providers, each with its transport. The transport is undefined unless the application serves
- * the provider.
+ * Development providers, each with its transport. Without a transport, the provider is reached over the
+ * network.
  */
 const forDevelopment = new WeakMap<OAuthProvider, InProcess | undefined>();
 
@@ -92,14 +97,12 @@ export function markForDevelopment(provider: OAuthProvider, inProcess?: InProces
   return provider;
 }
 
-/**
- * Returns the in-process transport of a provider that the application serves. Undefined for other providers.
- */
+/** Returns the transport of a provider that this application serves; undefined for other providers. */
 export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
   return forDevelopment.get(provider);
 }
 
-/** Returns why a provider must not be used in production. Undefined if it may. */
+/** Returns why a provider must not be used in production; undefined if it may. */
 export function issueInProduction(provider: OAuthProvider): string | undefined {
   if (forDevelopment.has(provider)) return 'is DevProvider, which accepts any user without a password';
   const { allowInsecure, issuer, ...urls } = settingsOf(provider);
@@ -118,7 +121,7 @@ const ALLOW_INSECURE: OptionKind<boolean | readonly string[]> = {
     typeof value === 'boolean' || (isTextList(value) && value.every((host) => HOST.test(host))),
 };
 
-/** Returns the differences from the standard that weaken logins. `svc check` reports them. */
+/** Returns the differences from the standard that make logins less secure. `svc check` reports them. */
 export function weaknessesOf(provider: OAuthProvider): string[] {
   const { usesNonce, usesPkce, usesOpenId, idTokenAlgorithms, clientIdName } = settingsOf(provider);
   return [
@@ -228,7 +231,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   return result;
 }
 
-/** Returns the issuer of a discovery URL (OpenID Connect Discovery §4). */
+/** Returns the issuer whose discovery document has this URL (OpenID Connect Discovery §4). */
 function issuerOf(discoveryUrl: string | undefined): string | undefined {
   return discoveryUrl?.endsWith(WELL_KNOWN) === true ? discoveryUrl.slice(0, -WELL_KNOWN.length) : undefined;
 }
@@ -236,7 +239,7 @@ function issuerOf(discoveryUrl: string | undefined): string | undefined {
 function certificates(name: string, file: string): string {
   try {
     const pem = readFileSync(file, 'utf8');
-    // throws if the file has no certificate; TLS would accept such a file, and then every call would fail
+    // throws if the file has no certificate: TLS would accept the file, and then refuse every connection
     new X509Certificate(pem);
     return pem;
   } catch (error) {

@@ -1,10 +1,11 @@
 /**
- * Calls a provider. Limits the number, the time, the size and the targets of calls.
+ * Sends requests to a provider. Limits their number, their duration, the size of the responses, and the
+ * addresses that they may reach.
  *
- * A call passes through these stages: queue, connect (with DNS), TLS, first byte, whole body. If a stage
+ * A request passes through these stages: queue, connect (with DNS), TLS, first byte, whole body. If a stage
  * takes too long, by default 10 seconds, the socket is destroyed. Redirects are not followed, proxies are not
  * used, and a compressed response is refused. TLS is always verified; no environment variable can switch that
- * off. Only a running call keeps the process alive.
+ * off. Only a running request keeps the process alive.
  *
  * JSON responses are read strictly: status 200, a JSON media type, valid UTF-8.
  */
@@ -22,7 +23,7 @@ import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 
-/** Maximum size of a response in bytes. Responses are not compressed, so a parser never sees more. */
+/** Maximum size of a response in bytes. Responses are not compressed, so no parser gets more bytes. */
 const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
@@ -69,7 +70,10 @@ interface Waiting {
   refuse(reason: ProviderFault): void;
 }
 
-/** Calls one provider. At most 16 calls run at once, at most 64 wait, and each stage has a time limit. */
+/**
+ * Sends requests to one provider. At most 16 requests run at once, at most 64 wait, and each stage has a time
+ * limit.
+ */
 export class Outbound {
   readonly #deps: OutboundDeps;
   readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
@@ -79,9 +83,9 @@ export class Outbound {
 
   constructor(deps: OutboundDeps) {
     this.#deps = deps;
-    // Each call has its own connection. The provider may close an idle connection while a code is being sent,
-    // and a code cannot be sent twice. TLS sessions are resumed. The options of the agent take precedence
-    // over NODE_TLS_REJECT_UNAUTHORIZED.
+    // Each request has its own connection. The provider may close an idle connection while a code is being
+    // sent, and a code cannot be sent twice. TLS sessions are resumed. The options of the agent take
+    // precedence over the environment variable NODE_TLS_REJECT_UNAUTHORIZED.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
       tls: new https.Agent({
@@ -93,7 +97,7 @@ export class Outbound {
     };
   }
 
-  /** Number of running calls and of waiting calls. */
+  /** Number of requests that run, and of those that wait. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size };
   }
@@ -101,8 +105,8 @@ export class Outbound {
   /**
    * Sends a request, and reads the whole response. Rejects with the reason of `signal` if it aborts.
    *
-   * @throws ProviderFault `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or
-   * closed)
+   * @throws ProviderFault `provider_error` when the request fails, `provider_timeout` when a stage takes too
+   * long, `temporarily_unavailable` when too many requests wait, or after close()
    */
   async call(call: OutboundCall): Promise<OutboundAnswer> {
     await this.#turn(call.signal);
@@ -115,7 +119,7 @@ export class Outbound {
     }
   }
 
-  /** Cancels every call. Refuses later calls. */
+  /** Cancels every request, and refuses later ones. */
   close(): void {
     const reason = new ProviderFault('temporarily_unavailable', 'closed');
     this.#closing.abort(reason);
@@ -124,7 +128,7 @@ export class Outbound {
     this.#agents.tls.destroy();
   }
 
-  /** Waits until a call may run, and counts it as running. Returns undefined if it may run immediately. */
+  /** Waits until a request may run, and counts it as running. Returns undefined if it may run immediately. */
   #turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -233,7 +237,7 @@ class Exchange {
 
   readonly #onAbort = (): void => this.#fail(this.#signals.find((signal) => signal.aborted)!.reason);
 
-  /** Starts a stage with its own time limit. */
+  /** Begins a stage, and sets its time limit. */
   #enter(stage: string): void {
     this.#timer?.[Symbol.dispose]();
     this.#stage = stage;
@@ -274,8 +278,8 @@ class Exchange {
   }
 
   /**
-   * Fails the call with an error of the request. The error becomes a ProviderFault, unless the DNS look-up
-   * has already thrown one.
+   * Fails the request with an error of the socket. The error becomes a ProviderFault, unless the DNS look-up
+   * has already made one.
    */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
@@ -287,7 +291,7 @@ class Exchange {
     );
   }
 
-  /** Rejects the call and destroys the socket. Only the first call of this method has an effect. */
+  /** Rejects the call and destroys the socket. Later calls of this method have no effect. */
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;
@@ -306,7 +310,7 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
 }
 
 /**
- * Returns the DNS look-up for a connection. It checks the addresses to which the socket then connects, so a
+ * Returns the DNS look-up for a connection. The socket connects to the addresses that are checked here, so a
  * later change of the DNS has no effect.
  */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
@@ -323,7 +327,7 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   };
 }
 
-/** Histograms by application. They are cached, because a metric can be declared only once. */
+/** The histogram of each application. It is cached, because a metric can be declared only once. */
 const histograms = new WeakMap<Metrics, Histogram>();
 
 /** Returns the histogram of an application. */
@@ -345,9 +349,9 @@ const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Parses the JSON value of a response. `what` names the call and begins the reason of a failure.
+ * Parses the JSON value of a response. `what` names the request. The reason of a failure begins with it.
  *
- * @throws ProviderFault `provider_error`
+ * @throws ProviderFault `provider_error` unless the response is a JSON value with the status 200
  */
 export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
@@ -357,16 +361,19 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
     text = utf8.decode(answer.body);
     JSON.parse(text);
   } catch {
-    // the error is not kept as a cause, because its message contains the text
+    // the error is not kept as `cause`, because its message contains the text
     throw new ProviderFault('provider_error', `${what}_not_json`);
   }
   const value = parseValue(text);
-  // a name occurs twice, and parsers differ in which value they use
+  // undefined: a name occurs twice, and parsers differ in which of its values they use
   if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`);
   return value;
 }
 
-/** Parses the JSON object of a response. @throws ProviderFault `provider_error` */
+/**
+ * Parses the JSON object of a response.
+ * @throws ProviderFault `provider_error` unless the response is a JSON object with the status 200
+ */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
   if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);

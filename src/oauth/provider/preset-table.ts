@@ -11,14 +11,14 @@ export type Preset = Omit<OAuthProviderOptions, 'name' | 'clientId' | 'clientSec
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Returns a member of an object; undefined for other values. */
+/** Returns a member of a value; undefined if the value is not an object. */
 function inside(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Raw)[name] : undefined;
 }
 
 /**
- * Returns an id as text, from a number or a string. An id never changes, but a login name may pass to another
- * user.
+ * Returns a user's id as text, from a number or a string. An id never changes, but a login name may pass to
+ * another user.
  */
 function idOf(value: unknown): string | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
@@ -44,7 +44,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
    * GitHub has an endpoint for e-mail addresses, sends errors with the status 200, and issues no id_token.
    */
   github: {
-    // the `iss` that GitHub sends in authorization responses (RFC 9207)
+    // the value of `iss` in GitHub's authorization responses (RFC 9207)
     issuer: 'https://github.com/login/oauth',
     authorizeUrl: 'https://github.com/login/oauth/authorize',
     tokenUrl: 'https://github.com/login/oauth/access_token',
@@ -54,13 +54,13 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
     mapUser: (raw): MappedUser => ({
       subject: Number.isSafeInteger(raw['id']) ? idOf(raw['id']) : undefined,
-      // GitHub does not verify the public address, so the address of the e-mail endpoint replaces it
+      // GitHub does not verify this public address; client.ts replaces it by an address from `emailsUrl`
       email: textOr(raw['email'], null),
       name: textOr(raw['name'], textOr(raw['login'], null)),
       picture: textOr(raw['avatar_url'], null),
     }),
   },
-  /** With `access_type=online`, Google issues no refresh token. */
+  /** With `access_type=online`, Google issues no refresh token. Applications can override it. */
   google: {
     issuer: 'https://accounts.google.com',
     authorizeUrl: 'https://accounts.google.com/o/oauth2/v2/auth',
@@ -72,8 +72,8 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     authorizeParams: { access_type: 'online' },
   },
   /**
-   * Apple responds with a form, and sends `email_verified` as text. The browser posts the name only with a
-   * user's first login.
+   * Apple responds with a form, and sends `email_verified` as text. The browser posts the user's name only
+   * with the first login.
    */
   apple: {
     issuer: 'https://appleid.apple.com',
@@ -171,8 +171,8 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
   },
   /**
-   * Twitch sends further claims only on request, uses `preferred_username` for the name, and sends scopes as
-   * a list.
+   * Twitch sends most claims only on request, has the name in `preferred_username`, and sends scopes as a
+   * list.
    */
   twitch: {
     issuer: 'https://id.twitch.tv/oauth2',

@@ -30,7 +30,7 @@ export type PresetOptions = Omit<Partial<OAuthProviderOptions>, 'clientId' | 'cl
  * Creates a provider from a client id, a client secret and options. An option replaces the value of the
  * preset.
  *
- * @throws SvcError `E_OAUTH_PROVIDER`
+ * @throws SvcError `E_OAUTH_PROVIDER` for options that do not fit together
  */
 export type ProviderPreset = (
   clientId: string,
@@ -83,10 +83,10 @@ export const twitchProvider: ProviderPreset = presetOf('twitch');
 export const spotifyProvider: ProviderPreset = presetOf('spotify');
 
 /**
- * Any OpenID Connect provider, named by its issuer. Discovery finds the endpoints. The name of the provider
- * is `options.name`, by default `oidc`.
+ * Any OpenID Connect provider. Discovery finds its endpoints by the issuer. The name of the provider is
+ * `options.name`, by default `oidc`.
  *
- * @throws SvcError `E_OAUTH_PROVIDER`
+ * @throws SvcError `E_OAUTH_PROVIDER` for options that do not fit together
  */
 export function oidcProvider(
   issuer: string,
@@ -98,9 +98,9 @@ export function oidcProvider(
 }
 
 /**
- * Auth0, named `auth0`. `domain`: for example `tenant.eu.auth0.com`, or your own domain.
+ * Auth0, named `auth0`. `domain` is `tenant.eu.auth0.com`, for example, or your own domain.
  *
- * @throws SvcError `E_OAUTH_PROVIDER`
+ * @throws SvcError `E_OAUTH_PROVIDER` for an invalid domain, or for options that do not fit together
  */
 export function auth0Provider(
   domain: string,
@@ -112,10 +112,10 @@ export function auth0Provider(
 }
 
 /**
- * Keycloak, named `keycloak`. `baseUrl`: for example `https://id.example`. Before Keycloak 17, it ends in
+ * Keycloak, named `keycloak`. `baseUrl` is `https://id.example`, for example. Before Keycloak 17, it ends in
  * `/auth`.
  *
- * @throws SvcError `E_OAUTH_PROVIDER`
+ * @throws SvcError `E_OAUTH_PROVIDER` for an invalid URL, or for options that do not fit together
  */
 export function keycloakProvider(
   baseUrl: string,
@@ -129,10 +129,10 @@ export function keycloakProvider(
 }
 
 /**
- * Okta, named `okta`. `server`: the id of the authorization server, by default `default`. An empty text means
- * the server of the organization.
+ * Okta, named `okta`. `server` is the id of the authorization server, by default `default`. An empty text
+ * means the server of the organization.
  *
- * @throws SvcError `E_OAUTH_PROVIDER`
+ * @throws SvcError `E_OAUTH_PROVIDER` for an invalid domain, or for options that do not fit together
  */
 export function oktaProvider(
   domain: string,
@@ -151,10 +151,10 @@ export function oktaProvider(
 }
 
 /**
- * Amazon Cognito, named `cognito`. `poolId`: the id of the user pool, such as `eu-central-1_AbCdEfGhI`. It
- * begins with the region.
+ * Amazon Cognito, named `cognito`. `poolId` is the id of the user pool, which begins with the region, such as
+ * `eu-central-1_AbCdEfGhI`.
  *
- * @throws SvcError `E_OAUTH_PROVIDER`
+ * @throws SvcError `E_OAUTH_PROVIDER` for an invalid pool id, or for options that do not fit together
  */
 export function cognitoProvider(
   poolId: string,
@@ -177,18 +177,18 @@ export function cognitoProvider(
  * accounts.
  */
 const AUDIENCES: ReadonlySet<string> = new Set(['common', 'organizations', 'consumers']);
-/** The tenant id that all personal accounts share. */
+/** Id of the tenant to which all personal accounts belong. */
 const PERSONAL = '9188040d-6c67-4c5b-b112-36a304b66dad';
 
 /**
- * Microsoft Entra, named `microsoft`. `tenant`: the GUID of one tenant, or `organizations`, `consumers` or
- * `common` for many tenants. The option `tenants` may restrict them.
+ * Microsoft Entra, named `microsoft`. `tenant` is the GUID of one tenant. For many tenants, it is
+ * `organizations`, `consumers` or `common`, and the option `tenants` may restrict them.
  *
  * The subject is the claim `sub`, which differs between clients. `raw.tid` and `raw.oid` identify the user
- * for every client. An e-mail counts as verified only with the claim `xms_edov`, because the administrator of
- * any tenant can enter any address.
+ * for every client. An e-mail counts as verified only with the claim `xms_edov`, because any tenant's
+ * administrator can enter any address.
  *
- * @throws SvcError `E_OAUTH_PROVIDER`
+ * @throws SvcError `E_OAUTH_PROVIDER` for an invalid tenant, or for options that do not fit together
  */
 export function microsoftProvider(
   tenant: string,
@@ -217,7 +217,7 @@ export function microsoftProvider(
 }
 
 /**
- * Converts the claims of Microsoft Entra to a user without a picture, because reading the picture requires an
+ * Converts the claims of Microsoft Entra to a user. There is no picture, because reading it would require an
  * access token.
  */
 function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
@@ -242,12 +242,12 @@ export interface AppleKey {
 const APPLE_SECRET_SECONDS = 300;
 
 /**
- * Sign in with Apple, named `apple`. Each call creates its client secret from the key, so you renew no
- * secret. `clientId`: the Services ID.
+ * Sign in with Apple, named `apple`. Each call to Apple creates its client secret from the key, so you need
+ * not renew a secret. `clientId` is the Services ID.
  *
  * Apple sends the name only with a user's first login, so store it in `onUser`. Do not match users by it.
  *
- * @throws SvcError `E_OAUTH_PROVIDER`
+ * @throws SvcError `E_OAUTH_PROVIDER` for an invalid key, or for options that do not fit together
  */
 export function appleProvider(clientId: string, key: AppleKey, options?: PresetOptions): OAuthProvider {
   const privateKey = appleKeyOf(key);
@@ -273,12 +273,12 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   try {
     key = createPrivateKey(privateKey);
   } catch {
-    /** the error is not kept as a cause, because its message may contain the key */
+    /** the error is not kept as `cause`, because its message may contain the key */
   }
   if (key?.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
     throw new SvcError('E_OAUTH_PROVIDER', [
       'apple',
-      'the privateKey is not the text of a .p8 file: a key on P-256',
+      'the privateKey is not the content of a .p8 file with a P-256 key',
     ]);
   return key;
 }

@@ -4,7 +4,7 @@ import { missingEndpoint, readMetadata } from './discovery.ts';
 import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
-/** Returns the first problem of the options. Undefined if they are valid. */
+/** Returns the first problem of the options; undefined if they are valid. */
 export function issueOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
     return 'the name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
@@ -14,7 +14,7 @@ export function issueOf(given: ResolvedProviderOptions): string | undefined {
   return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given) ?? issueOfEndpoints(given);
 }
 
-/** Returns how the secret or key does not fit the client's authentication method. Undefined if it fits. */
+/** Returns why the secret or key does not fit the client's authentication method; undefined if it fits. */
 function issueOfClient({
   clientAuth,
   clientSecret,
@@ -29,8 +29,8 @@ function issueOfClient({
 }
 
 /**
- * Returns whether a secret is given. A function may return an invalid secret, but that shows only when it is
- * called.
+ * Returns whether a secret is given. A function counts as one, because the secret that it returns is only
+ * known when it is called.
  */
 function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
   return typeof secret === 'function' || isVisible(secret ?? '');

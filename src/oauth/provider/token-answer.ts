@@ -8,7 +8,7 @@ import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 import type { OutboundAnswer } from './outbound.ts';
 
-/** Tokens of the provider. They are secrets, so they must not be logged or passed on. */
+/** Tokens of the provider. They are secret, so they must not be logged or passed on. */
 export interface TokenAnswer {
   readonly accessToken: string;
   readonly refreshToken?: string;
@@ -20,10 +20,10 @@ export interface TokenAnswer {
 const MAX_TOKEN_CHARACTERS = 16_384;
 
 /**
- * Parses a token response. A response with the member `error` is refused whatever its status, because GitHub
- * sends errors with the status 200.
+ * Parses a token response. A response with the member `error` is refused, even with the status 200, because
+ * GitHub sends its errors so.
  *
- * @throws ProviderFault `provider_error`
+ * @throws ProviderFault `provider_error` for an error response, or an invalid member
  */
 export function readTokenAnswer(
   answer: OutboundAnswer,
@@ -82,8 +82,8 @@ function scopeOf(scope: unknown): string {
 }
 
 /**
- * Returns the JSON object of a successful response. Throws for an error response (RFC 6749 §5.2), with its
- * error code for the log.
+ * Returns the JSON object of a successful response. Throws for an error response (RFC 6749 §5.2); the reason
+ * for the log contains its error code.
  */
 function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
@@ -92,7 +92,7 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
     const value: unknown = JSON.parse(answer.body.toString());
     error = isRecord(value) ? value['error'] : undefined;
   } catch {
-    /** without JSON, the reason contains only the status */
+    /** the response is not JSON, so the reason contains only its status */
   }
   const providerCode = typeof error === 'string' ? error : undefined;
   throw new ProviderFault(

@@ -1,4 +1,6 @@
-/** Converts the data of different providers to users in one form. */
+/**
+ * Converts the users of different providers to one form.
+ */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { ProviderFault } from './failure.ts';
@@ -54,8 +56,8 @@ export function standardUser(
 }
 
 /**
- * Merges claims and user info. `email` and `email_verified` always come from the same source, so one source
- * cannot verify the address of the other.
+ * Merges the claims of the id_token with the user info. `email` and `email_verified` always come from the
+ * same source, so one source cannot verify the address of the other.
  */
 export function joinClaims(
   claims: Readonly<Record<string, unknown>>,
@@ -70,9 +72,9 @@ export function joinClaims(
 }
 
 /**
- * Checks each member of a mapped user.
+ * Checks each member of a user that `mapUser` returned.
  *
- * @throws ProviderFault `provider_error` without a valid subject
+ * @throws ProviderFault `provider_error` if the user's id is missing or invalid
  */
 export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<string, unknown>>): UserInfo {
   const subject: unknown = mapped?.subject;
@@ -113,7 +115,7 @@ export function postedName(text: string | undefined): string | null {
     : textOr(whole, null);
 }
 
-/** Returns a non-empty string unchanged. Returns `none` for every other value. */
+/** Returns a value if it is a text that is not empty, otherwise `none`. */
 export function textOr<T>(value: unknown, none: T): string | T {
   return typeof value === 'string' && value !== '' ? value : none;
 }

@@ -1,9 +1,9 @@
 /**
  * Creates access tokens, and checks the results of the application's hooks. A result is checked before
- * anything is stored or rotated, so a mistake in a hook ends no login.
+ * anything is stored or rotated, so an invalid result ends no login.
  *
  * With the option `enforceValidAfter`, ValidAfterGate refuses access tokens that were issued before a
- * `revokeAll()` (OWASP ASVS 7.4.1). The time of the revocation is cached for a few seconds.
+ * `revokeAll()` of their user (OWASP ASVS 7.4.1). It caches the time of the revocation for a few seconds.
  */
 import { ACCESS_TOKEN_TYPE } from '../../auth/auth.ts';
 import { createToken } from '../../crypto/jwt.ts';
@@ -19,7 +19,7 @@ import type { Awaitable } from '../../http/contracts.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { TokenStore } from './store.ts';
 
-/** The part of an access token's content that the application provides. */
+/** The values in an access token that the application determines. */
 export interface TokenUser {
   readonly sub: string;
   readonly scopes: readonly string[];
@@ -40,12 +40,9 @@ const MAX_SUB = 255;
  * cookie, including its name.
  */
 const MAX_COOKIE_TOKEN = 4_000;
-/** Default `maxLength` of BearerAuth(), in characters. */
+/** Default of the option `maxLength` of BearerAuth(), in characters. */
 const USUAL_TOKEN = 8_192;
-/**
- * Placeholder for the id of a login. It has the length of such an id, and serves to compute the length of a
- * token.
- */
+/** Placeholder for the id of a login, for computing the length of a token. It is as long as such an id. */
 const ANY_ID = 'x'.repeat(22);
 
 /** Issues access tokens. */
@@ -58,9 +55,9 @@ export class AccessTokens {
   }
 
   /**
-   * Returns an access token of a login. The id of the login becomes the claim `sid`. If the login has a key,
-   * the token is bound to it (RFC 9449 §6.1). `issuedAt`: time in microseconds since the epoch. It must be
-   * earlier than the time at which the login was last read as valid.
+   * Returns an access token for a login, whose id becomes the claim `sid`. If the login has a key, the token
+   * is bound to it (RFC 9449 §6.1). `issuedAt` is in microseconds since the epoch. It must be earlier than
+   * the time at which the login was last read as valid.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
@@ -79,8 +76,8 @@ export class AccessTokens {
   }
 
   /**
-   * Checks a result of `onUser` that accepts the login. Returns the user.
-   * @throws SvcError `E_OAUTH_USER`
+   * Checks the result of `onUser` for a login that it accepts. Returns the user.
+   * @throws SvcError `E_OAUTH_USER` when the result cannot be in a token
    */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
@@ -98,7 +95,7 @@ export class AccessTokens {
     return { sub, scopes, claims };
   }
 
-  /** Returns a function that calls `onRefresh` and checks its result. */
+  /** Wraps `onRefresh` in a function that also checks its result. */
   checked<T>(
     onRefresh: ((login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>) | undefined,
   ): ((login: T) => Promise<RefreshVerdict>) | undefined {
@@ -122,7 +119,7 @@ export class AccessTokens {
 
   #assertFits(hook: string, user: TokenUser): void {
     if (!isScopes(user.scopes))
-      throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are not a list of words']);
+      throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are not a list of texts without spaces']);
     if (typeof user.claims !== 'object' || (user.claims as unknown) === null || Array.isArray(user.claims))
       throw new SvcError('E_OAUTH_USER', [hook, 'the claims are not an object']);
     const { options, clock, log } = this.#deps;
@@ -143,8 +140,8 @@ export class AccessTokens {
 }
 
 /**
- * Calls `onRefresh`. An exception with a 4xx status refuses this refresh, but does not end the login. The
- * client does not see its message.
+ * Calls `onRefresh`. If it throws an exception with a 4xx status, this refresh is refused, but the login does
+ * not end. The client does not see the message.
  */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,
@@ -161,21 +158,21 @@ async function answerOf<T>(
 
 const TTL_MS = 5_000;
 const MAX_SUBJECTS = 10_000;
-/** Largest difference between the clocks of two processes on one machine, in microseconds. */
+/** Maximum difference between the clocks of two processes on one machine, in microseconds. */
 const DRIFT = 10_000;
 
 /** Claim with the issue time in microseconds. The claim `iat` has only whole seconds. */
 const EXACT_TIME = 'iat_us';
 
 /**
- * Returns by how many microseconds a valid token must be later than a revocation. The margin is needed
- * because the two times may come from different clocks.
+ * Returns by how many microseconds a token must be later than a revocation to be valid. Their times may come
+ * from different clocks.
  */
 export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
 }
 
-/** Last revocation of a subject. */
+/** The last revocation of a user. */
 interface Revocation {
   /** Time of the revocation in microseconds since the epoch; 0 for none. */
   readonly moment: number;
@@ -184,17 +181,17 @@ interface Revocation {
 }
 
 /**
- * Refuses access tokens that are older than the last revocation of their subject. Reads the store at most
- * every five seconds for each subject.
+ * Refuses access tokens that are older than the last revocation of their user. Reads the store at most every
+ * five seconds for each user.
  */
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
-  /** The last revocations by subject, sorted by the time at which they were read. */
+  /** The last revocation of each user, sorted by the time at which it was read. */
   readonly #revocations = new Map<string, Revocation>();
   readonly #margin: number;
 
-  /** `clockSkew`: maximum difference between the clocks of several hosts, in microseconds. */
+  /** `clockSkew` is the maximum difference between the clocks of several hosts, in microseconds. */
   constructor(store: TokenStore, clock: Clock, clockSkew: number) {
     this.#store = store;
     this.#clock = clock;
@@ -202,9 +199,9 @@ export class ValidAfterGate {
   }
 
   /**
-   * Returns whether a token is later than the last revocation. For tokens of this plugin, the comparison is
-   * exact to the microsecond. Other tokens have only whole seconds, and are refused for the whole second of a
-   * revocation.
+   * Returns whether a token is later than the last revocation of its user. For tokens of this plugin, the
+   * comparison is exact to the microsecond. Other tokens only have whole seconds, so all tokens of the second
+   * of a revocation are refused.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
@@ -214,9 +211,9 @@ export class ValidAfterGate {
     return this.#store.validAfter(sub).then((moment) => made > this.remember(sub, moment));
   }
 
-  /** Caches the time of a revocation. Returns the latest known time. */
+  /** Caches the time of a user's revocation. Returns the latest time that is known. */
   remember(sub: string, given: number): number {
-    // an older look-up may finish after a newer one, so the later time is kept
+    // a look-up that began earlier may finish later, so the later time is kept
     const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
     this.#revocations.delete(sub);
     this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + TTL_MS });
@@ -225,7 +222,7 @@ export class ValidAfterGate {
     return moment;
   }
 
-  /** Returns the earliest possible issue time of a token, in microseconds since the epoch. */
+  /** Returns the earliest time at which a token can have been issued, in microseconds since the epoch. */
   #madeAt(claims: Claims): number {
     const exact = (claims as Readonly<Record<string, unknown>>)[EXACT_TIME];
     const { iat } = claims;

@@ -1,7 +1,7 @@
 /**
- * Cookie mode: tokens in cookies that scripts cannot read. Browsers send the access token also when the user
- * follows a link from another site (SameSite=Lax). They send the refresh token only with requests of pages of
- * this site (SameSite=Strict).
+ * Cookie mode: tokens in cookies that scripts cannot read. Browsers send the access token even when the user
+ * follows a link from another site (SameSite=Lax). They send the refresh token only with requests from pages
+ * of this site (SameSite=Strict).
  */
 import { hostCookie } from '../../http/cookies.ts';
 import type { Env } from '../../base/config.ts';
@@ -20,7 +20,7 @@ interface IssuedTokens {
   readonly nowMicros: number;
 }
 
-/** Writes and reads both cookies. */
+/** Writes and reads the cookies of the access token and the refresh token. */
 export class TokenCookies {
   readonly #env: Env;
   readonly #accessTtlSeconds: number;
@@ -45,7 +45,7 @@ export class TokenCookies {
     );
   }
 
-  /** Deletes both cookies. Uses the attributes with which they were set. */
+  /** Deletes both cookies, with the attributes with which they were set. */
   clear(req: HttpRequest, response: HttpResponse): void {
     for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }

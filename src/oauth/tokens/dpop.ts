@@ -2,19 +2,21 @@
  * DPoP (RFC 9449): with a proof, the sender of a token shows that it holds the key to which the token is
  * bound. See the option `dpop` of the plugin.
  *
- *   DPoP: { typ: 'dpop+jwt', alg, jwk } . { jti, htm, htu, iat, ath } . signature by the private key of jwk
+ * Form of a proof, in the header field DPoP:
+ *   { typ: 'dpop+jwt', alg, jwk } . { jti, htm, htu, iat, ath } . signature by the private key of jwk
  *
- * The callback is a redirect, so it cannot carry a proof. Therefore a login is bound from its start only if
- * it names the key (`dpop_jkt`, RFC 9449 §10). Any other login is bound by its first refresh with a proof, in
- * the statement that rotates the token. From then on, only that key refreshes the login.
+ * The callback is opened by a redirect, so its request cannot have a proof. Therefore a login is bound to a
+ * key from its start only if it names the key (`dpop_jkt`, RFC 9449 §10). Any other login is bound by its
+ * first refresh with a proof, in the statement that rotates the token. From then on, only that key can
+ * refresh the login.
  *
  * Access tokens of a bound login have the claim `cnf: { jkt }` (RFC 9449 §6.1). They require the scheme
  * `DPoP` with a proof of that key. A proof may name its key only by `jwk`, and must be signed with ES256,
  * EdDSA or RS256 (RFC 9449 §11.6).
  *
  * Nonces of the server (RFC 9449 §8) show that a proof is new, even if the client's clock is wrong. A nonce
- * is the number of a five-minute window and its HMAC, so nothing is stored. It is valid in its window and in
- * the next one.
+ * consists of the number of a five-minute window and an HMAC of it, so nothing is stored. It is valid in its
+ * window and in the next one.
  */
 import { hash, createHmac, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -51,11 +53,11 @@ type ProofIssue =
   | 'other_key'
   | 'replayed';
 
-/** Requirements for a proof that do not follow from its request. */
+/** Requirements for a proof in addition to those that follow from its request. */
 interface Expected {
   /** Access token of the request. The claim `ath` must be its hash. Undefined at the token endpoint. */
   readonly accessToken?: string | undefined;
-  /** Thumbprint of the expected key. */
+  /** Thumbprint of the key that the proof must prove. */
   readonly thumbprint?: string | undefined;
 }
 
@@ -66,7 +68,7 @@ interface Opened extends SignatureInput {
 
 const ALGORITHMS = ['ES256', 'EdDSA', 'RS256'] as const;
 const ALGS = `algs="${ALGORITHMS.join(' ')}"`;
-/** Maximum length of a proof in characters. A proof with an RSA key of 8,192 bits has 3,000. */
+/** Maximum length of a proof in characters. A proof with an RSA key of 8,192 bits has about 3,000. */
 const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
@@ -93,12 +95,15 @@ interface DPoPDeps {
   readonly audit: Audit;
 }
 
-/** Verifies DPoP proofs (RFC 9449). Only one of all processes accepts a proof, and only once. */
+/** Verifies DPoP proofs (RFC 9449). Each proof is accepted once, by only one of all processes. */
 export class DPoP {
   readonly #deps: DPoPDeps;
-  /** Results by request. Several dependencies may check one request, but its proof can be used only once. */
+  /**
+   * Results by request. Several dependencies of a route may check the same request, but its proof can be used
+   * only once.
+   */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
-  /** Error code for the challenge, by request. Only requests with a refused proof have one. */
+  /** Error codes for the field WWW-Authenticate, by request. Only requests with a refused proof have one. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
   constructor(deps: DPoPDeps) {
@@ -111,9 +116,10 @@ export class DPoP {
   }
 
   /**
-   * Returns the thumbprint of the key that the proof of a request proves. Null if there is no proof.
+   * Returns the thumbprint of the key that a request proves; null if the request has no proof.
    *
-   * @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce`
+   * @throws OAuthError `use_dpop_nonce` when the proof needs a nonce, `invalid_dpop_proof` when it is
+   * invalid, or missing but required
    */
   async keyOf(req: HttpRequest, loginId: string): Promise<string | null> {
     if (req.headers['dpop'] === undefined && !this.#deps.isRequired) return null;
@@ -132,8 +138,8 @@ export class DPoP {
   }
 
   /**
-   * Returns the challenge of a protected route (RFC 9449 §7.1). It contains an error only if the request used
-   * the scheme `DPoP`. A refused proof has its own error codes.
+   * Returns the value of WWW-Authenticate for a protected route (RFC 9449 §7.1). It contains an error only if
+   * the request used the scheme `DPoP`. A refused proof has its own error codes.
    */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
@@ -141,8 +147,8 @@ export class DPoP {
   }
 
   /**
-   * Returns whether an access token is accepted. A bound token requires a proof of its key. An unbound token
-   * must be sent as `Bearer`.
+   * Returns whether an access token is accepted. A token that is bound to a key requires a proof of this key.
+   * An unbound token must be sent as `Bearer`.
    */
   accepts(claims: Claims, asking: HttpRequest): Promise<boolean> {
     const req = carrierOf(asking);
@@ -186,8 +192,8 @@ export class DPoP {
 }
 
 /**
- * Returns the request that carries the proof. A call of an MCP tool makes another request within the process.
- * That request has the same credentials, but not the proof.
+ * Returns the request that has the proof. A call of an MCP tool makes a second request within the process,
+ * which has the credentials of the first, but not its proof.
  */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
@@ -201,7 +207,7 @@ export function thumbprintOf(key: KeyObject): string {
   return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url');
 }
 
-/** Parses a proof. Does not verify its signature. */
+/** Parses a proof, without verifying its signature. */
 function openProof(text: string): Opened | ProofIssue {
   const segments = text.length > MAX_CHARACTERS ? null : COMPACT.exec(text);
   if (segments === null) return 'malformed';
@@ -236,7 +242,7 @@ function issueOf(
 }
 
 /**
- * Returns whether the claim `htu` names the scheme, host and path of the request. Both are compared as URLs,
+ * Returns whether the claim `htu` names the scheme, host and path of the request. The two URLs are compared
  * without query and fragment (RFC 9449 §4.3).
  */
 function isTarget(htu: string, req: HttpRequest): boolean {
@@ -250,7 +256,7 @@ const WINDOW_MS = 300_000;
 const MAC_BYTES = 16;
 const NONCE = /^([0-9a-z]{1,10})\.([\w-]{22})$/;
 
-/** Creates and checks nonces of the server. */
+/** Creates and checks the server's nonces for DPoP proofs. */
 export class DpopNonces {
   readonly #keys: Keyring;
   readonly #clock: Clock;
@@ -267,8 +273,8 @@ export class DpopNonces {
   }
 
   /**
-   * Returns whether a nonce belongs to the current window, the previous one or the next one. The clock of
-   * another host may have reached the next one.
+   * Returns whether a nonce belongs to the current window, the previous one or the next one. The next one
+   * counts, because the clock of another host may already have reached it.
    */
   accepts(nonce: unknown): boolean {
     const parts = typeof nonce === 'string' ? NONCE.exec(nonce) : null;

@@ -6,10 +6,10 @@
  * - kid: id of the key that has made the tag.
  * - fid: id of the login, 16 random bytes.
  * - gen: number of rotations.
- * - secret: 32 bytes. The first one is random. The next is HMAC(chain key, fid, gen + 1, secret), so that
- * requests that overlap derive the same one.
- * - tag: 16 bytes of HMAC(tag key, fid, gen, secret). So an invented token costs no query, and cannot end a
- * login.
+ * - secret: 32 bytes. In the first token they are random. In the next one they are HMAC(chain key, fid, gen +
+ *   1, secret), so that requests that overlap derive the same token.
+ * - tag: 16 bytes of HMAC(tag key, fid, gen, secret). Because of the tag, an invented token costs no query,
+ *   and cannot end a login.
  *
  * A token has about 120 characters, and clients do not interpret it. Scanners for leaked secrets recognize
  * its prefix.
@@ -42,19 +42,19 @@ export class RefreshTokenCodec {
     this.#chain = ring.derive('svc-oauth-refresh-chain');
   }
 
-  /** Creates the first token of a new login. */
+  /** Creates the first refresh token of a new login. */
   first(): RefreshToken {
     return { id: randomBytes(16).toString('base64url'), generation: 0, secret: randomBytes(SECRET_BYTES) };
   }
 
-  /** Creates the next token of a login, with the current key. */
+  /** Derives the next refresh token of a login, with the current key. */
   next(token: RefreshToken): RefreshToken {
     return this.#successor(token, this.#chain.current.key);
   }
 
   /**
-   * Returns the next token of a login if its hash is `storedHash`, else undefined. Tries every key of the
-   * keyring, because any of them may have created the next token.
+   * Derives the next token of a login, and returns it if its hash is `storedHash`, else undefined. Tries
+   * every key of the keyring, because any of them may have been in use.
    */
   nextThatHas(storedHash: string, token: RefreshToken): RefreshToken | undefined {
     return this.#chain.keys
@@ -69,8 +69,8 @@ export class RefreshTokenCodec {
   }
 
   /**
-   * Parses a text. Returns undefined if it is malformed or forged, or if its key was removed from the
-   * keyring.
+   * Parses the text of a token. Returns undefined if it is malformed or forged, or if its key was removed
+   * from the keyring.
    */
   parse(text: string): RefreshToken | undefined {
     if (text.length > MAX_LENGTH) return undefined;
@@ -96,7 +96,7 @@ export class RefreshTokenCodec {
     )
       return undefined;
     const token = { id, generation, secret };
-    // several base64url texts have the same bytes, so only the canonical text is valid
+    // several base64url texts decode to the same bytes, and only the canonical one is valid
     return timingSafeEqual(tagOf(token, key), tag) &&
       secret.toString('base64url') === secretText &&
       tag.toString('base64url') === tagText
@@ -123,8 +123,8 @@ function tagOf(token: RefreshToken, key: KeyObject): Buffer {
 }
 
 /**
- * Returns the HMAC of some fields. The length of each field precedes it, so different fields never produce
- * the same bytes.
+ * Returns the HMAC of several fields. The length of each field precedes it, so that different fields never
+ * produce the same bytes.
  */
 function mac(key: KeyObject, purpose: string, id: string, generation: number, secret: Buffer): Buffer {
   const head = `${purpose.length}:${purpose}${id.length}:${id}${String(generation).length}:${generation}${secret.length}:`;

@@ -1,16 +1,17 @@
 /**
- * The life of a refresh token. It is issued, and rotated on every use. Requests that overlap get the same
- * successor. A stolen token is revoked.
+ * The life of a refresh token. A token is issued, and replaced by a successor (rotated) on every use.
+ * Requests that overlap get the same successor. If a stolen token is used, the login ends.
  *
- * If several requests send one token, an UPDATE in the database decides which wins. The winner waits 25 ms
- * for requests that overlap, passes its response to the socket, and writes the delivery mark. The others wait
- * for that mark. A request that arrived before the mark gets the same successor, which is derived again. If a
- * request arrived later, the token counts as stolen, and the login ends.
+ * If several requests send the same token, an UPDATE in the database decides which one rotates it. That
+ * request waits 25 ms for requests that overlap, passes its response to the socket, and stores the time of
+ * this delivery. The other requests wait for that time. A request that arrived before the delivery gets the
+ * same successor, which is derived again. If a request arrived later, the token counts as stolen, and the
+ * login ends.
  *
- * A rotation is complete when its response was passed to the socket. Until then, the old token still leads to
- * its successor (`deliveredAt` is null), so a crash before that moment loses nothing. A login is one row, so
- * a revocation ends all its rotations. The successor is derived from the token, so a token never has two
- * successors.
+ * A rotation is complete when its response was passed to the socket. Until then, `deliveredAt` is null, and
+ * the old token still leads to its successor, so a crash before that moment loses nothing. A login is one
+ * row, so a revocation ends all its rotations. The successor is derived from the token, so a token never has
+ * two successors.
  */
 import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
@@ -38,10 +39,10 @@ interface RefreshPolicy {
    * others are refused.
    */
   readonly concurrency: 'coalesce' | 'strict';
-  /** Time in milliseconds for which the response waits for requests that overlap. */
+  /** Time in milliseconds for which a response waits for requests that overlap. */
   readonly holdMs: number;
   /**
-   * Time by which a valid access token must be later than a `revokeAll()`. It is 0 if access tokens are not
+   * Time by which an access token must be later than a `revokeAll()` to be valid; 0 if access tokens are not
    * compared with revocations.
    */
   readonly apart: number;
@@ -69,12 +70,12 @@ export type RefreshVerdict =
   | { readonly scopes?: readonly string[]; readonly claims?: Readonly<Record<string, unknown>> }
   | undefined;
 
-/** The login that is refreshed, as the hook `onRefresh` receives it. */
+/** The login that is refreshed, as `onRefresh` receives it. */
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
 
 /** Parameters of a refresh. */
 interface RefreshRequest {
-  /** Time at which the request head was read, in microseconds. */
+  /** Time at which the head of the request was read, in microseconds since the epoch. */
   readonly arrivedAt: number;
   /** Requested scopes of the access token. Undefined means all granted scopes. */
   readonly scopes: readonly string[] | undefined;
@@ -84,7 +85,7 @@ interface RefreshRequest {
   readonly req: HttpRequest | undefined;
 }
 
-/** A new login. */
+/** A new login, with its first refresh token. */
 interface Issued {
   readonly refreshToken: string;
   readonly login: LoginRow;
@@ -93,12 +94,12 @@ interface Issued {
 }
 
 /**
- * Result of a refresh. {@link RefreshTokens.markDelivered} completes the rotation after the response was
- * sent.
+ * Result of a refresh. After the response was sent, {@link RefreshTokens.markDelivered} completes the
+ * rotation.
  */
 export interface Refreshed {
   readonly refreshToken: string;
-  /** Generation of this refresh token. */
+  /** Number of rotations that led to this refresh token. */
   readonly generation: number;
   /**
    * Time at which the response was ready, in microseconds since the epoch. A request that arrives later does
@@ -110,7 +111,7 @@ export interface Refreshed {
   readonly claims: Readonly<Record<string, unknown>>;
   /**
    * Issue time of the access token in microseconds since the epoch. It is earlier than the time at which the
-   * login was read as valid, so every revocation after that read is later than the token.
+   * login was read as valid, so every revocation that the read did not see is later than the token.
    */
   readonly issuedAt: number;
 }
@@ -124,13 +125,13 @@ interface RefreshContext {
 }
 
 /**
- * Time in microseconds after which strict mode may issue an undelivered successor again, because the process
- * of its request has probably ended.
+ * Time in microseconds after which `strict` concurrency may issue an undelivered successor again, because the
+ * process that made it has probably ended.
  */
 const ABANDONED_AFTER = 5_000_000;
 /**
- * Time in milliseconds for which a request waits for the delivery mark. After that, the process that rotated
- * the token has probably ended.
+ * Time in milliseconds for which a request waits for the delivery of another response. After that, the
+ * process that rotated the token has probably ended.
  */
 const DELIVERY_WAIT_MS = 1_000;
 const DELIVERY_POLL_MS = 10;
@@ -160,7 +161,7 @@ export class RefreshTokens {
   /**
    * Stores a login, and returns its first refresh token.
    *
-   * @throws OAuthError `access_denied` when the subject was revoked in the meantime
+   * @throws OAuthError `access_denied` when the user was revoked since the start of the login
    */
   async issue(login: NewLogin): Promise<Issued> {
     const token = this.#deps.codec.first();
@@ -185,8 +186,8 @@ export class RefreshTokens {
       revokeReason: null,
     };
     await this.#deps.store.addLogin(row);
-    // both this method and revokeAll() write before they read, so at least one of them sees the write of the
-    // other
+    // this method and revokeAll() both write before they read, so at least one of them sees what the other
+    // wrote
     const revokedAt = await this.#revokedBefore(row, startedAt);
     return {
       refreshToken: this.#deps.codec.format(token),
@@ -196,7 +197,7 @@ export class RefreshTokens {
   }
 
   /**
-   * Returns the time of the subject's last `revokeAll()`.
+   * Returns the time of the user's last `revokeAll()`.
    *
    * @throws OAuthError `access_denied` if that time is after the start of the login
    */
@@ -208,15 +209,15 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until an access token that is issued now is certainly later than a revocation, even if clocks
-   * differ. Returns its issue time in microseconds since the epoch.
+   * Waits until an access token that is issued now is certainly later than the last revocation, even if
+   * clocks differ. Returns its issue time in microseconds since the epoch.
    */
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#deps.policy;
     const short = revokedAt + apart - row.createdAt;
-    // only a clock that was set back can require a longer wait, so the wait is skipped then
+    // skipped if the wait would be longer than normal, because then a clock was set back
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt;
-    await this.#pause(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
+    await this.#pause(Math.floor(short / 1_000) + 2); // timers may fire a millisecond early
     const issuedAt = this.#deps.clock.nowMicros();
     await this.#revokedBefore(row, startedAt);
     if ((await this.#deps.store.findLogin(row.id))?.revokedAt !== null)
@@ -224,7 +225,11 @@ export class RefreshTokens {
     return issuedAt;
   }
 
-  /** Rotates a refresh token. @throws OAuthError `invalid_grant`, `invalid_scope` */
+  /**
+   * Rotates a refresh token.
+   * @throws OAuthError `invalid_grant` when the token or its login is not valid, `invalid_scope` for scopes
+   * that were not granted
+   */
   async refresh(token: RefreshToken, request: RefreshRequest): Promise<Refreshed> {
     if (request.scopes !== undefined) await this.#examine(token, request);
     const next = this.#deps.codec.next(token);
@@ -238,7 +243,7 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
-    // a slow disk delays the commit after `now` was read, so the wait starts at this later time
+    // the wait starts here, because a slow disk may delay the commit after `now` was read
     const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
@@ -254,7 +259,7 @@ export class RefreshTokens {
     return isEnded;
   }
 
-  /** Checks the requested scopes. This happens before the rotation, which cannot be undone. */
+  /** Checks the requested scopes. This must happen before the rotation, which cannot be undone. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#deps.store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
@@ -263,8 +268,8 @@ export class RefreshTokens {
       hashOf(token) === row.currentHash &&
       isLive(row, this.#deps.clock.nowMicros())
     )
-      // scopes are checked only for the current token of a valid login, so other tokens reveal nothing about
-      // them
+      // checked only for the current token of a valid login, because the answer reveals which scopes were
+      // granted
       this.#assertGranted(row, request);
   }
 
@@ -275,8 +280,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Completes a rotation after its response was sent. From then on, a use of the previous token ends the
-   * login.
+   * Completes a rotation after its response was sent. From then on, a request with the previous token ends
+   * the login.
    */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
     await this.#deps.store.markDelivered(login.id, generation, readyAt);
@@ -289,15 +294,16 @@ export class RefreshTokens {
   }
 
   /**
-   * Handles a token that did not win the UPDATE: it was rotated already, or it does not belong to this login.
+   * Handles a token that this request did not rotate: another request rotated it, or it does not belong to
+   * this login.
    */
   async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
     const { request } = context;
     const row = await this.#whenDelivered(token, found, request);
-    // the store was restored from a backup, or has lost a commit, so it does not know this token
+    // the database does not know this token: it was restored from a backup, or has lost a commit
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id);
     if (token.generation === row.generation) {
-      // the tag is valid, so a wrong secret means that keys of the keyring have leaked
+      // if the secret is wrong although the tag is valid, keys of the keyring have leaked
       throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
     }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
@@ -312,16 +318,16 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // reuse is checked before the key: an attacker may have bound the stolen token to his own key, and the
-    // owner, who has another key, must still reveal the reuse
+    // reuse is checked before the key. An attacker may have bound the stolen token to his own key; then the
+    // owner's request, which proves another key, must still reveal the reuse
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', context);
   }
 
   /**
-   * Waits at most a second for the delivery mark of the login's last rotation. Returns the login as it was
-   * read last.
+   * Waits at most a second until the response of the login's last rotation was delivered. Returns the login
+   * as it was read last.
    */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
     const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
@@ -330,8 +336,8 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // the next rotation has happened, so no mark follows, and a request that arrived during the wait has
-      // certainly overlapped
+      // the next rotation has happened, so the delivery is not stored any more; a request that arrived before
+      // it has certainly overlapped
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000
@@ -341,7 +347,10 @@ export class RefreshTokens {
     return row;
   }
 
-  /** Returns a login that is neither revoked nor expired. @throws OAuthError `invalid_grant` */
+  /**
+   * Returns a login that is neither revoked nor expired.
+   * @throws OAuthError `invalid_grant` when there is none
+   */
   async #living(id: string, request: RefreshRequest): Promise<LoginRow> {
     const row = await this.#deps.store.findLogin(id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', id);
@@ -400,8 +409,8 @@ export class RefreshTokens {
   }
 
   /**
-   * Waits until `holdMs` after `sinceMs`. After the event loop was blocked, timers run before sockets are
-   * read. So the wait has two steps, and sockets are read during the second one.
+   * Waits until `holdMs` after `sinceMs`. If the event loop was blocked, timers run before sockets are read.
+   * So the wait has two steps: during the second one, sockets are read.
    */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#deps.policy;

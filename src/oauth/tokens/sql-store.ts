@@ -1,11 +1,11 @@
 /**
  * Stores the plugin's data in a database ({@link TokenStore}), by single statements without transactions. If
- * several callers compete, the number of affected rows decides which wins. SQLite, PostgreSQL, MySQL and
- * MariaDB use the same statements, with two exceptions.
+ * several callers compete, the number of affected rows decides which one succeeds. SQLite, PostgreSQL, MySQL
+ * and MariaDB use the same statements, with two exceptions.
  *
- * A statement that fails with a retryable error is tried four times, with random pauses. If the database does
- * not respond, the error is `temporarily_unavailable`. It is never `invalid_grant`, because clients would
- * then log their users out.
+ * A statement that fails with a retryable error is tried up to four times, with random pauses. If the
+ * database does not respond, the error is `temporarily_unavailable`. It is never `invalid_grant`, because
+ * clients would then log their users out.
  */
 import { randomInt } from 'node:crypto';
 import { pass } from '../../base/clock.ts';
@@ -21,7 +21,7 @@ const ATTEMPTS = 4;
 /** Maximum length of the first pause in milliseconds. It doubles with each attempt. */
 const PAUSE_MS = 20;
 
-/** Columns of svc_oauth_login, by member of {@link LoginRow}. */
+/** Columns of the table svc_oauth_login, by member of {@link LoginRow}. */
 const COLUMNS = {
   id: 'id',
   sub: 'sub',
@@ -52,19 +52,19 @@ const INSERT = `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (${Object.
 /** Condition that a login is neither revoked nor expired. */
 const LIVE = 'revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?';
 
-// prev_hash is assigned before cur_hash, because MySQL and MariaDB evaluate assignments from left to right
+// prev_hash comes before cur_hash, because MySQL and MariaDB evaluate assignments from left to right
 const ROTATE = `UPDATE svc_oauth_login
    SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ?, delivered_at = NULL, last_used_at = ?,
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
  WHERE id = ? AND gen = ? AND cur_hash = ? AND ${LIVE} AND cnf_jkt IS NULL`;
 
-/** Statement for a client that has proved a key. It also binds the login to that key. */
+/** Rotation for a client that has proved a key. It also binds the login to that key. */
 const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
   'AND cnf_jkt IS NULL',
   'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
 );
 
-/** A row of svc_oauth_login. */
+/** A row of the table svc_oauth_login. */
 type LoginRecord = Omit<LoginRow, 'sub' | 'scopes' | 'claims'> & {
   /** MySQL and MariaDB return this column as bytes. */
   readonly sub: string | Uint8Array;
@@ -131,7 +131,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Ends each login by a separate statement. Its affected rows show whether this call ended that login. */
+  /** Ends each login by its own statement, whose affected rows show whether this call ended that login. */
   async revokeIdentity(
     { provider, subject, providerSid }: ProviderIdentity,
     now: number,
@@ -150,8 +150,8 @@ export class SqlTokenStore implements TokenStore {
   }
 
   /**
-   * Writes the time of the revocation first. A login that starts at the same time writes its row and then
-   * reads that time. So at least one of the two sees the write of the other.
+   * Writes the time of the revocation before it ends the logins. A login that starts at the same time writes
+   * its row, and then reads that time. So at least one of the two sees what the other wrote.
    */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))
@@ -189,7 +189,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Adds a subject. Returns false if it exists already. */
+  /** Adds a user to the table of revocations. Returns false if the user is in it already. */
   async #addSubject(sub: string, now: number): Promise<boolean> {
     const { dialect } = this.#database();
     return this.#hits(
@@ -200,7 +200,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Returns the logins for which a condition holds. */
+  /** Returns the logins that fulfil an SQL condition. */
   async #select(where: string, params: readonly Parameter[]): Promise<LoginRow[]> {
     const sql = `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE ${where}`;
     return (await this.#run((database) => database.fetchAll(sql, params))).map(loginOf);
@@ -246,15 +246,15 @@ function loginOf(found: Row): LoginRow {
 /*
  * The tables of the plugin, by database engine.
  *
- * No statement uses `svc_oauth_state` any more. It contained unfinished logins, which browsers keep now. The
+ * No statement uses `svc_oauth_state` any more. It contained unfinished logins, which are now in cookies. The
  * table remains, because an applied migration must not change, and processes of the previous version may
  * still run.
  *
- * Times are integers: microseconds since the epoch. Subjects are compared byte for byte, because otherwise a
- * revocation for "Alice" would end the logins of "alice".
+ * Times are integers: microseconds since the epoch. User ids (`sub`) are compared byte for byte, because
+ * otherwise a revocation for "Alice" would end the logins of "alice".
  */
 
-/** Statements by engine, for `host.migration()`. */
+/** Statements that create the tables, by database engine, for `host.migration()`. */
 export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>> =
   {
     sqlite: [
@@ -295,7 +295,7 @@ export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'ma
     mariadb: tablesOfMySql(),
   };
 
-/** Columns and indexes for back-channel logout. */
+/** Statements that add columns and indexes for back-channel logout, by database engine. */
 export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   sqlite: [
     'ALTER TABLE svc_oauth_login ADD COLUMN provider_sid TEXT',
@@ -311,7 +311,7 @@ export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   mariadb: sessionsOfMySql(),
 };
 
-/** Each index contains only the beginning of the texts, because MySQL 5.6 limits keys to 767 bytes. */
+/** Each index contains only the beginning of its texts, because MySQL 5.6 limits keys to 767 bytes. */
 function sessionsOfMySql(): readonly string[] {
   return [
     `ALTER TABLE svc_oauth_login ADD COLUMN provider_sid VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -322,7 +322,7 @@ function sessionsOfMySql(): readonly string[] {
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';
   const exact = 'CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
-  // bytes, because text collations ignore trailing spaces; at most 767, the limit of a key in MySQL 5.6
+  // bytes, because text collations ignore trailing spaces; MySQL 5.6 limits keys to 767 bytes
   const subject = 'VARBINARY(767)';
   return [
     `CREATE TABLE svc_oauth_login (

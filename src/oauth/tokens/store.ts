@@ -1,28 +1,31 @@
 /**
- * Data of the plugin: logins, and the time of each subject's last `revokeAll()`. This file contains the
- * interface and an implementation in memory, for development. sql-store.ts implements the interface in a
+ * Data of the plugin: logins, and the time of each user's last `revokeAll()`. This file contains the
+ * interface, and an implementation in memory, for development. sql-store.ts implements the interface in a
  * database.
  *
  * Each method is atomic, so callers need no transaction. Times are microseconds since the epoch.
  */
 
-/** Why a login ended early. */
+/** Reason why a login ended early. */
 export type RevokeReason = 'reuse' | 'logout' | 'all' | 'user' | 'disabled' | 'provider';
 
-/** A login. All its rotations share this row. */
+/** A login. Each rotation of its refresh token changes this row. */
 export interface LoginRow {
-  /** Random id. The refresh token contains it, and `listSessions` shows it. */
+  /** Random id of the login. The refresh token contains it, and `listSessions` returns it. */
   readonly id: string;
-  /** The application's subject. */
+  /** The application's id of the user. */
   readonly sub: string;
   readonly provider: string;
   /** Id of the user at the provider. */
   readonly subject: string;
   /** Session id at the provider (claim `sid` of the id_token), for back-channel logout. */
   readonly providerSid: string | null;
-  /** Number of rotations. */
+  /** Number of rotations of the refresh token. */
   readonly generation: number;
-  /** SHA-256 in hexadecimal of the secrets in the current and the previous refresh token. */
+  /**
+   * SHA-256 in hexadecimal of the secret in the current refresh token. `previousHash` is that of the previous
+   * token.
+   */
   readonly currentHash: string;
   readonly previousHash: string | null;
   readonly scopes: readonly string[];
@@ -40,19 +43,19 @@ export interface LoginRow {
   readonly revokeReason: RevokeReason | null;
   readonly userAgent: string | null;
   readonly ip: string | null;
-  /** Thumbprint of the key to which the tokens are bound (RFC 9449). */
+  /** Thumbprint of the key to which the tokens are bound (RFC 9449); null if they are not bound. */
   readonly keyThumbprint: string | null;
 }
 
-/** A rotation: the state that the login must have, and its new state. */
+/** A rotation of a refresh token: the state that the login must have, and its new state. */
 export interface Rotation {
   readonly id: string;
   readonly generation: number;
   readonly currentHash: string;
   readonly nextHash: string;
   /**
-   * Thumbprint of the key that the request proved. The rotation binds the login to it, and fails for a login
-   * with another key. Null: only an unbound login is rotated.
+   * Thumbprint of the key that the request proved. The rotation binds the login to this key, and fails for a
+   * login with another key. Null: the rotation fails for every login that has a key.
    */
   readonly keyThumbprint: string | null;
   readonly now: number;
@@ -60,7 +63,7 @@ export interface Rotation {
   readonly idleExpiresAt: number;
 }
 
-/** A user at a provider, a session of the user there, or both. */
+/** A user at a provider, a session of the user there, or both. Their logins are to be ended. */
 export interface ProviderIdentity {
   readonly provider: string;
   readonly subject?: string | undefined;
@@ -72,8 +75,8 @@ export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
   /**
-   * Rotates a valid login that has the expected state, and binds it to the proved key. If several callers
-   * compete, only one call returns true.
+   * Rotates the refresh token of a valid login that has the expected state, and binds the login to the proved
+   * key. If several callers compete, only one call returns true.
    */
   rotate(rotation: Rotation): Promise<boolean>;
   /**
@@ -83,22 +86,25 @@ export interface TokenStore {
   markDelivered(id: string, generation: number, now: number): Promise<void>;
   /** Ends a login. Returns whether this call ended it. */
   revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
-  /** Ends a login if it belongs to this subject. Returns whether this call ended it. */
+  /** Ends a login if it belongs to this user. Returns whether this call ended it. */
   revokeOf(sub: string, id: string, now: number): Promise<boolean>;
-  /** Ends the logins of a user or session at a provider, and returns them. If neither is given, ends none. */
+  /**
+   * Ends the logins of a user or a session at a provider, and returns them. If neither is given, no login
+   * ends.
+   */
   revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
-  /** Ends every login of a subject, including logins that are just starting. Returns how many it ended. */
+  /** Ends every login of a user, including logins that are just starting. Returns how many it ended. */
   revokeAll(sub: string, now: number): Promise<number>;
   /**
-   * Returns the time before which logins and tokens of a subject are invalid. Returns 0 if there was no
+   * Returns the time before which logins and tokens of a user are invalid. Returns 0 if there was no
    * revocation.
    */
   validAfter(sub: string): Promise<number>;
-  /** Returns the valid logins of a subject, most recently used first. */
+  /** Returns the valid logins of a user, most recently used first. */
   listLogins(sub: string, now: number): Promise<readonly LoginRow[]>;
   /**
    * Deletes at most `batch` logins whose absolute expiry has passed. Returns how many it deleted. Revoked
-   * logins are kept until then, because otherwise reuse could not be detected.
+   * logins stay until then, because otherwise the reuse of their tokens could not be detected.
    */
   cleanUp(now: number, batch: number): Promise<number>;
 }

@@ -7,7 +7,7 @@
  *   const result = await api.readItem({ params: { id: 5 } });
  *   if (result.ok) show(result.data); else if (result.status === 410) ...
  *
- * Equal documents give equal text.
+ * Equal documents give equal clients, byte by byte.
  */
 import { readFileSync } from 'node:fs';
 import { packageRoot } from '../../base/package-root.ts';
@@ -17,7 +17,7 @@ import { TypeWriter, comment, declared, key, union } from './types.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
-/** Places of parameters in the document (`in`), and the members of the client's input that contain them. */
+/** The values of `in` for parameters, and the members of the client's input that contain such parameters. */
 const PLACES = [
   ['path', 'params'],
   ['query', 'query'],
@@ -25,8 +25,8 @@ const PLACES = [
   ['cookie', 'cookies'],
 ] as const;
 /**
- * Names that the type of a schema cannot have: those of TypeScript, and those that the client uses. Names in
- * runtime.ts are read from its source.
+ * Names that the type of a schema cannot have: words of TypeScript, and names that the client uses. Names in
+ * runtime.ts are not listed, because they are read from its source.
  */
 const RESERVED = [
   'any bigint boolean never null number object string symbol undefined unknown void',
@@ -61,7 +61,7 @@ class ClientWriter {
   readonly #runtime: string;
   readonly #types: TypeWriter;
   readonly #webhooks: readonly Sent[];
-  /** Callbacks by the id of the operation that declares them. */
+  /** Callbacks, by the id of the operation that declares them. */
   readonly #callbacks: readonly (readonly [id: string, sent: readonly Sent[]])[];
 
   constructor(root: JsonObject, operations: readonly Read[], runtime: string) {
@@ -126,7 +126,7 @@ class ClientWriter {
     return `/** A function for each operation. It rejects when no response arrives, and with {@link UnexpectedResponse}. */\nexport interface Client {\n${members.join('')}}\n`;
   }
 
-  /** Returns types for programs that receive the requests of the application. */
+  /** Returns types for the code that receives the webhooks and callbacks of the application. */
   #receiving(): string {
     const members = (requests: readonly Sent[], indent: string): string =>
       requests.map((request) => this.#received(request, indent)).join('');
@@ -279,7 +279,7 @@ ${entries.join('')}};
   }
 
   /**
-   * Returns the tables that the runtime reads. Operations whose responses have the same media types share an
+   * Returns the tables that runtime.ts reads. Operations whose responses have the same media types share an
    * entry.
    */
   #table(): string {
@@ -355,8 +355,8 @@ interface Sent {
 }
 
 /**
- * Returns the requests of path items by name. If an item has several methods, the method is added to the
- * name.
+ * Returns the operations of several path items. Each has the name of its path item, followed by the method if
+ * the item has several.
  */
 function readSent(root: JsonObject, items: JsonObject): Sent[] {
   return Object.entries(items).flatMap(([name, item]) => {
@@ -369,7 +369,8 @@ function readSent(root: JsonObject, items: JsonObject): Sent[] {
 }
 
 /**
- * Returns the callbacks of an operation. If a name has several addresses, each address is added to the name.
+ * Returns the callbacks of an operation. If a callback has several addresses, each gets the name with its
+ * address.
  */
 function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
   const callbacks = callbacksOf(root, operation);
@@ -379,7 +380,10 @@ function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
   });
 }
 
-/** Returns media type and content of a body. A form with files needs multipart, which can also send text fields. */
+/**
+ * Returns the media type and the content of a body. Multipart is preferred, because a form with files needs
+ * it, and it can also send text fields.
+ */
 function contentOf(body: JsonObject = {}): readonly [type: string, media: JsonObject] | undefined {
   const contents = Object.entries(record(body['content']));
   const chosen = contents.find(([type]) => type === 'multipart/form-data') ?? contents[0];
@@ -406,7 +410,10 @@ function schemeText(scheme: JsonObject): string {
   return `{ in: "${isBasic ? 'basic' : 'bearer'}" }`;
 }
 
-/** Returns a key for the table. `__proto__` must be computed: as a plain key it would set the prototype. */
+/**
+ * Returns a name as a key of the generated table. `__proto__` must be computed: as a plain key it would set
+ * the prototype.
+ */
 function keyOfTable(name: string): string {
   return name === '__proto__' ? `['__proto__']` : key(name);
 }
@@ -418,8 +425,8 @@ function statusType(status: string, except: readonly string[]): string {
 }
 
 /**
- * Returns the type of the statuses of failures that have the same body. A range such as 4XX excludes statuses
- * with another body.
+ * Returns the TypeScript type of those failure statuses that have the same body. A range such as 4XX excludes
+ * statuses with another body.
  */
 function failureStatuses(statuses: readonly string[], known: readonly string[]): string {
   const ranges = statuses.filter((status) => /\D/.test(status));

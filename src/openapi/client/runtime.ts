@@ -19,11 +19,11 @@ export interface BaseOptions {
   readonly baseUrl: string;
   /** Function that sends requests. Default: the global `fetch`. */
   readonly fetch?: typeof fetch | undefined;
-  /** Header fields of every request. */
+  /** Header fields to send with every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Whether browsers send cookies to other sites. Default: cookies go to the page's own site only. */
+  /** Whether browsers send cookies to other sites. Default: they send cookies only to the page's own site. */
   readonly credentials?: 'include' | 'omit' | 'same-origin' | undefined;
-  /** Credentials by security scheme. */
+  /** Credentials by the name of the security scheme. */
   readonly auth?: Readonly<Record<string, Credential | undefined>> | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface BaseOptions {
 export interface CallOptions {
   /** Aborts the call; the promise rejects with the reason of the signal. */
   readonly signal?: AbortSignal | undefined;
-  /** Header fields of this request. */
+  /** Header fields to send with this request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -56,7 +56,7 @@ export interface ServerSentEvent {
   /** Name of the event; `message` if the server sends none. */
   readonly event: string;
   readonly data: string;
-  /** Last event id of the stream. Send it as `Last-Event-ID` to continue the stream. */
+  /** Id of the last event that had one. Send it as `Last-Event-ID` to continue the stream. */
   readonly id: string;
 }
 
@@ -92,13 +92,13 @@ export class UnexpectedResponse extends Error {
   }
 }
 
-/** Returns the data of a successful result. @throws HttpError for a failure */
+/** Returns the data of a successful result, or throws. @throws HttpError for a failure */
 export async function unwrap<R extends Success<number, unknown> | Failure<number, unknown>>(
   result: R | Promise<R>,
 ): Promise<Extract<R, { readonly ok: true }>['data']> {
   const settled: Success<number, unknown> | Failure<number, unknown> = await result;
   if (!settled.ok) throw new HttpError(settled);
-  // the cast is safe: `ok` shows which of the two types the result has
+  // the cast is safe: `ok` is true, so the result is a success
   return settled.data as Extract<R, { readonly ok: true }>['data'];
 }
 
@@ -132,7 +132,7 @@ const MOST_CHARACTERS = 16 * 1024 * 1024;
 async function* linesOf(response: Response): AsyncGenerator<string, void, undefined> {
   if (response.body === null) return;
   const reader = response.body.getReader();
-  const decoder = new TextDecoder(); // TextDecoder also removes a byte order mark
+  const decoder = new TextDecoder(); // besides decoding, TextDecoder removes a byte order mark
   let rest = '';
   try {
     for (;;) {
@@ -140,7 +140,7 @@ async function* linesOf(response: Response): AsyncGenerator<string, void, undefi
       rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
       const isOpen = !done && rest.endsWith('\r'); // the line feed of a CRLF may be in the next chunk
       const lines = (isOpen ? rest.slice(0, -1) : rest).split(/\r\n|\r|\n/);
-      rest = lines.pop()! + (isOpen ? '\r' : ''); // defined, because split() returns at least one element
+      rest = lines.pop()! + (isOpen ? '\r' : ''); // defined, because split() returns at least one item
       yield* lines;
       if (done) return;
       if (rest.length > MOST_CHARACTERS) throw new UnexpectedResponse(response, 'a line of more than 16 MiB');
@@ -155,21 +155,21 @@ export interface Operation {
   readonly path: string;
   /** Media type of the request body. */
   readonly body?: string;
-  /** Names of list parameters that are sent as one comma-separated value. */
+  /** Names of list parameters whose items are sent as one text, separated by commas. */
   readonly joined?: readonly string[];
   /** Media types of responses by status. An empty list means that the response has no content. */
   readonly responses: Readonly<Record<string, readonly string[]>>;
-  /** Security alternatives. All schemes of one list are needed together; any one list is enough. */
+  /** Alternatives for security. Any one list is sufficient; all schemes in that list are needed. */
   readonly security?: readonly (readonly string[])[];
 }
 
-/** How a security scheme sends its credential. */
+/** Where a security scheme puts its credential. */
 export interface Scheme {
   readonly in: 'bearer' | 'basic' | 'header' | 'query' | 'cookie';
   readonly name?: string;
 }
 
-/** Values of a call, by place. */
+/** Input of a call, grouped by the part of the request. */
 interface Input {
   readonly params?: Readonly<Record<string, unknown>>;
   readonly query?: Readonly<Record<string, unknown>>;
@@ -212,7 +212,7 @@ async function send(
     else if (place === 'header') headers.set(name, text);
     else headers.set('Authorization', place === 'basic' ? `Basic ${base64(text)}` : `Bearer ${text}`);
   }
-  // browsers ignore this field, and send their own cookies
+  // browsers ignore the field Cookie, and send their own cookies
   if (cookies.length > 0) headers.set('Cookie', cookies.join('; '));
   for (const [name, text] of Object.entries(own ?? {})) headers.set(name, text);
   const init: RequestInit & { duplex?: 'half' } = { method: operation.method, headers, redirect: 'manual' };
@@ -235,7 +235,7 @@ function pathOf(template: string, params: Readonly<Record<string, unknown>> = {}
     const text = textOf(params[name] ?? '');
     if (text === '' || text === '.' || text === '..')
       throw new TypeError(
-        `The path parameter "${name}" is "${text}", which would change the path: pass a value that is not empty, "." or ".."`,
+        `The path parameter "${name}" is "${text}", which would change the path: pass a value other than "", "." and ".."`,
       );
     return encodeURIComponent(text);
   });
@@ -250,7 +250,7 @@ function queryOf(values: Input['query'], joined: readonly string[] = []): string
   });
 }
 
-/** Returns a parameter's values as texts: one for each list item, or all items joined into one. */
+/** Returns the values of parameters as texts: one text for each list item, or all items joined into one. */
 function textsOf(values: Input['query'] = {}, joined: readonly string[] = []): [string, string][] {
   return Object.entries(values).flatMap(([name, value]): [string, string][] => {
     if (value === undefined || value === null) return [];
@@ -264,7 +264,10 @@ function textOf(value: unknown): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
 }
 
-/** Returns the credentials of the first alternative for which all credentials are given. */
+/**
+ * Returns the credentials for the first security alternative of which all are given. If no alternative is
+ * complete, it returns those that are given for the last one.
+ */
 async function credentialsOf(
   { security = [] }: Operation,
   auth: NonNullable<BaseOptions['auth']>,

@@ -9,7 +9,8 @@ import { impliedType, list, record, schemaName, text } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 
 /**
- * Use of a type. A named schema that any response uses is written for responses, also where requests use it.
+ * Direction in which a value travels. A named schema that occurs in any response has the type of responses,
+ * even in requests.
  */
 type Place = 'request' | 'response';
 
@@ -34,7 +35,7 @@ export class TypeWriter {
       .join('\n');
   }
 
-  /** Returns a type as text. `indent` is the indentation of the line in which the type stands. */
+  /** Returns a schema as TypeScript. `indent` is the indentation of the line in which the type begins. */
   type(schema: unknown, place: Place, indent = ''): string {
     if (schema === undefined || schema === true) return 'unknown';
     if (schema === false) return 'never';
@@ -111,11 +112,11 @@ export class TypeWriter {
       this.member(name, member, required.has(name), place, indent),
     );
     const object = lines.length === 0 ? 'Record<string, never>' : `{\n${lines.join('')}${indent}}`;
-    // TypeScript requires that an index signature fits every member, so an intersection is used
+    // an index signature would have to fit every member, so the type is an intersection instead
     return others.length === 0 ? object : `${object} & Record<string, unknown>`;
   }
 
-  /** Returns one member of an object as lines, with its description. */
+  /** Returns one member of an object type as lines of TypeScript, with its description. */
   member(name: string, schema: unknown, isRequired: boolean, place: Place, indent: string): string {
     const inner = indent + INDENT;
     const given = record(schema);
@@ -125,7 +126,7 @@ export class TypeWriter {
     return `${comment(about.filter((line) => line !== undefined).join('\n\n'), inner)}${inner}${declared(name, type, isRequired, isLoose)}`;
   }
 
-  /** Names of all schemas that the values refer to, directly or indirectly. */
+  /** Returns the names of all schemas to which the values refer, directly or indirectly. */
   #reached(values: readonly unknown[]): Iterable<string> {
     const found = new Set<string>();
     const visit = (value: unknown): void => {
@@ -148,7 +149,7 @@ export function key(name: string): string {
   return IDENTIFIER.test(name) ? name : JSON.stringify(name);
 }
 
-/** Returns the declaration of a member. With `isLoose`, the member also accepts undefined. */
+/** Returns the declaration of a member in TypeScript. With `isLoose`, the member also accepts undefined. */
 export function declared(
   name: string,
   type: string,
@@ -158,7 +159,7 @@ export function declared(
   return `${key(name)}${isRequired ? '' : '?'}: ${type}${isLoose ? ' | undefined' : ''};\n`;
 }
 
-/** Returns a doc comment on lines of its own; an empty text for no description. */
+/** Returns a text as a doc comment with its own lines; an empty text if there is no description. */
 export function comment(about: string | undefined, indent = ''): string {
   if (about === undefined || about.trim() === '') return '';
   const lines = about

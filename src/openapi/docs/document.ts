@@ -21,7 +21,7 @@ export interface Example {
   readonly value: unknown;
 }
 
-/** Content of a body or response in one media type. */
+/** Content of a request body or response in one media type. */
 export interface MediaContent {
   readonly type: string;
   readonly schema: unknown;
@@ -37,14 +37,14 @@ export interface RequestBody {
 }
 
 export interface DocumentedResponse {
-  /** Status code, range of statuses, or `default`: `200`, `4XX`. */
+  /** A status code, a range of statuses, or `default`: `200`, `4XX`. */
   readonly status: string;
   readonly description: string;
   readonly contents: readonly MediaContent[];
   readonly headers: readonly (readonly [name: string, description: string | undefined, schema: unknown])[];
 }
 
-/** A callback request that the application sends because of an operation. */
+/** A request that the application sends to a URL of the client because of an operation. */
 export interface Callback {
   readonly name: string;
   readonly method: string;
@@ -54,7 +54,7 @@ export interface Callback {
 }
 
 export interface Operation {
-  /** Id that links use; unique in the page. */
+  /** Id of the operation's element, to which links lead. It is unique in the page. */
   readonly id: string;
   readonly method: string;
   readonly path: string;
@@ -64,7 +64,7 @@ export interface Operation {
   readonly parameters: readonly Parameter[];
   readonly body: RequestBody | undefined;
   readonly responses: readonly DocumentedResponse[];
-  /** Requests that the application sends to a URL of the client. */
+  /** Requests that the application sends to a URL of the client because of this operation. */
   readonly callbacks: readonly Callback[];
   /** True for webhooks and callbacks: the application sends them, so the page cannot try them. */
   readonly isWebhook: boolean;
@@ -91,7 +91,7 @@ export interface ReadDocument {
   readonly summary: string | undefined;
   readonly description: string | undefined;
   readonly servers: readonly { readonly url: string; readonly description: string | undefined }[];
-  /** Links of the document: licence, contact, external documentation. */
+  /** Links about the application: licence, contact, external documentation. */
   readonly links: readonly (readonly [text: string, url: string])[];
   readonly sections: readonly Section[];
   readonly schemas: ReadonlyMap<string, NamedSchema>;
@@ -99,7 +99,7 @@ export interface ReadDocument {
   readonly hasSecurity: boolean;
 }
 
-/** Reads a document. Never throws. */
+/** Reads an OpenAPI document that any tool may have written. Never throws. */
 export function readDocument(document: object): ReadDocument {
   const root = document as JsonObject;
   const info = record(root['info']);
@@ -125,8 +125,8 @@ export function readDocument(document: object): ReadDocument {
 }
 
 /**
- * Returns unique ids without spaces, which HTML forbids. No id starts with a colon, because the script of the
- * page uses such ids.
+ * Makes unique ids for elements. An id has no spaces, because HTML forbids them. It does not start with a
+ * colon, because the script of the page makes such ids.
  */
 class Ids {
   /** Ids that the page itself uses. */
@@ -206,7 +206,7 @@ function operationOf(root: JsonObject, path: string, read: ReadOperation, ids: I
   };
 }
 
-/** Returns a list with the parameter, or an empty list if its name or place is missing. */
+/** Returns a list of one parameter, or an empty list if its name or `in` is missing. */
 function parameterOf(parameter: JsonObject): Parameter[] {
   const [name, place] = [text(parameter['name']), text(parameter['in'])];
   if (name === undefined || place === undefined) return [];
@@ -259,7 +259,7 @@ function contentsOf(content: unknown): MediaContent[] {
   }));
 }
 
-/** Returns one example, or several named ones. */
+/** Returns the single `example`, or all named `examples`. */
 function examplesOf(owner: JsonObject): readonly Example[] {
   if (owner['example'] !== undefined) return [{ name: undefined, value: owner['example'] }];
   return Object.entries(record(owner['examples'])).flatMap(([name, example]) => {

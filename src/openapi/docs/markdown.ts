@@ -1,12 +1,12 @@
 /**
  * Converts descriptions from Markdown to HTML: paragraphs, headings, lists, tables, quotes, code, emphasis
- * and links. The dialect is CommonMark with GitHub's tables, without HTML. All other text stays text.
+ * and links. The dialect is CommonMark with GitHub's tables. HTML in a description is shown as text.
  *
  * Lines become blocks, nested to a depth of 6, and blocks contain inline elements. The search for the end of
  * an inline element stops after 2,000 characters, so hostile text costs linear time.
  *
- * HTML is escaped. Only `http`, `https`, `mailto` and relative addresses become links. Images become links to
- * the image.
+ * All text is escaped. Only `http`, `https`, `mailto` and relative addresses become links. An image becomes a
+ * link to it.
  */
 import { NOTHING, html, joined } from './markup.ts';
 import type { Content, Markup } from './markup.ts';
@@ -31,7 +31,7 @@ export function prose(text: string | undefined): Markup {
   return blocks(read.split(/\r\n|\r|\n/), 0);
 }
 
-/** Returns a description as one line: emphasis, code and links only. */
+/** Returns a description as one line, with emphasis, code and links only. */
 export function inline(text: string): Markup {
   return spans(text.slice(0, MOST_CHARACTERS), 0);
 }
@@ -135,7 +135,7 @@ function isWithin(lines: readonly string[], at: number, line: string, indent: nu
   return indentOf(line) >= Math.min(indent, 2) || !startsBlock(lines, at, line);
 }
 
-/** Returns the content of a list item. Its first paragraph gets no element of its own. */
+/** Returns the content of a list item. Its first paragraph gets no `<p>` element. */
 function itemOf(lines: readonly string[], depth: number): Markup {
   const end = endOf(lines, 0, (line, index) => index === 0 || !startsBlock(lines, index, line));
   return html`${flow(lines.slice(0, end))}${blocks(lines.slice(end), depth)}`;
@@ -222,7 +222,7 @@ function next(text: string, from: number): number {
 }
 
 /**
- * Returns the inline element that starts at a character, and the position after it; undefined if the
+ * Returns the inline element that starts at a character, and the position after it. Returns undefined if the
  * character is plain text.
  */
 function spanAt(text: string, at: number, depth: number): readonly [Content, end: number] | undefined {

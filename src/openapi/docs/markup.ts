@@ -5,7 +5,7 @@
  * Example:
  *   html`<p title="${title}">${text}</p>`
  *
- * Attribute values must be in double quotes. Then it is sufficient to escape five characters.
+ * Attribute values must be in double quotes, so that it is sufficient to escape five characters.
  */
 
 export type Content = string | number | Markup | false | undefined | readonly Content[];

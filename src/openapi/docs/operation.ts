@@ -19,7 +19,7 @@ import type {
 import type { Markup } from './markup.ts';
 import type { SchemaWriter } from './schema.ts';
 
-/** Places of parameters, in the order in which a request has them. */
+/** Headings for the values of a parameter's `in`, in the order in which a request has these parts. */
 const PLACES: Readonly<Record<string, string>> = {
   path: 'Path parameters',
   query: 'Query parameters',
@@ -28,12 +28,12 @@ const PLACES: Readonly<Record<string, string>> = {
 };
 /** Maximum number of characters of a shown example. */
 const MOST_CHARACTERS = 20_000;
-/** Maximum number of examples of one content. */
+/** Maximum number of examples for one media type. */
 const MOST_EXAMPLES = 10;
 
 /**
- * Writes an operation as a closed `<details>`. The id is on the content of that element, so that browsers
- * open the element when a link leads to the id.
+ * Writes an operation as a closed `<details>` element. The id is on an element inside it, so that browsers
+ * open the `<details>` when a link leads to the id.
  */
 export function operationMarkup(operation: Operation, schemas: SchemaWriter): Markup {
   const { id, method, path, summary, description, isDeprecated, parameters, body, responses } = operation;
@@ -130,7 +130,10 @@ function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWr
   return html`<p class="k">Headers</p><ul class="f">${headers.map(([name, about, schema]) => html`<li><code>${name}</code> <span class="t">${schema !== undefined && schemas.type(schema)}</span>${prose(about)}`)}</ul>`;
 }
 
-/** Writes a response. A success is shown open, with its members; other responses only name their type. */
+/**
+ * Writes a response. A success is open and shows its members. Other responses are closed and show only the
+ * name of their type.
+ */
 function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
   const { status, contents, headers } = response;
   const isGood = /^2/.test(status);

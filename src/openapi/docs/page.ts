@@ -2,8 +2,7 @@
  * `/docs`: an OpenAPI document as one HTML page that contains its style and script. It loads nothing from
  * other places. It is readable without JavaScript; the script adds search, calls, copying and colours.
  *
- * The page is rendered once, with two places for the nonce. Each response gets another nonce, and is
- * compressed.
+ * The page is rendered once, without its nonce. Each response inserts a new nonce, and is compressed.
  *
  * No text of the document is trusted: it is escaped, and the policy allows only elements with the nonce of
  * the response. The script builds elements, never HTML (`trusted-types 'none'`), and connects only to its own
@@ -48,12 +47,12 @@ const FIELDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Compresses each response: compressed bytes cannot be kept, because each response has another nonce. For 500
- * operations, br compresses 1.3 MB to 37 kB in 5 ms in another thread. A page of the usual size takes 1 ms.
- * For this page, zstd gives more bytes and takes longer than br.
+ * Compresses each response again, because each has its own nonce. For 500 operations, br compresses 1.3 MB to
+ * 37 kB in 5 ms in another thread. A page of the usual size takes 1 ms. For this page, zstd gives more bytes
+ * and takes longer than br.
  *
- * Hashes instead of the nonce would save that time, but then middleware that adds elements to the page would
- * have to update the policy.
+ * Hashes instead of a nonce would make the bytes equal, so they could be compressed once. But middleware that
+ * adds elements to the page would then have to update the Content-Security-Policy.
  */
 const COMPRESSION = new CompressionMiddleware({
   encodings: ['br', 'gzip'],
@@ -63,8 +62,8 @@ const COMPRESSION = new CompressionMiddleware({
 });
 
 /**
- * Field in the response to HEAD that gives the page's script a CSRF token. Other sites can neither read nor
- * store it.
+ * Field in the response to HEAD with a CSRF token for the page's script. Other sites can neither read nor
+ * store the token.
  */
 const TOKEN_FIELD = 'X-CSRF-Token';
 
@@ -72,13 +71,13 @@ export class DocsPage {
   readonly #document: () => object;
   readonly #documentUrl: string;
   readonly #protection: () => readonly Middleware[];
-  /** Parts of the page, between which the nonce is inserted. */
+  /** The page as parts; a nonce is inserted between them. */
   #parts: readonly string[] | undefined;
 
   /**
-   * Calls `document` when the page is first requested. `documentUrl` is the document's URL relative to the
-   * page; default `openapi.json`. `protection` returns the middleware that issues a CSRF token if no
-   * middleware of the application does.
+   * `document` is called when the page is first requested. `documentUrl` is relative to the page; default
+   * `openapi.json`. `protection` returns the middleware that issues a CSRF token, if only a route has such
+   * middleware.
    */
   constructor(
     document: () => object,
@@ -110,11 +109,11 @@ export class DocsPage {
   }
 }
 
-/** Returns the response to HEAD, without content and with the fields of GET. */
+/** Adds a CSRF token to the response to HEAD. The response has no content, but the header fields of GET. */
 function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-  // a stream of unknown length: HEAD then has no Content-Length, for which the page would have to be rendered
+  // an empty stream has no Content-Length, which would need the rendered page
   response.body = [];
   return COMPRESSION.handle(req, () => response);
 }
@@ -122,7 +121,7 @@ function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
 /** Number of rows from which on browsers lay out only the visible rows. */
 const MANY_ROWS = 100;
 
-/** Returns the page as three parts, between which the nonce is inserted. @internal */
+/** Returns the page as parts, between which the nonce is inserted. @internal */
 export function pageParts(document: ReadDocument, documentUrl: string): readonly string[] {
   const slots = slotsOf(document, documentUrl);
   return PAGE.split('{{nonce}}').map((part) =>

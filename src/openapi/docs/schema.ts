@@ -1,6 +1,6 @@
 /**
- * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML: the type in words, constraints in a line,
- * members in a list.
+ * Writes schemas (JSON Schema 2020-12, as in OpenAPI 3.1) as HTML. It shows the type in words, the
+ * constraints in one line, and the members as a list.
  *
  * Example of a member:
  *   Note | null      1-500 characters · pattern \S · example "Buy milk"
@@ -31,13 +31,13 @@ const MOST_DEPTH = 6;
 const MOST_VALUES = 40;
 /** Maximum number of characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
-/** Keywords whose values contain schemas. */
+/** Keywords of a schema that can have members to show. */
 const HOLDERS =
   'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
 export class SchemaWriter {
   readonly #document: ReadDocument;
-  /** Member lists by schema: operations share schemas, so each list is written once. */
+  /** Written lists of members, by schema. Operations share schemas, so each list is written only once. */
   readonly #written = new Map<JsonObject, Markup>();
 
   constructor(document: ReadDocument) {
@@ -45,8 +45,8 @@ export class SchemaWriter {
   }
 
   /**
-   * Returns the members of a schema, of its items, or of the schema that it refers to; empty if it has no
-   * members. `fieldTypes` has the media types of a form's fields.
+   * Returns the members of a schema, of its items, or of the schema to which it refers; empty if there are
+   * none. `fieldTypes` has the media types of a form's fields.
    */
   members(schema: unknown, fieldTypes: ReadonlyMap<string, string> = new Map()): Markup {
     const followed = this.#followed(schema);
@@ -142,7 +142,10 @@ export class SchemaWriter {
 
   // -- members --
 
-  /** Returns the schema to which a list or a reference leads. Each is followed once. */
+  /**
+   * Follows a reference of the schema, and a reference of its items, once each. Returns the schema whose
+   * members are to be shown.
+   */
   #followed(schema: unknown): unknown {
     const { root } = this.#document;
     const outer = record(schema)['$ref'] === undefined ? schema : resolve(root, schema);
@@ -202,7 +205,8 @@ export class SchemaWriter {
   }
 
   /**
-   * Writes the alternatives that are declared in place. References are left out, because the type names them.
+   * Writes the members of `oneOf` and `anyOf` alternatives. References are left out, because the type shows
+   * their names.
    */
   #variants(given: JsonObject, depth: number): Markup {
     const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) =>
@@ -225,7 +229,7 @@ export class SchemaWriter {
     return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? (given['anyOf'] === undefined ? 'One of' : 'Any of') : 'or'}</p>${variant}`)}`;
   }
 
-  /** Writes the members of the items of a list or map, if their schema is declared in place. */
+  /** Writes the members of list items or map values, if their schema is not a reference. */
   #inner(given: JsonObject, depth: number): Markup {
     const items = this.#members(given['items'], depth + 1);
     if (items !== NOTHING) return items;
@@ -251,8 +255,8 @@ const NAMED_FORMATS: ReadonlySet<unknown> = new Set(
 );
 
 /**
- * Returns constraints, default and example of a schema as a line, and those of its items as another line; empty
- * if there are none.
+ * Returns one line with the constraints, default and example of a schema, and another line with those of its
+ * items; empty if there are none.
  */
 export function factsOf(schema: unknown, examples: readonly unknown[] = [], mediaType?: string): Markup {
   const { type, items } = record(schema);
@@ -286,7 +290,7 @@ function factList(schema: unknown, examples: readonly unknown[], mediaType?: str
   return facts.filter((fact) => fact !== false);
 }
 
-/** Keywords of limits, with the words for their units. */
+/** Keywords of minimum and maximum sizes, with the word for their unit in singular and plural. */
 const RANGES: readonly (readonly [least: string, most: string, one: string, many: string])[] = [
   ['minLength', 'maxLength', 'character', 'characters'],
   ['minItems', 'maxItems', 'item', 'items'],
@@ -320,7 +324,7 @@ function rangesOf(given: JsonObject): Content[] {
   ];
 }
 
-/** Returns the range between two limits, of which one may be absent. */
+/** Returns two limits as a range. One of them may be absent. */
 function span(from: unknown, to: unknown, write: (limit: unknown) => string): string {
   if (from === undefined) return `up to ${write(to)}`;
   if (to === undefined) return `at least ${write(from)}`;

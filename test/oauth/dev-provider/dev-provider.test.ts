@@ -181,7 +181,7 @@ test(
       delete process.env['SVC_ENV'];
       assert.throws(
         () => provider({ env: undefined }),
-        refused('E_DEV_PROVIDER', /neither env nor SVC_ENV/),
+        refused('E_DEV_PROVIDER', /neither the option env nor SVC_ENV/),
         'an application without SVC_ENV runs for production',
       );
       process.env['SVC_ENV'] = 'test';
@@ -308,7 +308,7 @@ test('DevProvider redirects with code, state and iss when a user is chosen, and 
     new URL(await dev.pick(`${dev.url}/authorize?${encoded(QUERY)}`, undefined)).searchParams.get('error'),
     'access_denied',
   );
-  await assert.rejects(dev.pick(`${dev.url}/authorize?client_id=x`, 'ada'), /answers 400/);
+  await assert.rejects(dev.pick(`${dev.url}/authorize?client_id=x`, 'ada'), /with the status 400/);
 });
 
 test('DevProvider keeps the query of a redirect URI and appends its parameters to it', async () => {
