@@ -97,7 +97,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ],
   ['SVC121', /^the middleware /, undefined],
   ['SVC121', /^nothing identifies the client/, 'warning'],
-  ['SVC205', /^the session secret is the authSecret of the application/, 'warning'],
+  ['SVC205', /^the option "secrets" contains the authSecret/, 'warning'],
   ['SVC206', /may read responses of this application, but has no TLS/, 'warning'],
   ['SVC207', /is shared with every host below/, 'warning'],
   ['SVC208', /^\/docs and \/openapi\.json show every route|^\/metrics is open to every client/, 'warning'],
