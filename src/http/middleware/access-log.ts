@@ -7,9 +7,9 @@
  *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":...,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
  *
  * A line never contains the query, header fields other than `User-Agent`, or a body. If the name of a path
- * parameter looks like that of a secret, for example `token`, the line contains the template of the route
- * instead of the path. Requests to `/healthz`, `/readyz` and `/metrics` get no line. `aborted` is set when
- * the response was not sent completely.
+ * parameter looks like that of a secret, for example `token`, the line shows the route's template and not the
+ * path. Requests to `/healthz`, `/readyz` and `/metrics` get no line. `aborted` is set when the response was
+ * not sent completely.
  */
 import { safeField } from '../../observability/redact.ts';
 import { MAX_AGENT_CHARACTERS } from '../request/event.ts';
@@ -19,7 +19,8 @@ import type { CompiledRoute } from '../contracts.ts';
 import type { TransportRequest } from '../request/request.ts';
 
 /** Accepted values of the setting `accessLog`, as the error messages name them. */
-export const ACCESS_LOG_NEEDS = 'true, false or a number 0 … 1, the part of all requests that has a line';
+export const ACCESS_LOG_NEEDS =
+  'true, false, or a number 0 … 1: the fraction of the requests that get a log line';
 
 /**
  * Converts a value of the setting `accessLog` to the fraction of the requests that get a line, 0 ... 1. The
@@ -67,7 +68,7 @@ export class AccessLog {
   readonly #log: Logger;
   readonly #share: number;
   readonly #views = new Map<CompiledRoute, View>();
-  /** Each request adds `share` to this sum. When the sum reaches 1, the request gets a line. */
+  /** Each request adds the fraction `#share` to this sum. When the sum reaches 1, the request gets a line. */
   #due = 0;
 
   /**

@@ -90,7 +90,7 @@ export class CORSMiddleware implements Middleware {
 
   /**
    * @throws SvcError `E_CORS` for an origin that is not valid, or `*` with credentials; `E_OPTION_UNKNOWN`,
-   *   `E_OPTION_RANGE`
+   *   `E_OPTION_RANGE` for other invalid options
    */
   constructor(options: CORSOptions = {}) {
     const tokens = (value: unknown): boolean =>

@@ -1,6 +1,6 @@
 /**
  * Adds header fields to the responses of a deprecated route, and to responses to requests that use a
- * deprecated field. The fields contain the date of the deprecation (`Deprecation`, RFC 9745), the date of the
+ * deprecated field. The fields contain the date of the deprecation (`Deprecation`, RFC 9745), the date of
  * removal (`Sunset`, RFC 8594), and the address of an explanation (`Link`).
  *
  * Example:

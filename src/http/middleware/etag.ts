@@ -71,8 +71,8 @@ export class ETagMiddleware implements Middleware {
 }
 
 /**
- * Entity tag of a body: 132 bits of a hash, so that an attacker cannot construct two bodies with the same
- * tag.
+ * Entity tag of a body: 132 bits of a SHA-256 hash, so that an attacker cannot construct two bodies with the
+ * same tag.
  */
 function tagOf(body: string | Uint8Array): string {
   return `W/"${hash('sha256', body, 'base64url').slice(0, 22)}"`;

@@ -2,10 +2,10 @@
  * Path templates that exempt requests from the CSRF check. A template exempts the routes that it matches, but
  * not more specific routes.
  *
- * Examples of templates, and the routes that they exempt:
- *   /{tenant}/webhook       the route /{any}/webhook, and not /account/webhook, which its author may have written later
- *   /hooks/{rest:path}      every route below /hooks/
- *   /hooks/github           that path, also if the route /hooks/{name} handles it
+ * Examples:
+ *   - /{tenant}/webhook exempts the route /{any}/webhook, but not /account/webhook, which is more specific
+ *   - /hooks/{rest:path} exempts every route below /hooks/
+ *   - /hooks/github exempts this path, even if it belongs to the route /hooks/{name}
  *
  * A path that belongs to no route is exempt if a template matches it, because no handler runs that needs
  * protection.

@@ -105,8 +105,8 @@ export class RateLimitMiddleware implements Middleware {
   #nowMs: () => number = () => 0;
 
   /**
-   * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_PATH_TEMPLATE` for a rule whose path has wrong
-   *   syntax
+   * @throws SvcError `E_PATH_TEMPLATE` for a rule whose path has wrong syntax; `E_OPTION_UNKNOWN`,
+   *   `E_OPTION_RANGE` for other invalid options
    */
   constructor(options: RateLimitOptions = {}) {
     const { perMinute, burst, key, name, rules, legacyHeaders, ...store } = readOptions(

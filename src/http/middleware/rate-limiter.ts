@@ -3,7 +3,7 @@
  *
  * Use in a handler:
  *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
- *   await logins.take(req, email);                      429 for the sixth within a minute, from any addresses
+ *   await logins.take(req, email); // 429 for the sixth login with this email within a minute
  *
  * The generic cell rate algorithm (cache/stores.ts) counts with the monotonic clock. Without a shared store
  * each process counts in its own memory, so n processes allow n times as many requests.

@@ -42,8 +42,8 @@ export class RequestIDMiddleware implements Middleware {
   #services: Services | undefined;
 
   /**
-   * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, also for a `header` that has another meaning in
-   *   HTTP
+   * @throws SvcError `E_OPTION_RANGE` for a `header` that has another meaning in HTTP; `E_OPTION_UNKNOWN`,
+   *   `E_OPTION_RANGE` for other invalid options
    */
   constructor(options: RequestIDOptions = {}) {
     const read = readOptions('RequestIDMiddleware', options, {

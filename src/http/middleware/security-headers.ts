@@ -136,6 +136,7 @@ export class SecurityHeadersMiddleware implements Middleware {
 
   /**
    * @throws SvcError `E_CSP` for a policy that browsers would misread; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   *   for other invalid options
    */
   constructor(options: SecurityHeadersOptions = {}) {
     const read = readOptions('SecurityHeadersMiddleware', options, {

@@ -56,7 +56,7 @@ export class TrustedHostMiddleware implements Middleware {
 
   /**
    * @throws SvcError `E_TRUSTED_HOST` for an invalid host name, or an empty list; `E_OPTION_UNKNOWN`,
-   *   `E_OPTION_RANGE`
+   *   `E_OPTION_RANGE` for other invalid options
    */
   constructor(options: TrustedHostOptions) {
     const { hosts } = readOptions('TrustedHostMiddleware', options, {

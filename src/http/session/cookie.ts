@@ -72,7 +72,7 @@ export class KeptCookie {
 
   /**
    * @throws SvcError `E_COOKIE` for an invalid name, or attributes that contradict each other;
-   *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
    */
   constructor(owner: string, base: string, options: SessionCookieOptions = {}) {
     const { name, secure, ...attributes } = readOptions(owner, options, {

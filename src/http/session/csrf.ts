@@ -112,7 +112,7 @@ export class CSRFMiddleware implements Middleware {
 
   /**
    * @throws SvcError `E_PATH_TEMPLATE` for an `exempt` template with wrong syntax, `E_COOKIE` for an invalid
-   *   `cookie`; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   *   `cookie`; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
    */
   constructor(options: CSRFOptions = {}) {
     const owner = 'CSRFMiddleware';

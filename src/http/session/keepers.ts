@@ -2,9 +2,11 @@
  * Storage of sessions: in a signed or encrypted cookie; or in a store, with the session id in a signed
  * cookie.
  *
- * Where the parts are:
- *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
- *   store    svc_session = signed id         session:SHA-256(id) -> { b: born, v: values, f: flashes }, sealed if wanted
+ * Without a store:
+ *   the cookie contains { i: id, b: start of lifetime, v: values, f: flash messages }, signed or encrypted
+ * With a store:
+ *   the cookie contains the signed id
+ *   the store contains { b, v, f } under the key session:SHA-256(id), encrypted with the option `encrypt`
  *
  * Both kinds of cookies contain the times of issue and expiry. The store contains only hashes of session ids,
  * so a person who can read the store cannot create the cookie of a session.

@@ -80,7 +80,7 @@ export class SessionMiddleware implements Middleware {
 
   /**
    * @throws SvcError `E_COOKIE` for an invalid `cookie`, `E_SECRET_WEAK` or `E_SECRET_FORM` for an unusable
-   *   secret; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   *   secret; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
    */
   constructor(options: SessionOptions = {}) {
     const owner = 'SessionMiddleware';

@@ -45,7 +45,7 @@ interface ResolvedEventOptions {
   readonly prelude: string;
 }
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
+/** @internal */
 function readEventOptions(
   owner: string,
   options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>,
@@ -83,6 +83,7 @@ export class EventStreamResponse extends HttpResponse {
 
   /**
    * @throws SvcError `E_STREAM` for a source that cannot be iterated; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   *   for other invalid options
    */
   constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
     const { headers, ...terms } = options;

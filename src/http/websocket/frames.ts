@@ -3,7 +3,7 @@
  *
  * Grammar:
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
- *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
+ *   message = text or binary frame, then continuations up to one with FIN; control frames may lie between
  *
  * Frames are unmasked in place, so the caller of push() must not use the chunk afterwards. The bytes of a
  * binary message may share the memory of the chunk. The parts of a long message in many chunks are copied.
@@ -117,11 +117,11 @@ export class FrameReader {
   /** Buffer for a frame head, or the payload of a control frame, that is divided between chunks. */
   #gathered: Buffer | undefined;
   #gatheredBytes = 0;
-  #opcode = 0; // state of the current frame
+  #opcode = 0; // begins the fields about the current frame
   #isFinal = false;
   #left = 0;
   #mask = 0;
-  #messageOpcode = 0; // 0: no message has begun
+  #messageOpcode = 0; // 0 until a message has begun
   #isCompressed = false;
   #messageBytes = 0;
   #cost = 0;

@@ -1,12 +1,10 @@
 /**
- * Metrics of the WebSockets of an application.
- *
- * Metrics:
- *   svc_websockets                              open now
- *   svc_websocket_messages_total{direction}     in, out; a message to a room counts for each member
- *   svc_websocket_bytes_total{direction}        bytes on the wire, with frames
- *   svc_websocket_dropped_total                 messages dropped for slow clients
- *   svc_websocket_closed_total{code}            by close code; 1006 is a lost connection
+ * Metrics of the WebSockets of an application:
+ *   - svc_websockets: number of open WebSockets
+ *   - svc_websocket_messages_total{direction}: received and sent messages; for a room, one per member
+ *   - svc_websocket_bytes_total{direction}: received and sent bytes, including the heads of frames
+ *   - svc_websocket_dropped_total: messages that were dropped because clients read too slowly
+ *   - svc_websocket_closed_total{code}: closed WebSockets by close code; 1006 is a lost connection
  */
 import type { CounterMetric, CounterSlot, MetricsRegistry } from '../../observability/metrics.ts';
 

@@ -3,17 +3,17 @@
  * the client reads.
  *
  * Frames pass through three buffers:
- *   batch   all messages of one turn, which are sent in one write
- *   stream  up to 64 KiB that the kernel has not accepted
- *   queue   further frames, up to maxBufferedBytes; beyond that the policy for slow clients applies
+ *   - batch: the frames of one turn of the event loop, which are sent in one write
+ *   - stream: up to 64 KiB that the kernel has not accepted
+ *   - queue: further frames, up to maxBufferedBytes; beyond that, the policy for slow clients applies
  *
  * A long message is deflated in a thread. Until then, a placeholder for its frame is in the queue, and later
  * messages wait behind it.
  *
  * Policies for clients that read too slowly:
- *   disconnect    the connection is closed with code 1008; the client may reconnect
- *   drop-oldest   the oldest message is dropped; for clients that need only the latest state
- *   wait          no accepted message is dropped, and further ones are refused; callers await drain()
+ *   - disconnect: closes the connection with code 1008; the client may reconnect
+ *   - drop-oldest: drops the oldest message in the queue; for clients that need only the latest data
+ *   - wait: refuses further messages, and drops none; callers await drain() before they send more
  */
 import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';

@@ -3,8 +3,8 @@
  *
  * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream.
  * States of a socket:
- *   open -> closing (our close frame is sent) -> closed
- *   open -> answering (the peer has closed; handlers may still reply to earlier messages) -> closed, and the connection ends
+ *   - the server closes: open -> closing (its close frame is sent) -> closed (the client has sent its close frame)
+ *   - the client closes: open -> answering (handlers may still reply to earlier messages) -> closed (the connection ends)
  *
  * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call
  * of handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (close codes, progress of closing).
@@ -180,7 +180,7 @@ export class WebSocketConnection
     return this.isOpen;
   }
 
-  /** Sends a value as JSON text. Returns the same as {@link send}. @throws SvcError `E_REPLY` for a value without a JSON form */
+  /** Sends a value as JSON text, like {@link send}. @throws SvcError `E_REPLY` for a value without a JSON form */
   sendJson(value: unknown): boolean {
     return this.isOpen && this.send(toJson(value));
   }
@@ -200,7 +200,7 @@ export class WebSocketConnection
     return this.#ping.durationMs;
   }
 
-  /** Closes the socket when earlier messages are sent. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code */
+  /** Closes after all earlier messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
     if (this.isOpen) this.#sayClose(code, reason);
