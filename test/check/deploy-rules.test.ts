@@ -70,11 +70,11 @@ test('SVC206 reports allowed origins without TLS in production, and functions th
       origins: ['http://app.example', 'https://app.example', 'http://localhost:3000', 'http://[::1]:3000'],
     }),
     [
-      'warning http://app.example may read its answers: it has no TLS, so an attacker on the network can act as that site',
+      'warning http://app.example may read responses of this application, but has no TLS, so an attacker on the network can act as that site',
     ],
   );
   assert.deepEqual(cors({ origins: ['http://app.example'], credentials: true }), [
-    'error http://app.example may call with the cookies of its visitors: it has no TLS, so an attacker on the network can act as that site',
+    'error http://app.example may send requests with the cookies of its visitors, but has no TLS, so an attacker on the network can act as that site',
   ]);
   assert.deepEqual(cors({ origins: ['http://app.example'], credentials: true }, 'development'), []);
   assert.equal(cors({ origins: () => true, credentials: true }).length, 1);

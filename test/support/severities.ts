@@ -89,16 +89,16 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
 const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: Severity | undefined])[] = [
   ['SVC104', /^the handler asks for the URL of the route /, 'warning'],
   ['SVC112', /is cleaned up before the first byte is sent/, 'warning'],
-  ['SVC121', /^no origin is allowed/, 'warning'],
+  ['SVC121', /^the list of origins is empty/, 'warning'],
   [
     'SVC121',
-    /works for requests that are then refused|handles requests before their host is checked|compresses the stored response for the first client|matches no route/,
+    /even for requests that this one then refuses|processes requests whose host is not checked|stored response has the coding of the first request|matches no route/,
     'warning',
   ],
   ['SVC121', /^the middleware /, undefined],
   ['SVC121', /^nothing identifies the client/, 'warning'],
-  ['SVC205', /^the session secret is the authSecret of the application/, 'warning'],
-  ['SVC206', /may read its answers: it has no TLS/, 'warning'],
+  ['SVC205', /^the option "secrets" contains the authSecret/, 'warning'],
+  ['SVC206', /may read responses of this application, but has no TLS/, 'warning'],
   ['SVC207', /is shared with every host below/, 'warning'],
   ['SVC208', /^\/docs and \/openapi\.json show every route|^\/metrics is open to every client/, 'warning'],
   [

@@ -1,10 +1,12 @@
 /**
- * Sends the content of an open file: all of it, a slice, or several slices with text between them.
+ * Sends the content of an open file: all of it, one byte range, or several byte ranges with text between
+ * them.
  *
- * Sending to a socket uses two blocks in turn: one is filled from the file while the other is written. The
- * blocks come from a pool, because a new block would cost a page fault for each 4 KiB (test/bench/streams.ts
- * --only=file). Code that iterates the body gets a new block each time. If the file changes meanwhile, the
- * body ends with an error before its last bytes, so that the client sees an incomplete response.
+ * Sending to a socket uses two memory blocks in turn: one is filled from the file while the other is written.
+ * The blocks come from a pool, because a new block would cost a page fault for each 4 KiB
+ * (test/bench/streams.ts --only=file). Code that iterates the body gets a new block each time. If the file
+ * changes while it is sent, the body ends with an error before its last bytes, so the client detects an
+ * incomplete response.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -15,17 +17,17 @@ import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 
 /**
- * Size of a block, which is one write. Larger blocks are not faster, and it would take longer to detect that
- * a client does not read.
+ * Size of a block in bytes. Each block is one write. Larger blocks are not faster, and a client that does not
+ * read would be detected later.
  */
 const BLOCK_BYTES = 131_072;
-/** Maximum number of free blocks in the pool: 4 MiB. */
+/** Maximum number of free blocks in the pool, which are 4 MiB. */
 const MAX_FREE_BLOCKS = 32;
 const freeBlocks: Buffer[] = [];
 
 /**
- * A body that is read from a file. The file is closed when the body was sent, when sending fails, and when
- * the iterator's return() is called.
+ * A body that is read from a file. Closes the file when the body was sent, when sending fails, or when the
+ * iterator's return() is called.
  */
 export class FileBody implements AsyncIterable<Uint8Array> {
   readonly #file: OpenFile;
@@ -53,7 +55,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          // the client has left: the end of the request closed the file during a read
+          // closed during a read: the request has ended, because the client has disconnected
           const isLeft = file.isClosed;
           await end();
           throw isLeft ? new ClientDisconnected() : error;
@@ -64,8 +66,8 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 
   /**
-   * Sends everything and ends the response. On failure it cuts the response and rejects, unless the client
-   * left.
+   * Sends the body, and ends the response. If this fails, closes the connection and rejects. If the client
+   * has disconnected, resolves.
    */
   async sendTo(outgoing: ServerResponse): Promise<void> {
     const cursor = new Cursor(this.#file, this.#parts);
@@ -79,7 +81,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
       }
       outgoing.end();
     } catch (error) {
-      if (outgoing.destroyed) return; // the end of the request closed the file during a read
+      if (outgoing.destroyed) return; // closed during a read: the client has disconnected
       outgoing.destroy();
       throw error;
     } finally {
@@ -89,7 +91,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Reads the parts of a body block by block, and keeps the position. */
+/** Reads the parts of a body block by block, and remembers the position in the file. */
 class Cursor {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -101,7 +103,7 @@ class Cursor {
     this.#parts = parts;
   }
 
-  /** Size of the block that the next read can fill, in bytes. */
+  /** Size in bytes of the block that the next call of next() can fill. */
   get wanted(): number {
     const part = this.#parts[this.#index];
     return part === undefined || part instanceof Uint8Array
@@ -110,8 +112,8 @@ class Cursor {
   }
 
   /**
-   * The next bytes, read into `block` if they come from the file; undefined at the end. @throws Error when
-   * the file has changed
+   * Returns the next bytes of the body, read into `block` if they come from the file. Undefined at the end of
+   * the body. @throws Error if the file has changed since it was opened
    */
   async next(block: Buffer): Promise<Uint8Array | undefined> {
     const part = this.#parts[this.#index];
@@ -122,18 +124,21 @@ class Cursor {
     }
     const from = this.#at === -1 ? part.start : this.#at;
     const count = await this.#file.read(block, Math.min(block.length, part.end - from), from);
-    if (count === 0) throw new Error(`The file ended after ${from} of ${this.#file.size} bytes`);
+    if (count === 0)
+      throw new Error(
+        `The file became shorter while it was sent: it ended after ${from} of ${this.#file.size} bytes`,
+      );
     this.#at = from + count;
     if (this.#at === part.end) {
       this.#index++;
       this.#at = -1;
-      if (!(await this.#file.isUnchanged())) throw new Error('The file was written to while it was sent');
+      if (!(await this.#file.isUnchanged())) throw new Error('The file was changed while it was sent');
     }
     return count === block.length ? block : block.subarray(0, count);
   }
 }
 
-/** Writes one block while the next is read. */
+/** Writes one block to the response while the next one is read from the file. */
 class BlockWriter {
   readonly #outgoing: ServerResponse;
   readonly #blocks: Buffer[] = [];
@@ -149,12 +154,12 @@ class BlockWriter {
     outgoing.once('close', this.#leave);
   }
 
-  /** The block that may be filled now. The other block may still be being written. */
+  /** Returns the block that may be filled now, while the other one is being written. */
   block(): Buffer {
     return (this.#blocks[this.#turn] ??= freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES));
   }
 
-  /** Writes bytes to the connection, and switches to the other block. */
+  /** Writes bytes to the response. After that, block() returns the other block. */
   write(bytes: Uint8Array): void {
     this.#turn ^= 1;
     this.#writing = new Promise((resolve) => {
@@ -163,15 +168,15 @@ class BlockWriter {
     });
   }
 
-  /** Waits for the last write. Returns false if the client has left. */
+  /** Waits until the last write is complete. Returns false if the client has disconnected. */
   async isReady(): Promise<boolean> {
     await this.#writing;
     return !this.#outgoing.destroyed;
   }
 
   /**
-   * Returns the blocks to the pool. After a broken connection, it waits until the socket is closed: until
-   * then the kernel may read the blocks.
+   * Returns the blocks to the pool. If the connection was closed during a write, waits until the socket is
+   * closed, because the kernel may still read the blocks.
    */
   release(): void {
     this.#outgoing.off('close', this.#leave);
@@ -186,11 +191,12 @@ class BlockWriter {
 }
 
 /*
- * The field `Range` (RFC 9110 §14), and multipart/byteranges for several ranges. For example, `bytes=0-499,
- * 1000-, -500` requests the first 500 bytes, all bytes from offset 1,000 on, and the last 500 bytes.
+ * The field `Range` (RFC 9110 §14), and multipart/byteranges bodies for several ranges. For example,
+ * `bytes=0-499, 1000-, -500` requests the first 500 bytes, all bytes from offset 1,000 on, and the last 500
+ * bytes.
  */
 
-/** Bytes `start ... end - 1`. */
+/** A byte range of the file: from `start` to before `end`. */
 export interface Slice {
   readonly start: number;
   readonly end: number;
@@ -201,9 +207,10 @@ const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
- * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, or
- * `unsatisfiable` (416) if no slice is within the content. Returns `whole` if the field is malformed, has
- * another unit (RFC 9110 §14.2), more than 16 ranges, or overlapping ranges, which no client needs.
+ * Parses the field `Range` for content of `size` bytes. Returns the slices in the order of the request.
+ * Returns `unsatisfiable` (for a 416) if all ranges lie beyond the content. Returns `whole` if the field is
+ * to be ignored: it is malformed, has another unit (RFC 9110 §14.2), more than 16 ranges, or overlapping
+ * ranges.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -215,8 +222,8 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
     const slice = readRange(spec, size);
     if (slice === undefined || ++count > MAX_RANGES) return 'whole';
     if (slice.start < slice.end) slices.push(slice);
-    // a suffix range of an empty file is satisfiable (RFC 9110 §14.1.2), but Content-Range cannot express an
-    // empty range
+    // the last bytes of an empty file are a satisfiable range (RFC 9110 §14.1.2), but Content-Range cannot
+    // express an empty range
     else if (size === 0 && spec.startsWith('-') && /[1-9]/.test(spec)) return 'whole';
   }
   if (count === 0) return 'whole';
@@ -225,8 +232,8 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
 }
 
 /**
- * Parses one range. The result is within the content, and empty if the range lies beyond its end. Undefined
- * if the range is malformed.
+ * Parses one range of the field. The returned slice ends within the content, and is empty if the range lies
+ * beyond it. Returns undefined for a malformed range.
  */
 function readRange(spec: string, size: number): Slice | undefined {
   const match = /^(?:(\d+)-(\d*)|-(\d+))$/.exec(spec);
@@ -240,8 +247,7 @@ function readRange(spec: string, size: number): Slice | undefined {
 }
 
 /**
- * Whether the number `left` is greater than `right`. Compares the digits as text, so the numbers may exceed
- * 2^53.
+ * Whether the number `left` is greater than `right`. Compares digits, because the numbers may exceed 2^53.
  */
 function isGreater(left: string, right: string): boolean {
   const [a, b] = [left, right].map((digits) => digits.replace(/^0+/, '')) as [string, string];
@@ -253,14 +259,12 @@ function overlap(slices: readonly Slice[]): boolean {
   return sorted.some((slice, index) => index > 0 && slice.start < sorted[index - 1]!.end);
 }
 
-/** The value of `Content-Range`: for a slice, or without one for a 416. */
+/** Returns the value of `Content-Range`. Without a slice, it is that of a 416 response. */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
 
-/**
- * Several slices as one body (RFC 9110 §14.6). Each part is the text of its headers, followed by its slice.
- */
+/** A multipart/byteranges body (RFC 9110 §14.6). Each slice follows the text of its header fields. */
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
@@ -268,8 +272,8 @@ interface Multipart {
 }
 
 /**
- * Builds a multipart body; each part has a slice and its type and range. The boundary is random, so the
- * content almost certainly does not contain it.
+ * Builds a multipart/byteranges body from slices of the content. The boundary is random, so it is almost
+ * certain that the content does not contain it.
  */
 export function layOut(slices: readonly Slice[], size: number, mediaType: string | undefined): Multipart {
   const boundary = randomUUID();
@@ -286,12 +290,12 @@ export function layOut(slices: readonly Slice[], size: number, mediaType: string
   return { mediaType: `multipart/byteranges; boundary=${boundary}`, parts, length };
 }
 
-/** The length of a text or slice, in bytes. */
+/** Returns the length of text or of a slice, in bytes. */
 export function lengthOf(part: Uint8Array | Slice): number {
   return part instanceof Uint8Array ? part.length : part.end - part.start;
 }
 
-/** Properties that differ between two states of a file. */
+/** Properties of a file that change when its content changes. */
 export interface FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -302,7 +306,7 @@ export function isSameState(left: FileState, right: FileState): boolean {
   return left.size === right.size && left.mtimeMs === right.mtimeMs && left.ino === right.ino;
 }
 
-/** Error codes of a path that does not lead to a regular file. */
+/** Error codes for a path that leads to no regular file. */
 const ABSENT: ReadonlySet<string | undefined> = new Set([
   'ENOENT',
   'ENOTDIR',
@@ -313,18 +317,15 @@ const ABSENT: ReadonlySet<string | undefined> = new Set([
 ]);
 const EXHAUSTED: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
 
-/** Whether a file-system error means that there is no readable file. */
+/** Whether an error of the file system means that the path leads to no regular file. */
 export function isAbsence(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException).code);
 }
 
-// O_NONBLOCK, because opening must not block if the path leads to a pipe
+// with O_NONBLOCK, open() does not wait if the path leads to a named pipe
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/**
- * An open file. close() waits until the current read has ended. Further calls of close() return the same
- * promise.
- */
+/** An open file. close() waits until the current read is complete, and may be called repeatedly. */
 export class OpenFile implements FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -341,13 +342,16 @@ export class OpenFile implements FileState {
     this.dev = dev;
   }
 
-  /** Reads into the block. Returns the number of bytes read, 0 at the end. */
+  /**
+   * Reads `length` bytes at `position` into the block. Returns the number of bytes read, 0 at the end of the
+   * file.
+   */
   async read(block: Uint8Array, length: number, position: number): Promise<number> {
     const { bytesRead } = await this.#handle.read(block, 0, length, position);
     return bytesRead;
   }
 
-  /** Reads the whole content into one buffer, which is shorter than `size` if the file has shrunk. */
+  /** Reads the whole content. The result is shorter than `size` if the file has become shorter. */
   async readAll(): Promise<Buffer> {
     const bytes = Buffer.allocUnsafeSlow(this.size);
     let at = 0;
@@ -372,10 +376,10 @@ export class OpenFile implements FileState {
 }
 
 /**
- * Opens a regular file. Undefined if the path leads to no readable regular file. `followsLink`: whether the
- * last part of the path may be a link.
+ * Opens a regular file. Returns undefined if the path does not lead to one. `followsLink`: whether the last
+ * segment of the path may be a symbolic link.
  *
- * @throws HTTPException 503 when this process, or the machine, has too many files open
+ * @throws HTTPException 503 if the process or the machine has too many open files
  */
 export async function openFile(path: string, followsLink = true): Promise<OpenFile | undefined> {
   let handle: FileHandle | undefined;
@@ -389,7 +393,7 @@ export async function openFile(path: string, followsLink = true): Promise<OpenFi
     await handle?.close();
     if (isAbsence(error)) return undefined;
     if (EXHAUSTED.has((error as NodeJS.ErrnoException).code))
-      throw new HTTPException(503, 'Too many files are open', {
+      throw new HTTPException(503, 'The server has too many files open; repeat the request later', {
         headers: { 'Retry-After': '1' },
         cause: error,
       });

@@ -1,6 +1,6 @@
 /**
  * Responses with the content of a file. The file is opened before middleware gets the response. Then
- * preconditions (304, 412) and ranges (206, 416) are applied. A small file is sent as bytes; a larger one is
+ * preconditions (304, 412) and ranges (206, 416) are applied. A small file is read whole; a larger one is
  * read while it is sent.
  */
 import { fileURLToPath } from 'node:url';
@@ -18,36 +18,39 @@ import type { Answered, ResponseOptions } from '../response.ts';
 
 /** Options of {@link FileResponse}. */
 export interface FileOptions extends ResponseOptions {
-  /** Offers the file for saving under this name (`Content-Disposition: attachment`, RFC 6266). */
+  /** File name under which browsers offer to save the file (`Content-Disposition: attachment`, RFC 6266). */
   readonly filename?: string | undefined;
 }
 
-/** Files up to this size are read whole, because sending them in blocks would take longer. */
+/** Maximum size in bytes of a file that is read whole, because sending it in blocks would take longer. */
 export const SMALL_BYTES = 65_536;
 /**
- * After two writes within this time, a file may have the same modification time, because some file systems
- * store times in steps of 2 s.
+ * Time in milliseconds within which a second write may leave the modification time unchanged, because some
+ * file systems store times in steps of 2 s.
  */
 const YOUNG_MS = 2_000;
 
 /** Content and validators of a file. All responses share them until the file changes. */
 export interface Content extends Validators {
   readonly size: number;
-  /** The bytes, or the open file from which they are read. Undefined if the request is HEAD. */
+  /** The bytes of the file, or the open file from which to read them. Undefined for HEAD. */
   readonly source: Buffer | OpenFile | undefined;
-  /** Whether the validators are strong, which means that every change of the file changes them. */
+  /** Whether the validators are strong: every change of the file changes them. */
   readonly isStrong: boolean;
 }
 
-/** Whether a file is so new that another write may have the same modification time (RFC 9110 §8.8.2.2). */
+/**
+ * Whether a file was written so recently that another write may leave its modification time unchanged (RFC
+ * 9110 §8.8.2.2).
+ */
 function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
   return nowMs - mtimeMs < YOUNG_MS;
 }
 
 /**
- * Returns the validators of a file. The entity tag is made of size and modification time, and is weak while
- * the file is new. `Last-Modified` is never in the future. A compressed form (`coding`) has a different tag,
- * because its bytes differ (RFC 9110 §8.8.3.3).
+ * Returns the validators of a file. The entity tag consists of size and modification time, and is weak if the
+ * file was written recently. `Last-Modified` is never in the future. A precompressed file (`coding`) has
+ * another tag, because its bytes differ (RFC 9110 §8.8.3.3).
  */
 export function validatorsOf(
   state: FileState,
@@ -64,11 +67,11 @@ export function validatorsOf(
 }
 
 /**
- * Sends the content of a file, by its path or `file:` URL. The path is trusted: do not build it from a
- * request (`mountStatic` does that safely). 404 if there is no readable regular file.
+ * Sends the content of the file with this path or `file:` URL. Sends 404 if there is no readable regular
+ * file. Do not build the path from a request; `mountStatic` does that safely.
  *
- * If the status is 200 and the method GET or HEAD, the response has validators, and preconditions and ranges
- * are applied (RFC 9110 §13, §14).
+ * A 200 response to GET or HEAD has validators, and preconditions and ranges of the request are applied to it
+ * (RFC 9110 §13, §14).
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
@@ -136,9 +139,9 @@ function sizeOf(source: Buffer | OpenFile): number {
 }
 
 /**
- * Applies the preconditions and ranges of a GET or HEAD request. `answer` has the fields of a response with
- * the whole content.
- * @throws HTTPException 412, 416
+ * Applies the preconditions and ranges of a GET or HEAD request. `answer` is the response with the whole
+ * content.
+ * @throws HTTPException 412 if a precondition fails, 416 if no requested range is within the content
  */
 function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   const verdict = judge(request, content);
@@ -146,7 +149,10 @@ function select(request: Answered, answer: HttpResponse, content: Content): Http
   return verdict === 'not-modified' ? notModified(answer, content.size) : deliver(request, answer, content);
 }
 
-/** Returns the ranges that `Range` requests, or the whole content. @throws HTTPException 416 */
+/**
+ * Returns the response with the ranges that `Range` requests, or with the whole content.
+ * @throws HTTPException 416 if no requested range is within the content
+ */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   // `Range` is defined for GET only (RFC 9110 §14.2)
   const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined;
@@ -155,13 +161,13 @@ export function deliver(request: Answered, answer: HttpResponse, content: Conten
   const ranges = readRanges(field, content.size);
   if (ranges === 'whole') return whole(request, answer, content);
   if (ranges === 'unsatisfiable')
-    throw new HTTPException(416, 'The file does not have the requested range of bytes', {
+    throw new HTTPException(416, 'The requested byte range is beyond the end of the file', {
       headers: { 'Content-Range': contentRange(undefined, content.size) },
     });
   return partial(answer, content, ranges);
 }
 
-/** Responds with the whole content; for HEAD only with its length. */
+/** Returns the response with the whole content. For HEAD, it has only the length of the content. */
 function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
   answer.contentLength = size;
   if (request.method !== 'HEAD' && size > 0)
@@ -170,7 +176,10 @@ function whole(request: Answered, answer: HttpResponse, { size, source }: Conten
   return answer;
 }
 
-/** Responds with 206: one range as it is, several as multipart/byteranges (RFC 9110 §15.3.7). */
+/**
+ * Returns a 206 response: one range without change, several ranges as multipart/byteranges (RFC 9110
+ * §15.3.7).
+ */
 function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
   answer.status = 206;
   let parts: readonly (Uint8Array | Slice)[] = ranges;
@@ -186,14 +195,14 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
     );
     answer.body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
   } else {
-    // `source` is defined, because ranges are read for GET only
+    // `source` is undefined only for HEAD, but ranges are sent only for GET
     const body = (answer.body = new FileBody(source!, parts));
     answer.contentLength = body.length;
   }
   return answer;
 }
 
-/** Fields that a 304 omits, because the client has stored them (RFC 9110 §15.4.5). */
+/** Header fields that a 304 response omits, because the client has stored them (RFC 9110 §15.4.5). */
 const OF_CONTENT: ReadonlySet<string> = new Set([
   'content-type',
   'content-encoding',
@@ -203,32 +212,32 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
   'accept-ranges',
 ]);
 
-/** Fields and size of the 200 response that a 304 replaces. */
+/** Header fields and size of the 200 response that a 304 response replaces. */
 interface Selected {
   readonly flat: readonly string[];
-  /** The size of its body in bytes, or -1 if unknown. */
+  /** Size of the body in bytes, or -1 if it is unknown. */
   readonly size: number;
 }
 
 const selected = new WeakMap<HttpResponse, Selected>();
 
 /**
- * Records which 200 a 304 replaces. Outer middleware needs the 200 to compute the fields that the 304 must
- * have, too (RFC 9110 §15.4.5).
+ * Records the 200 response that a 304 response replaces. CompressionMiddleware needs it to set the fields
+ * that both must have (RFC 9110 §15.4.5).
  */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);
   return answer;
 }
 
-/** The 200 that a 304 replaces, if this module made the 304. */
+/** Returns the 200 response that a 304 response replaces, if this module created the 304. */
 export function selectedBy(answer: HttpResponse): Selected | undefined {
   return selected.get(answer);
 }
 
 /**
- * Turns a response into a 304 by removing the fields about content. A body in chunks stays; the sender ends
- * its source. `size`: length of the content, or -1 if unknown.
+ * Turns a response into a 304, without the fields about content. The body of a stream stays, so that the
+ * sender ends its source. `size`: length of the content, or -1 if it is unknown.
  */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });
@@ -241,13 +250,13 @@ export function notModified(answer: HttpResponse, size: number = lengthOf(answer
   return answer;
 }
 
-/* Media types by the extension of the file name. If IANA has registered a type, that type is used. */
+/* Media types by the extension of the file name. Types that IANA has registered are preferred. */
 
 const UTF8 = '; charset=utf-8';
 
 /**
- * Text types declare the charset UTF-8, because some clients guess without it. XML and JSON define their
- * encoding themselves.
+ * Text types have the charset UTF-8, because some clients guess the charset otherwise. XML and JSON define
+ * their encoding themselves.
  */
 const TYPES: Readonly<Record<string, string>> = {
   '.html': `text/html${UTF8}`,
@@ -329,7 +338,10 @@ const TYPES: Readonly<Record<string, string>> = {
   '.mpd': 'application/dash+xml',
 };
 
-/** Media type for a file name, ignoring the case of its extension; `application/octet-stream` if unknown. */
+/**
+ * Returns the media type of a file name; `application/octet-stream` if the extension is unknown. Upper and
+ * lower case of the extension are the same.
+ */
 export function mediaTypeOf(path: string): string {
   const extension = extname(path).toLowerCase();
   return Object.hasOwn(TYPES, extension) ? TYPES[extension]! : BYTES_TYPE;

@@ -1,6 +1,6 @@
 /**
- * Preconditions (RFC 9110 §13): whether the client has the content already (304), or requires a resource that
- * has not changed since it was read (412).
+ * Preconditions of requests (RFC 9110 §13). If the client already has the content, the response is a 304. If
+ * a resource has changed that the client requires unchanged, the response is a 412.
  *
  * If a request has `If-Match`, `If-Unmodified-Since` is ignored; if it has `If-None-Match`,
  * `If-Modified-Since` is ignored. Ranges (body.ts) are applied last.
@@ -11,44 +11,49 @@ import { httpDate, parseHttpDate } from '../headers.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Answered } from '../response.ts';
 
-/** Validators of a resource, as written in header fields. */
+/** Validators of a resource, as they are sent in header fields. */
 export interface Validators {
-  /** An entity tag: `"..."`, or `W/"..."` for a weak tag, which may stay the same when bytes change. */
+  /** Entity tag: `"..."`. A weak tag, `W/"..."`, may stay the same when the content changes. */
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
 }
 
 type Verdict = 'send' | 'not-modified' | 'failed';
 
-/** The present state of a resource, as a GET would describe it, for {@link checkPreconditions}. */
+/**
+ * State of a resource, with the validators that a GET response would contain. For {@link checkPreconditions}.
+ */
 export interface CurrentState {
   /** The value of `ETag` with its quotes: `'"v3"'`. A weak tag (`'W/"v3"'`) never matches `If-Match`. */
   readonly etag?: string | undefined;
-  /** The value of `Last-Modified`, compared in whole seconds. */
+  /** Date of the last change. Only whole seconds are compared. */
   readonly lastModified?: Date | undefined;
 }
 
 /** Options of {@link checkPreconditions}. */
 export interface PreconditionOptions {
   /**
-   * Requires `If-Match` or `If-Unmodified-Since` for an existing resource: 428 (RFC 6585 §3). Default false.
+   * Whether an existing resource may be changed only with `If-Match` or `If-Unmodified-Since`. If so, a
+   * request without them gets 428 (RFC 6585 §3). Default false.
    */
   readonly isRequired?: boolean | undefined;
 }
 
 /**
- * Ends a request whose preconditions fail, before a handler of PUT, PATCH or DELETE changes the resource, so
- * that clients do not overwrite unseen changes. `current`: the state of the resource, undefined if it does
- * not exist. With `If-None-Match: *` a client creates a resource only if it does not exist.
+ * Refuses a request whose preconditions fail. Call it before a handler of PUT, PATCH or DELETE changes the
+ * resource, so that a client does not overwrite changes that it has not seen. `current`: the state of the
+ * resource; undefined if it does not exist. With `If-None-Match: *` a client creates a resource only if it
+ * does not exist.
  *
  * Example:
  *   const note = await notes.find(params.id);
  *   checkPreconditions(req, { etag: `"${note.version}"` }, { isRequired: true });
  *
- * `If-Match` overrides `If-Unmodified-Since` (RFC 9110 §13.2.2); only strong tags match. Another request may
- * come between this check and the change: make the change depend on the version, too.
+ * `If-Match` overrides `If-Unmodified-Since` (RFC 9110 §13.2.2), and matches only strong tags. Another
+ * request may change the resource after this check. So make the change itself depend on the version, too.
  *
- * @throws HTTPException 412, 428; SvcError `E_HEADER` for a tag without quotes
+ * @throws HTTPException 412 if a precondition fails, 428 if `isRequired` and there is none; SvcError
+ *   `E_HEADER` for a tag without quotes
  */
 export function checkPreconditions(
   req: HttpRequest,
@@ -64,9 +69,15 @@ export function checkPreconditions(
   }
   const { etag, lastModified } = current;
   if (etag !== undefined && !TAG.test(etag))
-    throw new SvcError('E_HEADER', ['ETag', 'an entity tag needs quotes: "v3", or W/"v3" for a weak tag']);
+    throw new SvcError('E_HEADER', [
+      'ETag',
+      'the entity tag has no quotation marks: write "v3", or W/"v3" for a weak tag',
+    ]);
   if (isRequired && match === undefined && headers['if-unmodified-since'] === undefined)
-    throw new HTTPException(428, 'The request needs the field If-Match with the entity tag of the resource');
+    throw new HTTPException(
+      428,
+      'The request needs the header field If-Match with the current entity tag of the resource',
+    );
   const validators = {
     etag,
     lastModified: lastModified === undefined ? undefined : httpDate(lastModified.getTime()),
@@ -74,7 +85,7 @@ export function checkPreconditions(
   if (isWithheld(req, validators)) throw preconditionFailed();
   const none = headers['if-none-match'];
   if (none !== undefined && req.method !== 'GET' && req.method !== 'HEAD' && listsTag(none, etag, false))
-    // GET and HEAD are not refused here: ETagMiddleware responds to them with 304
+    // GET and HEAD are not refused here, because ETagMiddleware sends them a 304
     throw preconditionFailed();
 }
 
@@ -84,25 +95,22 @@ const TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
 export function preconditionFailed(): HTTPException {
   return new HTTPException(
     412,
-    'The current state of the resource does not meet the conditions of the request',
+    'The current state of the resource does not meet the preconditions of the request, such as If-Match',
   );
 }
 
-/**
- * Returns a field of the request, by `field()` if the request has that method: `headers` would parse all
- * fields.
- */
+/** Returns a header field of the request. Prefers `field()`, because `headers` would parse all fields. */
 export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
 
-/** Applies all preconditions in the order of RFC 9110 §13.2.2 to a response that would be 200. */
+/** Applies the preconditions of a request, in the order of RFC 9110 §13.2.2. */
 export function judge(request: Answered, validators: Validators): Verdict {
   return isWithheld(request, validators) ? 'failed' : isKnown(request, validators) ? 'not-modified' : 'send';
 }
 
 /**
- * Whether the resource has changed although the client forbids that. Reads `If-Match`; if it is absent,
+ * Whether a change of the resource violates the condition in `If-Match` or, if it is absent, in
  * `If-Unmodified-Since`.
  */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
@@ -113,8 +121,8 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether the client has the content already, so that GET or HEAD gets a 304. Reads `If-None-Match`, with
- * weak comparison (RFC 9110 §13.1.2); if it is absent, `If-Modified-Since`.
+ * Whether the client already has the content, so that the response to GET or HEAD is a 304. Reads
+ * `If-None-Match`, with weak comparison (RFC 9110 §13.1.2); if it is absent, `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
@@ -126,8 +134,8 @@ function isKnown(request: Answered, { etag, lastModified }: Validators): boolean
 
 /**
  * Whether the ranges of a request apply to this content (RFC 9110 §13.1.5). They do not if `If-Range` has
- * another tag or date, or a weak tag. `isDateStrong`: the content cannot have changed twice within the second
- * of its date.
+ * another tag, another date, or a weak tag. `isDateStrong`: every change of the content also changes
+ * `lastModified`.
  */
 export function isSameForRange(
   request: Answered,
@@ -141,8 +149,8 @@ export function isSameForRange(
 }
 
 /**
- * Returns whether the resource is unchanged since a date. Undefined if one of the two dates is invalid, so
- * that the condition is ignored.
+ * Whether the resource is unchanged since a date. Undefined if a date is invalid or missing, so that the
+ * condition is ignored.
  */
 function isUnchangedSince(since: string, lastModified: string | undefined): boolean | undefined {
   if (lastModified === undefined) return undefined;
@@ -151,7 +159,9 @@ function isUnchangedSince(since: string, lastModified: string | undefined): bool
   return limit === undefined || modified === undefined ? undefined : modified <= limit;
 }
 
-/** Whether the field is `*`, or contains the tag. Everything after a malformed member is ignored. */
+/**
+ * Whether the field value `list` is `*` or contains the tag. Everything after a malformed member is ignored.
+ */
 function listsTag(list: string, etag: string | undefined, isStrong: boolean): boolean {
   if (list.trim() === '*') return true;
   if (etag === undefined || (isStrong && etag.startsWith('W/'))) return false;

@@ -1,11 +1,12 @@
 /**
- * A served folder: resolves paths safely, and checks the file of a path at most once a second.
+ * A folder whose files are served. It resolves paths safely, and checks the file of a path at most once a
+ * second.
  *
- * The real path of a file must lie within the folder, and must be spelled as requested. For each path an
- * entry is cached: the state of the file, its precompressed forms (.br, .zst, .gz) and the header fields.
+ * The real path of a file must lie within the folder, and must have the spelling of the request. For each
+ * path, the cache has the state of the file, its precompressed forms (.br, .zst, .gz) and the header fields.
  *
- * The bytes of a small file stay cached while size and modification time are unchanged. They are not cached
- * if the file is so new that another write could have the same modification time.
+ * The cache has the bytes of a small file while its size and modification time are unchanged. Bytes are not
+ * cached if the file was written so recently that another write could leave its modification time unchanged.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -24,29 +25,29 @@ interface FolderOptions {
   readonly allowsDotfiles: boolean;
   readonly followsSymlinks: boolean;
   readonly isPrecompressed: boolean;
-  /** `Cache-Control` of every response. */
+  /** Value of `Cache-Control` in every response. */
   readonly cacheControl: string;
 }
 
-/** A resolved path, which contains no links. */
+/** A resolved path without symbolic links, and the state of its file. */
 interface Located {
   readonly path: string;
   readonly isFolder: boolean;
   readonly state: FileState;
 }
-/** Time of a look-up, by the wall clock and by the monotonic clock. */
+/** Time at which a path is looked up, by the wall clock and by the monotonic clock. */
 interface Moment {
   readonly wallMs: number;
   readonly monotonicMs: number;
 }
 /**
- * The properties of one form of a file (uncoded, or with a content coding) that determine its header fields.
+ * Properties of one form of a file (uncompressed or precompressed) from which its header fields are built.
  */
 interface Form {
-  /** Name of the uncoded file; its extension determines the media type. */
+  /** Name of the uncompressed file, whose extension determines the media type. */
   readonly name: string;
   readonly coding: string | undefined;
-  /** Whether the file has other forms. If so, `Accept-Encoding` has selected this one. */
+  /** Whether the file has several forms, so that the response depends on `Accept-Encoding`. */
   readonly varies: boolean;
 }
 
@@ -56,12 +57,12 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
   ['.gz', 'gzip'],
 ];
 /**
- * A coded form is used even if it is this much older than its file, because file systems round modification
- * times.
+ * Maximum time in milliseconds by which a precompressed file may be older than the uncompressed one, because
+ * file systems round modification times.
  */
 const SKEW_MS = 2_000;
 
-/** Resolves paths below a folder. */
+/** Finds the files of a folder, and caches them. */
 export class StaticFolder {
   readonly directory: string;
   readonly #options: FolderOptions;
@@ -75,8 +76,8 @@ export class StaticFolder {
   }
 
   /**
-   * Resolves the path of the folder itself, and checks that it exists.
-   * @throws SvcError `E_STATIC_DIRECTORY`
+   * Resolves the path of the folder, and checks that it is a folder.
+   * @throws SvcError `E_STATIC_DIRECTORY` if the folder does not exist, is not a folder, or cannot be read
    */
   open(): void {
     let isDirectory: boolean;
@@ -100,14 +101,14 @@ export class StaticFolder {
       throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'the path is not a directory']);
   }
 
-  /** The entry of a path, if it was looked up within the last second. */
+  /** Returns the cached entry of a path, if the path was looked up within the last second. */
   recent(key: string, clock: Clock): StaticEntry | undefined {
     return this.#cache.recent(key, clock.monotonicMs());
   }
 
   /**
-   * Looks a path up. Concurrent requests share one look-up. `key` is the path; for a folder it is empty or
-   * ends with a slash.
+   * Looks up a path on disk. Concurrent requests share one look-up. `key` is the path; that of a folder is
+   * empty or ends with a slash.
    */
   look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
     let looking = this.#looking.get(key);
@@ -121,7 +122,10 @@ export class StaticFolder {
     return looking;
   }
 
-  /** Describes the file that was opened, and replaces the cached description of an earlier state. */
+  /**
+   * Returns the description of an opened file. If the file has changed since it was looked up, the
+   * description is new.
+   */
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
     if (isSameState(before.state, file)) return before;
     const coding = entry.codings.find((known) => entry.coded.get(known) === before);
@@ -135,8 +139,8 @@ export class StaticFolder {
   }
 
   /**
-   * Opens a file that was looked up. Returns undefined if a link has replaced the file, or a folder on its
-   * path, since then.
+   * Opens a file that was looked up. Returns undefined if the path now leads to another file, or through a
+   * symbolic link.
    */
   async openFile(path: string): Promise<OpenFile | undefined> {
     let file: OpenFile | undefined;
@@ -189,7 +193,10 @@ export class StaticFolder {
     return undefined;
   }
 
-  /** Resolves the segments of a request to a real path. Undefined if that path must not be served. */
+  /**
+   * Resolves the segments of a request's path to a real path. Returns undefined if no file may be served
+   * there.
+   */
   async #locate(segments: readonly string[]): Promise<Located | undefined> {
     try {
       const asked = join(this.#root, ...segments);
@@ -212,7 +219,7 @@ export class StaticFolder {
     now: Moment,
   ): Promise<FileEntry | undefined> {
     const known = before?.kind === 'file' ? before : undefined;
-    const name = segments.at(-1)!; // a path that names a file has at least one segment
+    const name = segments.at(-1)!; // defined: the path of a file has at least one segment
     const forms = await this.#formsOf(segments, located);
     const varies = forms.length > 0;
     const plain = await this.#represent(located, { name, varies, coding: undefined }, known?.plain, now);
@@ -231,8 +238,8 @@ export class StaticFolder {
   }
 
   /**
-   * Coded forms beside a file (`.br`, `.zst`, `.gz`), smallest first, without forms that are older than the
-   * file.
+   * Returns the precompressed forms of a file (`.br`, `.zst`, `.gz`), the smallest first, without forms that
+   * are older than the file.
    */
   async #formsOf(
     segments: readonly string[],
@@ -253,7 +260,10 @@ export class StaticFolder {
     return found.flat().sort((left, right) => left.located.state.size - right.located.state.size);
   }
 
-  /** Describes the current state of one form. Cached bytes are kept if the file cannot have changed. */
+  /**
+   * Describes the current state of one form of a file. Reuses the description `known` if the file cannot have
+   * changed.
+   */
   async #represent(
     { path, state }: Located,
     form: Form,
@@ -310,8 +320,8 @@ export class StaticFolder {
 }
 
 /**
- * Whether an open file is still the file at this path, and no part of the path is a link. The folders are
- * checked before and after the file, because they may be replaced in between.
+ * Whether an open file is still at this path, and the path contains no symbolic link. The path is resolved
+ * before and after stat(), because its folders may be replaced in between.
  */
 async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   if ((await realpath(path)) !== path) return false;
@@ -319,15 +329,15 @@ async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   return found.dev === dev && found.ino === ino && (await realpath(path)) === path;
 }
 
-/** Whether the error means missing permissions. Such files are reported as absent. */
+/** Whether an error of the file system means missing permissions. Such files get 404. */
 function isDenial(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'EACCES' || code === 'EPERM';
 }
 
 /**
- * Whether the file that a path resolves to may be served. False if the name differs in case or in the
- * encoding of accents: with such a name, a client could avoid rules that compare paths. False also if a link
+ * Whether a file with the resolved path `real` may be served. Not if the paths differ only in case or in the
+ * encoding of accents: with another spelling, a client could avoid rules for paths. Not if a symbolic link
  * leads out of the folder, or to a name that starts with a dot.
  */
 export function isServed(
@@ -347,51 +357,53 @@ function fold(path: string): string {
   return path.normalize('NFC').toLowerCase();
 }
 
-/** One form of a file, uncoded or coded. Its header fields are lists of alternating names and values. */
+/** One form of a file, uncompressed or precompressed. Header fields are flat lists of names and values. */
 export interface Representation {
-  /** Path on disk, without links. */
+  /** Path on disk, without symbolic links. */
   readonly path: string;
   readonly state: FileState;
-  /** Validators and size; the bytes only for small files. */
+  /** Validators and size of the file. It contains bytes only if the file is small. */
   readonly content: Content;
-  /** Header fields of a 200. */
+  /** Header fields of a 200 response. */
   readonly fields: readonly string[];
-  /** Header fields of a 304. */
+  /** Header fields of a 304 response. */
   readonly knownFields: readonly string[];
 }
 
-/** A file with all its forms. */
+/** A file with its uncompressed form (`plain`), and its precompressed forms by coding (`coded`). */
 export interface FileEntry {
   readonly kind: 'file';
   readonly name: string;
   readonly plain: Representation;
   readonly coded: ReadonlyMap<string, Representation>;
-  /** The keys of `coded`, by size of the form, the smallest first. */
+  /** Codings of the precompressed forms, that of the smallest form first. */
   readonly codings: readonly string[];
   readonly checkedMs: number;
 }
-/** A folder with an index file, requested without the slash at the end of its path. */
+/** A folder with an index file, for a request whose path does not end with a slash. */
 interface FolderEntry {
   readonly kind: 'folder';
   readonly checkedMs: number;
 }
-/** Result of resolving a path. */
+/** Result of looking up a path. */
 export type StaticEntry = FileEntry | FolderEntry;
 
-/** Time in milliseconds for which an entry is used before its file is checked again. */
+/** Time in milliseconds for which a cached entry is used without checking the file. */
 const TRUSTED_MS = 1_000;
 const MAX_ENTRIES = 4_096;
 const MAX_BYTES = 33_554_432;
-/** Estimated memory of an entry or form, in addition to its bytes. */
+/** Estimated memory in bytes for each entry and each form, without the content. */
 const OVERHEAD_BYTES = 1_024;
 
-/** Cache of entries by path, the least recently used first. It has at most 4,096 entries and 32 MiB. */
+/**
+ * Cache of entries by path, with at most 4,096 entries and 32 MiB. The least recently used ones are removed
+ * first.
+ */
 class StaticCache {
   readonly #index = new LruIndex(MAX_ENTRIES);
   readonly #entries: (StaticEntry | undefined)[] = [];
   #bytes = 0;
 
-  /** Estimated size of all entries in bytes. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -400,11 +412,11 @@ class StaticCache {
     return this.#index.size;
   }
 
-  /** The entry of a path, if it was looked up within the last second. */
+  /** Returns the entry of a path, if it was looked up within the last second. */
   recent(key: string, nowMs: number): StaticEntry | undefined {
     const slot = this.#index.find(key);
     if (slot === 0) return undefined;
-    const entry = this.#entries[slot]!; // the entry is defined: find() returns only slots in use
+    const entry = this.#entries[slot]!; // defined: find() returns only slots in use
     if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
     this.#index.use(slot);
     return entry;
@@ -430,7 +442,7 @@ class StaticCache {
   }
 
   #remove(slot: number): void {
-    this.#bytes -= bytesOf(this.#entries[slot]!); // the entry is defined, because the slot is in use
+    this.#bytes -= bytesOf(this.#entries[slot]!); // defined: the slot is in use
     this.#entries[slot] = undefined;
     this.#index.remove(slot);
   }
@@ -445,34 +457,39 @@ function bytesOf(entry: StaticEntry): number {
 }
 
 /*
- * Converts the path of a request to the path of a file below a folder, or says why it is refused. Reads no
- * file.
+ * Converts the path in a request to the path of a file below a folder, without access to the disk.
  *
- * Refuses every path that leads elsewhere: `.` and `..`, empty segments, backslashes and control characters,
- * escaped slashes; on Windows also streams (`a.txt::$DATA`), devices (`nul`), short names (`GIT~1`) and
- * characters that it strips.
+ * Refuses every path that may lead elsewhere: with `.` or `..`, empty segments, backslashes, control
+ * characters or escaped slashes. On Windows, it also refuses data streams (`a.txt::$DATA`), devices (`nul`),
+ * short names (`GIT~1`) and characters that Windows removes.
  */
 
-/** How to respond to names that start with a dot: with 404, with 403, or with the file. */
+/**
+ * Response to requests for names that start with a dot: `ignore` sends 404, `deny` sends 403, `allow` sends
+ * the file.
+ */
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
-/** The segments of a path that may be looked up; or `none` (404), `denied` (403). */
+/** Segments of a path that may be looked up; `none`: send 404; `denied`: send 403. */
 type StaticPath =
   { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
 
 const NONE: StaticPath = Object.freeze({ kind: 'none' });
 const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
-/** Maximum length of a path in characters: no file system accepts longer ones. */
+/** Maximum length of a path in characters. No file system accepts longer paths. */
 const MAX_LENGTH = 4_096;
 
-/** Whether a still encoded path has an escape that no file name can contain: slash, backslash, or NUL. */
+/**
+ * Whether a path that is not decoded yet contains an escaped slash, backslash or NUL, which no file name can
+ * contain.
+ */
 export function hidesSeparator(encoded: string): boolean {
   return encoded.includes('%') && /%(?:2f|5c|00)/i.test(encoded);
 }
 
 /**
- * Parses the part of a path after the mount's path, decoded once: `css/site.css`. An empty one, or one with a
- * trailing slash, names a folder.
+ * Parses the part of a path after the path of the mount, such as `css/site.css`. It must be decoded once. An
+ * empty path, and one with a slash at its end, names a folder.
  */
 export function readStaticPath(
   rest: string,
@@ -490,14 +507,14 @@ export function readStaticPath(
       : NONE;
 }
 
-/** Whether a name starts with a dot. `.well-known` at the top is public (RFC 8615). */
+/** Whether a segment starts with a dot. `.well-known` as the first segment does not count (RFC 8615). */
 function hasDotfile(segments: readonly string[]): boolean {
   return segments.some(
     (segment, index) => segment.startsWith('.') && !(index === 0 && segment === '.well-known'),
   );
 }
 
-/** Names of devices on Windows, also with an extension: `aux.txt` is the device `aux`. */
+/** Names of devices on Windows. An extension does not matter: `aux.txt` is the device `aux`. */
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])(?:[. ]|$)/i;
 
 function isName(segment: string, isWindows: boolean): boolean {

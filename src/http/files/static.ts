@@ -1,6 +1,6 @@
 /**
- * Static files: responds to requests below the path of a mount. `Accept-Encoding` selects a form of the file
- * (uncoded or precompressed); preconditions and ranges apply to that form.
+ * Static files: sends the files of a folder for requests below a path. `Accept-Encoding` selects the form of
+ * a file (uncompressed or precompressed). Preconditions and ranges apply to the selected form.
  */
 import { systemClock } from '../../base/clock.ts';
 import { Forbidden, NotFound } from '../../base/errors.ts';
@@ -15,42 +15,45 @@ import type { Awaitable, HttpRequest } from '../contracts.ts';
 import type { Answered } from '../response.ts';
 import type { DotfilePolicy, FileEntry, Representation, StaticEntry } from './static-folder.ts';
 
-/** How a folder is served. */
+/** Options of `mountStatic()`: how the files of a folder are served. */
 export interface StaticOptions {
-  /** Index files of a folder; the first that exists is sent. Default `['index.html']`; `[]`: none. */
+  /**
+   * Names of index files of a folder. The first that exists is sent. Default `['index.html']`; with `[]`,
+   * folders get 404.
+   */
   readonly index?: readonly string[] | undefined;
   /**
-   * Response for names that start with a dot: `ignore` (default) responds with 404, `deny` with 403, `allow`
-   * serves them. `.well-known` directly below the folder is always served (RFC 8615).
+   * Response to requests for names that start with a dot: `ignore` (default) sends 404, `deny` sends 403,
+   * `allow` sends the file. `.well-known` directly below the folder is always served (RFC 8615).
    */
   readonly dotfiles?: DotfilePolicy | undefined;
   /**
-   * `max-age` of `Cache-Control` in seconds, 0 ... 31,536,000. Default 0: clients revalidate each time, and
-   * get a 304.
+   * `max-age` of `Cache-Control` in seconds, 0 ... 31_536_000. With the default 0, clients revalidate each
+   * time, and usually get a 304.
    */
   readonly maxAgeSeconds?: number | undefined;
   /**
-   * Adds `immutable`, so that clients do not revalidate even on reload. For files whose name contains a hash
-   * of the content. Default false.
+   * Whether to send `immutable`, so that clients do not revalidate even on reload. Use it for files whose
+   * names contain a hash of the content. Default false.
    */
   readonly immutable?: boolean | undefined;
   /**
-   * Serves `app.js.br`, `.zst` and `.gz` for `app.js` to clients that accept them, unless they are older than
-   * `app.js`. Default true.
+   * Whether to send `app.js.br`, `app.js.zst` or `app.js.gz` instead of `app.js` to clients that accept it,
+   * unless it is older than `app.js`. Default true.
    */
   readonly precompressed?: boolean | undefined;
-  /** Follows links that lead out of the folder. Default false: such files are 404. */
+  /** Whether to serve symbolic links that lead out of the folder. Default false: such links get 404. */
   readonly followSymlinks?: boolean | undefined;
   /**
    * File to send for unknown paths whose last segment has no dot, for example `index.html`: the page of an
-   * application with client-side routing. Default: 404.
+   * application with client-side routing. Default: send 404.
    */
   readonly fallback?: string | undefined;
-  /** Name of the mount for `urlFor(name, { file: 'css/site.css' })`. */
+  /** Name of the mounted folder, for `urlFor(name, { file: 'css/site.css' })`. */
   readonly name?: string | undefined;
 }
 
-/** The files of one folder, served below one path. */
+/** A folder whose files are served below one path. */
 export class StaticMount {
   readonly name: string | undefined;
   readonly folder: StaticFolder;
@@ -59,7 +62,7 @@ export class StaticMount {
   readonly #fallback: readonly string[] | undefined;
   #clock: Clock = systemClock;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
   constructor(directory: string | URL, options: StaticOptions) {
     const read = readOptions('mountStatic()', options, {
       index: given<readonly string[]>(
@@ -90,16 +93,19 @@ export class StaticMount {
     });
   }
 
-  /** Resolves the folder; called when the application compiles. @throws SvcError `E_STATIC_DIRECTORY` */
+  /**
+   * Resolves the path of the folder. Called when the application is compiled.
+   * @throws SvcError `E_STATIC_DIRECTORY` if it is not a readable folder
+   */
   open(clock: Clock): void {
     this.#clock = clock;
     this.folder.open();
   }
 
   /**
-   * Handles GET and HEAD. `rest` is the part of the path after the mount's path and a slash; undefined if
-   * there is no slash.
-   * @throws HTTPException
+   * Returns the response to GET or HEAD. `rest` is the part of the path after the mount's path and a slash;
+   * undefined if there is no slash.
+   * @throws HTTPException 403, 404, 412 or 416
    */
   answer(req: HttpRequest, rest: string | undefined): Awaitable<HttpResponse> {
     if (hidesSeparator(req.path)) throw new NotFound();
@@ -137,7 +143,7 @@ export class StaticMount {
       entry.codings.length === 0
         ? undefined
         : negotiateEncoding(fieldOf(req, 'accept-encoding'), entry.codings);
-    // `coding` was chosen from the keys of `coded`
+    // defined: `coding` was chosen from the keys of `coded`
     const form = coding === undefined ? entry.plain : entry.coded.get(coding)!;
     const { content } = form;
     const verdict = judge(req, content);
@@ -151,7 +157,9 @@ export class StaticMount {
     return this.#sendLarge(req, entry, form);
   }
 
-  /** Streams a large file: opens its current version, and sends the fields of that version. */
+  /**
+   * Sends a large file while it is read. Opens the file, and sends the header fields of its current state.
+   */
   async #sendLarge(req: Answered, entry: FileEntry, known: Representation): Promise<HttpResponse> {
     const file = await this.folder.openFile(known.path);
     if (file === undefined) throw new NotFound();
@@ -166,8 +174,8 @@ function answerOf(form: Representation): HttpResponse {
 }
 
 /**
- * Redirects to the same path with a slash at its end. The location contains no host, so proxies need not
- * rewrite it.
+ * Redirects to the same path with a slash at its end. The location is relative, so proxies need not rewrite
+ * it.
  */
 function withSlash(req: HttpRequest): HttpResponse {
   const query = req.target.indexOf('?');
@@ -182,7 +190,10 @@ function isFileName(value: unknown): boolean {
   return typeof value === 'string' && segmentsOf(value).length === 1;
 }
 
-/** Returns the segments of a path below a folder. The list is empty if the path leads elsewhere. */
+/**
+ * Returns the segments of a path below a folder. The list is empty if the path is not that of a file below
+ * the folder.
+ */
 function segmentsOf(path: string): readonly string[] {
   const read = readStaticPath(path, 'allow');
   return read.kind === 'path' && !path.endsWith('/') ? read.segments : [];

@@ -1,13 +1,15 @@
 /**
- * The access log: one line for each request, after its response was sent or its client has left.
+ * The access log: one line for each request, written after its response was sent or its client has
+ * disconnected.
  *
  * An example line:
  *   {"time":...,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
  *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":...,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
  *
  * A line never contains the query, header fields other than `User-Agent`, or a body. If the name of a path
- * parameter looks like that of a secret, the line has the route's template instead of the path. Requests of
- * probes have no lines. `aborted` is set when the response was not sent completely.
+ * parameter looks like that of a secret, for example `token`, the line shows the route's template and not the
+ * path. Requests to `/healthz`, `/readyz` and `/metrics` get no line. `aborted` is set when the response was
+ * not sent completely.
  */
 import { safeField } from '../../observability/redact.ts';
 import { MAX_AGENT_CHARACTERS } from '../request/event.ts';
@@ -16,12 +18,13 @@ import type { Logger } from '../../observability/log.ts';
 import type { CompiledRoute } from '../contracts.ts';
 import type { TransportRequest } from '../request/request.ts';
 
-/** Description of the values of the setting `accessLog`, for error messages. */
-export const ACCESS_LOG_NEEDS = 'true, false or a number 0 … 1, the part of all requests that has a line';
+/** Accepted values of the setting `accessLog`, as the error messages name them. */
+export const ACCESS_LOG_NEEDS =
+  'true, false, or a number 0 … 1: the fraction of the requests that get a log line';
 
 /**
- * Converts the setting, also given as text, to the share of requests with a line, 0 ... 1. Undefined for an
- * invalid value.
+ * Converts a value of the setting `accessLog` to the fraction of the requests that get a line, 0 ... 1. The
+ * value may be text. Returns undefined for an invalid value.
  */
 export function readShare(value: unknown): number | undefined {
   if (typeof value === 'boolean') return value ? 1 : 0;
@@ -42,18 +45,21 @@ const WORDS: ReadonlyMap<string, number> = new Map([
   ['off', 0],
 ]);
 
-/** Probes have no lines, because load balancers send them every second. Metrics count them. */
+/**
+ * Paths whose requests get no line, because load balancers and monitoring send them every few seconds. The
+ * metrics count these requests.
+ */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 /**
- * A sample value that looks like a secret. A parameter counts as secret if safeField() masks this value under
- * the parameter's name.
+ * A sample value that is long enough to be a secret. If safeField() masks it under the name of a path
+ * parameter, that parameter counts as a secret.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
 
 /**
- * How the lines of a route show the path of its requests: as it is, as the route's template, or not at all
- * because there are no lines. Decided once for each route.
+ * How a log line shows the path of a request: as the whole path, or as the template of the route. Requests of
+ * a route with `none` get no line.
  */
 type View = 'whole' | 'template' | 'none';
 
@@ -62,12 +68,12 @@ export class AccessLog {
   readonly #log: Logger;
   readonly #share: number;
   readonly #views = new Map<CompiledRoute, View>();
-  /** Each request adds `share` to this sum. When the sum reaches 1, the request gets a line. */
+  /** Each request adds the fraction `#share` to this sum. When the sum reaches 1, the request gets a line. */
   #due = 0;
 
   /**
-   * `share`: which share of responses below 500 has a line, 0 ... 1, evenly spread. Responses from 500 on
-   * always have one.
+   * `share`: fraction of the responses with a status below 500 that get a line, 0 ... 1. Responses with
+   * status 500 or above always get one.
    */
   constructor(log: Logger, share: number) {
     this.#log = log.child('svc_access');

@@ -1,14 +1,16 @@
 /**
  * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip. A short
- * body is compressed at once, a longer one in another thread, and a body in chunks while it is sent.
+ * body is compressed synchronously, a longer one in another thread, and a stream while it is sent.
  *
- * Some responses are not compressed, because it would save nothing or change their meaning. These are bodies
- * below `thresholdBytes`, types that are already compressed, 204, 206 and 304. So are responses with
- * Content-Encoding, `no-transform` or a digest of their content.
+ * Some responses are sent uncompressed, because compression would save nothing or change their meaning:
+ * bodies below `thresholdBytes`, media types that are compressed already, and the statuses 204, 206 and 304.
+ * The same applies to responses with `Content-Encoding`, `Cache-Control: no-transform` or a digest of their
+ * content.
  *
- * Responses that set a cookie are not compressed, for safety. They are likely to contain a secret, as after a
- * login. If an attacker can place text in such a page, the compressed size reveals the secret (BREACH). A
- * route can decide for itself: `meta: { compress: false }`, or `true` if its cookie is not secret.
+ * Responses that set a cookie are sent uncompressed, too. They are likely to contain a secret, for example
+ * after a login. If an attacker can place text in such a page, its compressed size reveals the secret (the
+ * BREACH attack). A route with `meta: { compress: true }` declares that its cookies are not secret;
+ * `compress: false` switches compression off.
  */
 import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
@@ -43,7 +45,7 @@ export interface CompressionOptions {
   readonly gzipLevel?: number | undefined;
   /**
    * Maximum number of responses that are compressed at the same time in other threads or as streams, 1 ...
-   * 100_000. Default 256; further ones are sent uncompressed.
+   * 100_000. Default 256; further responses are sent uncompressed.
    */
   readonly maxConcurrent?: number | undefined;
 }
@@ -54,13 +56,16 @@ const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
  */
 const COMPRESSIBLE =
   /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
-/** Media types of messages that a client waits for, so each chunk is flushed. */
+/**
+ * Media types of streams of messages. Each chunk is flushed at once, because the client waits for the
+ * message.
+ */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
-/** Bodies in chunks up to this size are joined and compressed as one. */
+/** Maximum length in bytes of a stream that is read whole, and compressed in one call. */
 const WHOLE_BYTES = 65_536;
 /**
- * Kinds of middleware that must be inside compression, because they need the uncompressed body, or would
- * store the compressed one.
+ * Kinds of middleware that must be registered after CompressionMiddleware: they set cookies, or store
+ * responses, which must be uncompressed.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'session',
@@ -78,7 +83,7 @@ export class CompressionMiddleware implements Middleware {
   readonly #maxConcurrent: number;
   #underWay = 0;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
   constructor(options: CompressionOptions = {}) {
     const { thresholdBytes, encodings, zstdLevel, brotliQuality, gzipLevel, maxConcurrent } = readOptions(
       'CompressionMiddleware',
@@ -132,7 +137,7 @@ export class CompressionMiddleware implements Middleware {
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
-    // Content-Length is removed, because it is that of the uncompressed bytes (RFC 9110 §8.6)
+    // for HEAD, coded() removes Content-Length, which counts the uncompressed bytes (RFC 9110 §8.6)
     if (body === null) return coded(response, [], coding);
     if (isChunks(body)) {
       const isSmall =
@@ -144,7 +149,9 @@ export class CompressionMiddleware implements Middleware {
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
   }
 
-  /** Adds to a 304 the fields that the 200 would have (RFC 9110 §15.4.5). */
+  /**
+   * Adds to a 304 response the `Vary`, and makes its `ETag` weak, as in the 200 response (RFC 9110 §15.4.5).
+   */
   #revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
     const whole = selectedBy(response);
     if (whole === undefined) return revalidated(req, response);
@@ -179,7 +186,7 @@ export class CompressionMiddleware implements Middleware {
     if (req.method !== 'HEAD' && bytes.length <= coder.syncBytes)
       return withContent(response, bytes, coder.now(bytes), coding);
     if (req.method === 'HEAD' || this.#underWay >= this.#maxConcurrent)
-      // the response to HEAD has no Content-Length: the length is known only after compressing the body
+      // the response to HEAD has no Content-Length: the compressed length is known only after compression
       return req.method === 'HEAD' ? coded(response, [], coding) : response;
     this.#underWay++;
     return new Promise((resolve) => {
@@ -192,8 +199,8 @@ export class CompressionMiddleware implements Middleware {
   }
 
   /**
-   * Compresses a short body in chunks, for example a small file, in one call: an encoder stream would take
-   * longer than the compression itself.
+   * Reads a short stream, for example a small file, and compresses it in one call: creating an encoder stream
+   * would take longer than the compression.
    */
   async #compressWhole(
     req: HttpRequest,
@@ -223,25 +230,22 @@ export class CompressionMiddleware implements Middleware {
         this.#underWay--;
       },
     });
-    // if the response is never sent, this ends the source
+    // if the response is never sent, drop() ends the source of its body
     if (req instanceof TransportRequest) req.afterwards(() => chunks.drop());
     return coded(response, chunks, coding);
   }
 }
 
-/**
- * Returns the problem that `svc check` reports about outer middleware: a second compression, or middleware
- * that must be inside compression.
- */
+/** Returns what `svc check` reports about middleware that runs before this one, but must run after it. */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'
-      ? 'another CompressionMiddleware runs before this one, and has nothing left to compress'
+      ? 'another CompressionMiddleware runs before this one, and finds only responses that are already compressed'
       : kind === 'idempotency'
-        ? 'the middleware "idempotency" runs before this one, so it would store compressed responses, and repeat them to clients that may not accept their coding'
+        ? 'the middleware "idempotency" runs before this one, so it stores compressed responses, and repeats them to clients that may not accept their coding'
         : kind === 'etag'
-          ? 'the middleware "etag" runs before this one: it makes a different tag for each coding, and a response is compressed even if the client already has it'
-          : `the middleware "${kind}" runs before this one, which does not see the cookies that it sets`;
+          ? 'the middleware "etag" runs before this one, so it makes a different entity tag for each coding, and a response is compressed even if the client already has its content'
+          : `the middleware "${kind}" runs before this one, so its cookies are set after the compression, which must not compress responses with cookies`;
   const remedy =
     kind === 'compression'
       ? 'Register CompressionMiddleware only once'
@@ -249,7 +253,7 @@ function misplaced({ kind, constructor }: Middleware, severity: Finding['severit
   return { rule: 'SVC121', severity, subject: 'middleware compression', message, remedy };
 }
 
-/** Whether the fields of a response allow compression. */
+/** Whether the header fields of a response allow compression. */
 function isFit(flat: readonly string[], mayHaveCookies: boolean): boolean {
   let isCompressible = false;
   for (let index = 0; index < flat.length; index += 2) {
@@ -291,20 +295,20 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   response.body = body;
   response.contentLength = -1;
   headers.set('Content-Encoding', coding);
-  headers.delete('Accept-Ranges'); // ranges refer to the uncompressed bytes
+  headers.delete('Accept-Ranges'); // a range would count uncompressed bytes
   weaken(headers);
   return response;
 }
 
-/** Weakens a strong tag, because compressed content has different bytes (RFC 9110 §8.8.3). */
+/** Makes a strong `ETag` weak, because the compressed content has different bytes (RFC 9110 §8.8.3). */
 function weaken(headers: HeaderList): void {
   const tag = headers.get('etag');
   if (tag?.startsWith('"') === true) headers.set('ETag', `W/${tag}`);
 }
 
 /**
- * Adds `Vary` to a 206 if the 200 would have it (RFC 9110 §15.3.7). A 206 is not compressed: ranges refer to
- * the uncompressed bytes.
+ * Adds `Vary` to a 206 response if the 200 response would have it (RFC 9110 §15.3.7). A 206 response is not
+ * compressed, because its ranges count uncompressed bytes.
  */
 function partOf(response: HttpResponse): HttpResponse {
   const type = response.headers.get('content-type') ?? '';
@@ -316,8 +320,8 @@ function partOf(response: HttpResponse): HttpResponse {
 }
 
 /**
- * Adds `Vary` to a 304 that a handler made, because the 200 is unknown and may be compressed. Makes the tag
- * weak, because the tag of a compressed 200 is weak.
+ * Adds `Vary` to a 304 response that a handler made: its 200 response is unknown, and may be compressed.
+ * Makes its `ETag` weak if the client has sent a weak one: that of a compressed 200 response is weak.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
@@ -327,14 +331,13 @@ function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
 }
 
 /*
- * Compression of a body while it is sent. As long as the source yields chunks without waiting, they are
- * collected into blocks. Before each wait the encoder is flushed, so that the client gets all that the source
- * has produced.
+ * Compression of a body while it is sent. The encoder collects the chunks that the source yields without
+ * waiting. Before each wait the encoder is flushed, so that the client gets all that the source has produced.
  */
 
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
-/** Compresses the chunks of another body. */
+/** A body that compresses the chunks of another body while they are sent. */
 export class CompressedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
   readonly #coder: Coder;
@@ -342,9 +345,12 @@ export class CompressedChunks extends EndlessChunks {
   readonly #onEnd: () => void;
   #source: ChunkIterator | undefined;
   #encoder: Encoder | undefined;
-  /** The next step of the source, requested while earlier output was sent. */
+  /**
+   * Result of source.next() that was pending when earlier output was returned. The next call of next() awaits
+   * it.
+   */
   #asked: PromiseLike<ChunkStep> | undefined;
-  /** Whether the encoder holds output that was not flushed. */
+  /** Whether the encoder may hold output that was not flushed. */
   #isDirty = false;
   #isOver = false;
 
@@ -396,13 +402,13 @@ export class CompressedChunks extends EndlessChunks {
   }
 
   /**
-   * Waits one turn of the event loop for the next step. If it is not there, flushes the encoder, and returns
-   * its output.
+   * Gives the source one turn of the event loop to yield its next chunk. If it does not, flushes the encoder,
+   * and returns the flushed output.
    */
   async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
     if (!this.#isDirty) return undefined;
     this.#asked = step;
-    step.then(undefined, ignore); // the next call of next() reports an error of this step
+    step.then(undefined, ignore); // the next call of next() reports an error of `step`
     if (!this.#isEager && (await isReady(step))) return undefined;
     this.#isDirty = false;
     const coded = await encoder.flush();
@@ -424,7 +430,7 @@ export class CompressedChunks extends EndlessChunks {
   }
 }
 
-/** Whether a step settles within a turn of the event loop. */
+/** Whether a promise settles within one turn of the event loop. */
 function isReady(step: PromiseLike<ChunkStep>): Promise<boolean> {
   return new Promise((resolve) => {
     step.then(
@@ -435,7 +441,7 @@ function isReady(step: PromiseLike<ChunkStep>): Promise<boolean> {
   });
 }
 
-/** A node:zlib stream whose write, flush and end calls return promises of their output. */
+/** A stream of node:zlib. Its methods return promises of the compressed output. */
 class Encoder {
   readonly #stream: Transform & { flush?(kind: number, done: () => void): void };
   readonly #flush: number;
@@ -444,7 +450,7 @@ class Encoder {
   constructor({ stream, flush }: Coder) {
     this.#stream = stream();
     this.#flush = flush;
-    // the pending call reports the error
+    // ignored here, because the pending call of write(), flush() or finish() reports the error
     this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore);
   }
 
@@ -452,7 +458,7 @@ class Encoder {
     return this.#ask((done) => this.#stream.write(chunk, done));
   }
 
-  /** Returns all output that the encoder has held back. */
+  /** Returns all output that the encoder has held back so far. */
   flush(): Promise<Buffer> {
     return this.#ask((done) => this.#stream.flush!(this.#flush, done));
   }
@@ -469,10 +475,10 @@ class Encoder {
   }
 
   #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
-    // the stream was closed while a chunk was awaited, which is not an error
+    // close() was called while the body waited for a chunk, which is not an error
     if (this.#stream.destroyed) return Promise.resolve(EMPTY);
     return new Promise((resolve, reject) => {
-      // the stream was closed: without this, the promise would never settle
+      // a closed stream does not call `done`, so the promise is resolved here
       const lose = (): void => resolve(EMPTY);
       this.#stream.once('close', lose);
       how((error) => {
@@ -484,7 +490,7 @@ class Encoder {
   }
 
   #take(): Buffer {
-    while (this.#stream.read() !== null); // reports output that no "data" event has reported yet
+    while (this.#stream.read() !== null); // emits the remaining output as "data" events
     const chunks = this.#chunks;
     this.#chunks = [];
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);

@@ -1,13 +1,14 @@
 /**
- * Load shedding: refuses requests that exceed the capacity of the process, so that accepted ones are answered
- * in time.
+ * Load shedding: refuses requests that exceed the capacity of the process, so that it can respond to the
+ * others in time.
  *
- * While the event loop is late by more than maxEventLoopDelayMs, every request gets 503. Otherwise up to
- * `max` requests run, and `queue` more wait for at most maxQueueMs. All others get 503 with Retry-After.
+ * While the delay of the event loop exceeds maxEventLoopDelayMs, every request gets 503. Otherwise up to
+ * `max` requests run, and up to `queue` more wait for at most maxQueueMs. All others get 503 with
+ * Retry-After.
  *
  * A request counts as running until its handler has returned, even if its time limit has passed or its client
- * has left. While only its body is being sent, it does not count. A refusal is returned as a response and not
- * thrown, because refusing must be cheap.
+ * has disconnected. It no longer counts while its response body is being sent. A refusal is returned as a
+ * response and not thrown, because that costs less.
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
 import { given, int, readOptions } from '../../base/options.ts';
@@ -20,7 +21,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { Counter, Metrics } from '../../observability/metrics.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 
-/** Limits of the load. An option that is `undefined` has its default. */
+/** Options of the concurrency limit. An option that is `undefined` has its default. */
 export interface ConcurrencyLimitOptions {
   /** Maximum number of requests that run at once, 1 ... 1_000_000. Default 100. */
   readonly max?: number | undefined;
@@ -29,8 +30,8 @@ export interface ConcurrencyLimitOptions {
   /** Maximum time in milliseconds that a request waits before it is refused, 1 ... 600_000. Default 1_000. */
   readonly maxQueueMs?: number | undefined;
   /**
-   * Mean delay of the event loop in milliseconds from which on all requests are refused, 1 ... 60_000; false:
-   * never. Default 200. Measured while the application listens.
+   * Mean delay of the event loop in milliseconds above which all requests are refused, 1 ... 60_000; false:
+   * no limit. Default 200. Measured while the application listens.
    */
   readonly maxEventLoopDelayMs?: number | false | undefined;
   /** Value of `Retry-After` in seconds, 1 ... 3_600. Default 1. */
@@ -40,8 +41,8 @@ export interface ConcurrencyLimitOptions {
 type Reason = 'concurrency' | 'queue_timeout' | 'event_loop_delay';
 
 /**
- * Kinds of middleware that must be inside this one: they use a store, and for a refused request that work
- * would be wasted.
+ * Kinds of middleware that must be registered after this one: they access a store, and for a refused request
+ * that work would be wasted.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 const MINUTE_MS = 60_000;
@@ -71,26 +72,28 @@ function loadOf(metrics: Metrics): Load {
   return load;
 }
 
-/** Refuses requests beyond the capacity of the process. A route with `meta: { loadShedding: false }` always runs and does not count, like `/healthz`, `/readyz` and `/metrics`. */
+/**
+ * Refuses requests beyond the capacity of the process. Routes with `meta: { loadShedding: false }`, such as
+ * `/healthz`, `/readyz` and `/metrics`, are never refused and do not count.
+ */
 export class ConcurrencyLimitMiddleware implements Middleware {
   readonly kind = 'concurrency-limit';
   readonly #application = new OneApplication();
   readonly #limits: { readonly max: number; readonly queue: number; readonly maxQueueMs: number };
   readonly #maxDelayMs: number;
   readonly #retryAfter: string;
-  /** Starts the requests in the queue. */
+  /** Functions that start a waiting request, the oldest first. */
   readonly #waiting = new Set<() => void>();
   #running = 0;
   /** Number of requests refused since the last log line. At most one line a minute is written. */
   #unsaid = 0;
   #saidMs = -Infinity;
-  /** Set when the application is compiled. */
   #clock!: Clock;
   #log!: Logger;
   #load!: Load;
   #delay!: EventLoopDelay;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
   constructor(options: ConcurrencyLimitOptions = {}) {
     const {
       maxEventLoopDelayMs = 200,
@@ -136,7 +139,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject,
-      message: `the middleware "${outer.kind}" runs before this one, also for requests that are then refused`,
+      message: `the middleware "${outer.kind}" runs before this one, even for requests that this one then refuses`,
       remedy: `Register ConcurrencyLimitMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -149,16 +152,16 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       return answer;
     }
     return answer.then((response) => {
-      // then() needs no second callback, because the promise of next() never rejects
+      // then() has no rejection callback, because the promise of next() never rejects
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
-      // the client has its 503, but the handler still runs: wait until it returns
+      // the client got a 503 from the time limit, but the handler still runs: wait until it returns
       else void late.then(() => this.#leave());
       return response;
     });
   }
 
-  /** Ends a request, and starts the one that has waited longest. */
+  /** Removes a request from the running ones, and starts the one that has waited longest. */
   #leave(): void {
     this.#running--;
     const [first] = this.#waiting;
@@ -179,7 +182,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       };
       const leave = (): void => {
         end();
-        // the client has left, or the time limit of the request has passed
+        // the client has disconnected, or the time limit of the request has passed
         reject(req.signal.reason as Error);
       };
       const timer = this.#clock.after(this.#limits.maxQueueMs, () => {

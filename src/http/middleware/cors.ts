@@ -2,14 +2,14 @@
  * Cross-origin resource sharing (Fetch Standard §3.3): which other sites may call the application by script,
  * and read its responses.
  *
- * OPTIONS with `Origin` and `Access-Control-Request-Method` is a preflight: this middleware responds to it,
- * and no handler runs. The response to any other request gets the fields for the origin that sent the
- * request.
+ * An OPTIONS request with `Origin` and `Access-Control-Request-Method` is a preflight: this middleware
+ * responds to it, and no handler runs. The response to any other request gets the header fields for its
+ * `Origin`.
  *
- * In the `use` of a route, this middleware applies to that route only. Preflights of that route reach it by
- * routing/compile-unmatched.ts.
+ * In the `use` of a route, this middleware applies to that route only, and to its preflights. For that
+ * purpose, routing/compile-unmatched.ts passes preflights to it, which match no route.
  *
- * The fields for each listed origin are built once, so a request costs one look-up. They replace
+ * The header fields for each listed origin are built once, so a request costs one look-up. They replace
  * `Access-Control-*` fields that a handler has set.
  */
 import { SvcError } from '../../base/errors.ts';
@@ -23,10 +23,10 @@ import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 import type { Origins } from '../origins.ts';
 
-/** Options of cross-origin access. An option that is `undefined` has its default. */
+/** Options of {@link CORSMiddleware}. An option that is `undefined` has its default. */
 export interface CORSOptions {
   /**
-   * Allowed origins: a list of whole origins (`https://app.example`), `'*'` for every site, or a function.
+   * Allowed origins: a list of complete origins (`https://app.example`), `'*'` for every site, or a function.
    * Default: none.
    */
   readonly origins?: Origins | undefined;
@@ -39,7 +39,10 @@ export interface CORSOptions {
    * `'*'` is allowed only without credentials.
    */
   readonly headers?: '*' | readonly string[] | undefined;
-  /** Response fields that scripts may read in addition to those that are always readable. Default: none. */
+  /**
+   * Response fields that scripts may read, in addition to those that browsers always let them read. Default:
+   * none.
+   */
   readonly exposeHeaders?: readonly string[] | undefined;
   /** Allows requests with credentials such as cookies. Default false; not allowed with `origins: '*'`. */
   readonly credentials?: boolean | undefined;
@@ -53,8 +56,8 @@ const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
 /**
- * Kinds of middleware that send responses themselves, so they must be inside this one: scripts can read only
- * responses that have its fields.
+ * Kinds of middleware that send responses themselves. They must be registered after this one: scripts can
+ * read only responses with the fields that it adds.
  */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'rate-limit',
@@ -68,16 +71,16 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
 /** Responds to preflights, and adds the `Access-Control-*` fields to all other responses. */
 export class CORSMiddleware implements Middleware {
   readonly kind = 'cors';
-  /** The allowed origins. Other checks use the same list, for example that of WebSocket handshakes. */
+  /** The allowed origins. The check of WebSocket handshakes uses them, too. */
   readonly allowed: AllowedOrigins;
-  /** Whether requests with credentials are allowed. */
+  /** Whether the option `credentials` is true. */
   get allowsCredentials(): boolean {
     return this.#options.credentials;
   }
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
-  /** Fields of a response to a request without an allowed origin. */
+  /** Header fields of responses to requests without an allowed origin. */
   readonly #anonymous: readonly string[];
-  /** Fields of every response to an allowed origin, after `Access-Control-Allow-Origin`. */
+  /** Header fields that follow `Access-Control-Allow-Origin` in every response to an allowed origin. */
   readonly #rest: readonly string[];
   readonly #byOrigin = new Map<string, readonly string[]>();
   readonly #methods: ReadonlySet<string> | undefined;
@@ -85,7 +88,10 @@ export class CORSMiddleware implements Middleware {
   readonly #preflight: readonly string[];
   readonly #preflightVary: string;
 
-  /** @throws SvcError `E_CORS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_CORS` for an origin that is not valid, or `*` with credentials; `E_OPTION_UNKNOWN`,
+   *   `E_OPTION_RANGE` for other invalid options
+   */
   constructor(options: CORSOptions = {}) {
     const tokens = (value: unknown): boolean =>
       Array.isArray(value) &&
@@ -117,7 +123,7 @@ export class CORSMiddleware implements Middleware {
       ] as const) {
         if (value === '*')
           throw new SvcError('E_CORS', [
-            `${name} '*' and credentials do not go together: browsers refuse this combination, because every site could act for its visitors`,
+            `${name} '*' cannot be combined with credentials: browsers refuse this combination, because any site could then send requests with the cookies of its visitors`,
           ]);
       }
     this.allowed = new AllowedOrigins(origins ?? []);
@@ -169,7 +175,7 @@ export class CORSMiddleware implements Middleware {
     if (misplaced !== undefined) {
       yield {
         ...mine,
-        message: `the middleware "${misplaced.kind}" runs before this one: if it refuses a request, its response has no cross-origin headers, and scripts cannot read the response`,
+        message: `the middleware "${misplaced.kind}" runs before this one, so if it refuses a request, its response has no Access-Control-Allow-Origin, and scripts of other sites cannot read it`,
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
@@ -177,22 +183,22 @@ export class CORSMiddleware implements Middleware {
       yield {
         ...mine,
         message:
-          'another CORSMiddleware runs before this one, but a response can have the headers of only one',
-        remedy: 'Register one CORSMiddleware that lists the origins of both',
+          'another CORSMiddleware runs before this one, but a response can have the Access-Control-* fields of only one of them',
+        remedy: 'Register one CORSMiddleware that lists all allowed origins',
       };
     if (this.allowed.list?.size === 0) {
       yield {
         ...mine,
         severity: 'warning',
-        message: 'no origin is allowed',
+        message: 'the list of origins is empty, so no other site may read a response',
         remedy: `Name the sites that may call: new CORSMiddleware({ origins: ['https://app.example'] })`,
       };
     }
   }
 
   /**
-   * Returns the problems that `svc check` reports about allowed origins: an attacker on the network, or any
-   * site, can use such an origin.
+   * Returns what `svc check` reports about allowed origins that an attacker on the network, or any site, can
+   * use.
    */
   *#strangers(env: Env): Generator<Omit<Finding, 'place'>> {
     const mine = {
@@ -203,13 +209,13 @@ export class CORSMiddleware implements Middleware {
     } as const;
     const { list } = this.allowed;
     const may = this.#options.credentials
-      ? ' may call with the cookies of its visitors'
-      : ' may read its answers';
+      ? ' may send requests with the cookies of its visitors'
+      : ' may read responses of this application';
     for (const origin of env === 'production' ? (list ?? []) : []) {
       if (origin.startsWith('http:') && !LOOPBACK.test(origin))
         yield {
           ...mine,
-          message: `${origin}${may}: it has no TLS, so an attacker on the network can act as that site`,
+          message: `${origin}${may}, but has no TLS, so an attacker on the network can act as that site`,
           severity: this.#options.credentials ? 'error' : 'warning',
         };
     }
@@ -217,19 +223,20 @@ export class CORSMiddleware implements Middleware {
       yield {
         ...mine,
         message:
-          'the function for origins allows an unknown origin, so every site may call with the cookies of its visitors',
+          'the function in the option "origins" allows an unknown origin, so every site may send requests with the cookies of its visitors',
       };
   }
 
   /**
-   * Calls the function with an origin that no site has, because its name is reserved (RFC 2606). A function
-   * that allows this origin allows any site. A function that reads the request throws here, and counts as
-   * correct.
+   * Calls the function of the option `origins` with an origin that no site has, because its name is reserved
+   * (RFC 2606). If the function allows this origin, it allows any site. A function that uses the request
+   * throws here, and is not reported.
    */
   #allowsAnyOrigin(): boolean {
     try {
       const isAllowed = this.allowed.allows(UNKNOWN_ORIGIN, undefined as never);
-      // the promise of an asynchronous function is not awaited; a rejection must not end the process
+      // the promise of an asynchronous function is not awaited; without a handler, its rejection would end
+      // the process
       if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined);
       return isAllowed === true;
     } catch {
@@ -265,8 +272,8 @@ export class CORSMiddleware implements Middleware {
   }
 
   /**
-   * Fields of the response to a preflight. The origin is named even if method or headers are refused, so that
-   * the browser's error says which of the three was refused.
+   * Header fields of the response to a preflight. `Access-Control-Allow-Origin` is sent even if the method or
+   * a header field is refused. So the browser's error names the method or field, and not the origin.
    */
   #permission(req: HttpRequest, origin: string, method: string): string[] {
     const fields = ['Access-Control-Allow-Origin', this.allowed.isAny ? '*' : origin];
@@ -299,8 +306,8 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
 }
 
 /**
- * Names of fields that may occur only once. If a handler has set one of them, the fields of this middleware
- * are merged with those of the response.
+ * Names of header fields that a handler may have set, too. If a response has one of them, add() replaces or
+ * merges it instead of appending a second one.
  */
 const TAKEN = /^(?:vary|access-control-(?:allow-origin|allow-credentials|expose-headers))$/i;
 

@@ -1,9 +1,9 @@
 /**
- * Adds header fields to the replies of a deprecated route, and to replies to requests that use a deprecated
- * field. They say since when it is deprecated (`Deprecation`, RFC 9745), when it stops working (`Sunset`, RFC
- * 8594), and where that is explained (`Link`).
+ * Adds header fields to the responses of a deprecated route, and to responses to requests that use a
+ * deprecated field. The fields contain the date of the deprecation (`Deprecation`, RFC 9745), the date of
+ * removal (`Sunset`, RFC 8594), and the address of an explanation (`Link`).
  *
- * The fields that are added:
+ * Example:
  *   Deprecation: @1767225600
  *   Sunset: Thu, 31 Dec 2026 00:00:00 GMT
  *   Link: <https://api.example/changes>; rel="deprecation"
@@ -17,10 +17,10 @@ import type { FieldPlan, ObjectPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Deprecation, Literal } from '../../schema/types.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** A deprecation with its times in milliseconds since the epoch. */
+/** A deprecation with its dates in milliseconds since the epoch. */
 interface Mark {
   readonly sinceMs: number;
-  /** Infinity if no date is given. */
+  /** Date of the removal. Infinity if the deprecation has none. */
   readonly sunsetMs: number;
   readonly link: string | undefined;
 }
@@ -48,7 +48,7 @@ function mark(response: HttpResponse, marks: Iterable<Mark>): HttpResponse {
   return response;
 }
 
-/** Adds the fields of a deprecation to every reply of its route. @internal */
+/** Adds the header fields of a deprecation to every response of its route. @internal */
 export class DeprecationMiddleware implements Middleware {
   readonly #marks: readonly Mark[];
 
@@ -64,7 +64,7 @@ export class DeprecationMiddleware implements Middleware {
   }
 }
 
-/** The inputs of a route that may have deprecated fields. */
+/** The inputs of a route that may contain deprecated fields. */
 interface DeprecatedInputs {
   readonly texts: readonly {
     readonly from: 'query' | 'header' | 'cookie';
@@ -76,8 +76,8 @@ interface DeprecatedInputs {
 }
 
 /**
- * Returns the middleware that adds the header fields to replies, if the request uses a field whose
- * deprecation has dates. Undefined if no field has such a deprecation.
+ * Returns middleware that adds the header fields to the response if the request uses a deprecated field. Only
+ * deprecations with dates count; undefined if the route has none.
  */
 export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Middleware | undefined {
   const plans = [
@@ -115,7 +115,7 @@ class FieldDeprecationMiddleware implements Middleware {
     for (const text of this.#inputs.texts)
       this.#add(text.plan, found, (wireName) => isSent(req, text.from, text.nameOf(wireName)));
     const { body, form } = this.#inputs;
-    // a route that succeeds has read the body before, so no body is read anew here
+    // the body is not received again here: a handler that succeeds has already read it
     if (response.status < 400 && body !== undefined) this.#addValue(body.node, await req.json(), found);
     if (response.status < 400 && form !== undefined) {
       const fields = await req.form();
@@ -132,8 +132,8 @@ class FieldDeprecationMiddleware implements Middleware {
   }
 
   /**
-   * Finds deprecated fields in a validated body. A union without a tag is skipped, because it is unknown
-   * which alternative applies.
+   * Finds deprecated fields in a validated body. In a union without a tag it finds none, because the variant
+   * that the value belongs to is unknown.
    */
   #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
     if (typeof value !== 'object' || value === null) return;

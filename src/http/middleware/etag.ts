@@ -1,9 +1,9 @@
 /**
- * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1). Adds a tag of the content.
- * Responds with 304 if the client has the content, and with 412 if another precondition fails.
+ * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1). Adds an `ETag` of the content.
+ * Responds with 304 if the client already has the content, and with 412 if another precondition fails.
  *
- * The handler runs in any case; only the transfer of the body is saved. Place it inside compression: the tag
- * is made of the uncompressed content, and so is equal for every coding.
+ * The handler always runs; only the transfer of the body is saved. Register ETagMiddleware after
+ * CompressionMiddleware: the tag is then that of the uncompressed content, and the same for every coding.
  */
 import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
@@ -16,25 +16,27 @@ import type { HttpResponse } from '../response.ts';
 /** Options of {@link ETagMiddleware}. */
 export interface ETagOptions {
   /**
-   * Maximum size in bytes of a body that gets a tag, 0 ... 67,108,864. Default 1,048,576: hashing it takes
-   * about half a millisecond.
+   * Maximum size in bytes of a body that gets an `ETag`, 0 ... 67_108_864. Default 1_048_576: hashing that
+   * much takes about half a millisecond.
    */
   readonly maxBytes?: number | undefined;
 }
 
 /**
- * Adds a weak `ETag` of the content to 200 responses to GET and HEAD. Returns 304 for `If-None-Match` or
- * `If-Modified-Since`, 412 for `If-Match` or `If-Unmodified-Since`. Handlers that change something call
- * {@link checkPreconditions}. For all routes `app.use(new ETagMiddleware())`; for one route, in its `use`.
+ * Adds a weak `ETag` of the content to 200 responses to GET and HEAD. Sends 304 if `If-None-Match` or
+ * `If-Modified-Since` shows that the client has the content. Sends 412 if `If-Match` or `If-Unmodified-Since`
+ * fails. Handlers that change something call {@link checkPreconditions} instead. Register it by `app.use(new
+ * ETagMiddleware())`, or in the `use` of a route.
  *
- * An `ETag` or `Last-Modified` that the handler sets is kept, and compared. Not changed: streams, bodies
- * larger than `maxBytes`, responses that set a cookie, and responses with `Cache-Control: no-store`.
+ * An `ETag` or `Last-Modified` that the handler sets is kept, and compared with the request. The middleware
+ * adds no `ETag` to streams, bodies larger than `maxBytes`, responses that set a cookie, and responses with
+ * `Cache-Control: no-store`.
  */
 export class ETagMiddleware implements Middleware {
   readonly kind = 'etag';
   readonly #maxBytes: number;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
   constructor(options: ETagOptions = {}) {
     this.#maxBytes = readOptions('ETagMiddleware', options, {
       maxBytes: int(1_048_576, 0, 67_108_864),
@@ -69,8 +71,8 @@ export class ETagMiddleware implements Middleware {
 }
 
 /**
- * Entity tag of a body: 132 bits of a hash, so that an attacker cannot construct two bodies with the same
- * tag.
+ * Entity tag of a body: 132 bits of a SHA-256 hash, so that an attacker cannot construct two bodies with the
+ * same tag.
  */
 function tagOf(body: string | Uint8Array): string {
   return `W/"${hash('sha256', body, 'base64url').slice(0, 22)}"`;

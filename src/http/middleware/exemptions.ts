@@ -1,38 +1,41 @@
 /**
- * Requests that path templates exempt from a check. A template exempts the routes that it names, but not more
- * specific routes.
+ * Path templates that exempt requests from the CSRF check. A template exempts the routes that it matches, but
+ * not more specific routes.
  *
- * Examples of templates, and the routes that they exempt:
- *   /{tenant}/webhook       the route /{any}/webhook, and not /account/webhook, which its author may have written later
- *   /hooks/{rest:path}      every route below /hooks/
- *   /hooks/github           that path, also if the route /hooks/{name} handles it
+ * Examples:
+ *   - /{tenant}/webhook exempts the route /{any}/webhook, but not /account/webhook, which is more specific
+ *   - /hooks/{rest:path} exempts every route below /hooks/
+ *   - /hooks/github exempts this path, even if it belongs to the route /hooks/{name}
  *
- * A path without a route is exempt if a template matches it, because no handler runs that needs protection.
+ * A path that belongs to no route is exempt if a template matches it, because no handler runs that needs
+ * protection.
  */
 import { CONVERTERS, parseTemplate } from '../path.ts';
 import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/** The method under which all templates are registered, because exemptions do not depend on the method. */
+/**
+ * Method under which the routing table stores all templates, because exemptions do not depend on the method.
+ */
 const ANY = '*';
 
-/** Path templates of exemptions, resolved against the routes of an application. */
+/** Path templates of requests that are exempt from a check, resolved against the routes of an application. */
 export class Exemptions {
   readonly #templates: readonly ParsedTemplate[];
   readonly #all: RoutingTable<true>;
-  /** Exemptions of each route: `true` for every request, or a table of the exempt paths. */
+  /** Exemptions of each route: `true` if all its requests are exempt, else a table of the exempt paths. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, true | RoutingTable<true>>();
 
-  /** @throws SvcError `E_PATH_TEMPLATE` */
+  /** @throws SvcError `E_PATH_TEMPLATE` for a template with wrong syntax */
   constructor(templates: readonly string[]) {
     this.#templates = templates.map((template) => parseTemplate(template));
     this.#all = tableOf(this.#templates);
   }
 
   /**
-   * Resolves the templates against the routes of a compiled application. Returns the templates that match no
-   * route.
+   * Determines which routes of a compiled application the templates exempt. Returns the templates that match
+   * no route.
    */
   enter(routes: readonly CompiledRoute[]): string[] {
     const unused = new Set(this.#templates);
@@ -56,7 +59,7 @@ export class Exemptions {
     return route.meta['csrf'] === false || this.#ofRoutes.get(route) === true;
   }
 
-  /** Whether a request is exempt. Routes with `meta: { csrf: false }` check their requests themselves. */
+  /** Whether a request is exempt. Requests of routes with `meta: { csrf: false }` always are. */
   has(req: Pick<HttpRequest, 'route' | 'path'>): boolean {
     if (req.route?.meta['csrf'] === false) return true;
     const table = req.route === undefined ? this.#all : this.#ofRoutes.get(req.route);
@@ -71,7 +74,7 @@ function tableOf(templates: readonly ParsedTemplate[]): RoutingTable<true> {
   return table;
 }
 
-/** The shape of a template, segment by segment: literal text as `=text`, a parameter as `:converter`. */
+/** Returns the segments of a template: literal text as `=text`, a parameter as `:converter`. */
 export function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
   let next = 0;
   return template
@@ -84,15 +87,15 @@ const PATH = `:${CONVERTERS.path.name}`;
 const TEXT = `:${CONVERTERS.str.name}`;
 
 /**
- * `whole`: every path of the route is exempt. `part`: only the paths that the template matches are exempt.
- * `none`: no path is, because the route is more specific or different.
+ * Returns how much of a route a template exempts. `whole`: every path of the route. `part`: only the paths
+ * that the template matches. `none`: no path, because the route is more specific or different.
  */
 function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | 'part' | 'none' {
   let isWhole = true;
   for (const [index, ours] of exempt.entries()) {
     const theirs = route[index];
     if (theirs === undefined) return 'none';
-    // the converter `path` does not match an empty rest
+    // the converter `path` matches only text of at least one character
     if (ours === PATH && theirs === '=' && route.length === exempt.length) return 'none';
     if (ours === PATH) return isWhole ? 'whole' : 'part';
     if (theirs === ours) continue;
@@ -104,7 +107,7 @@ function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | '
   return isWhole ? 'whole' : 'part';
 }
 
-/** Whether the application runs in several processes. If so, data in memory is not shared by all requests. */
+/** Whether the application runs in several processes, which do not share data in memory. */
 export function isServedByMany(view: Pick<CompiledView, 'config'>): boolean {
   const workers = view.config('workers');
   return workers === 'auto' || Number(workers ?? 1) > 1;

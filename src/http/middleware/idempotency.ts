@@ -1,16 +1,17 @@
 /**
- * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07): a client that is unsure whether its
- * request arrived repeats it with the same key. The request is executed once, in one of the processes that
- * share the store.
+ * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07): a client that does not know whether its
+ * request arrived sends it again with the same key. The request is executed once, in one of the processes
+ * that share the store.
  *
- * If a request has a new key, a claim of the key is stored, the request is executed, and its response is
- * stored for ttlSeconds. A repeated request gets 409 with Retry-After while the first one runs, and after
- * that the stored response with `Idempotency-Replayed: true`. Another request with the same key gets 422.
- * After 5xx, 401, 408, 421, 424, 425, 428 or 429 the claim is deleted, and the next attempt is executed.
+ * For a request with a new key, the middleware stores a claim of the key, executes the request, and stores
+ * the response for ttlSeconds. A repeated request gets 409 with Retry-After while the first one runs. After
+ * that, it gets the stored response with `Idempotency-Replayed: true`. A different request with the same key
+ * gets 422. After a response with 5xx, 401, 408, 421, 424, 425, 428 or 429 the claim is deleted, and the next
+ * attempt is executed.
  *
- * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after
- * leaseSeconds, and the next attempt executes the request again. The first execution may have been complete,
- * so in this case a request may be executed twice.
+ * A claim is a lease that is renewed while the handler runs. If the process dies, the claim expires after
+ * leaseSeconds, and the next attempt executes the request again. So a request may be executed twice if the
+ * process dies just before it stores the response.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -39,46 +40,50 @@ import type {
   Services,
 } from '../contracts.ts';
 
-/** Options of idempotent requests. An option that is `undefined` has its default. */
+/** Options of {@link IdempotencyMiddleware}. An option that is `undefined` has its default. */
 export interface IdempotencyOptions {
-  /** Name of the request field with the key. Default `Idempotency-Key`. */
+  /** Name of the request header field that contains the key. Default `Idempotency-Key`. */
   readonly header?: string | undefined;
   /** Lifetime of a stored response in seconds, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
    * Returns a text that identifies the client, so that a client never gets the response of another one. Use
-   * only verified data. Without the option, or if the result is undefined, the credentials of the request
-   * identify the client: `Authorization`, the route's credentials and the session. If there are none, all
-   * cookies do; without cookies, the address.
+   * only verified data. Without this option, or if the result is undefined, the credentials of the request
+   * identify the client: `Authorization`, the credentials that the route accepts, and the session. Without
+   * any of them, all cookies identify the client; without cookies, the address does.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
   /** Store that all processes share. Default: 10_000 records in the memory of this process. */
   readonly store?: RecordStore | undefined;
-  /** Methods of requests whose key is read. Default POST and PATCH. */
+  /** Methods of the requests that may have a key. Default POST and PATCH. */
   readonly methods?: readonly string[] | undefined;
-  /** Refuses a request without a key, with 400. Default false. */
+  /** Whether a request without a key is refused with 400. Default false. */
   readonly required?: boolean | undefined;
   /**
-   * Maximum size in bytes of a request with a key, which is read whole before its handler runs, 0 ...
-   * 1_000_000_000. Default 1_000_000; a larger one is 413.
+   * Maximum size in bytes of the body of a request with a key, 0 ... 1_000_000_000. Default 1_000_000; a
+   * larger body gets 413. The body is read whole before the handler runs.
    */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * Maximum size in bytes of a stored response, fields and body, 0 ... 16_777_216. Default 65_536. For a
-   * larger response, only the fact that it was sent is stored.
+   * Maximum size in bytes of a stored response, header fields and body, 0 ... 16_777_216. Default 65_536. Of
+   * a larger response, only the status is stored, and a repeated request gets 409.
    */
   readonly maxAnswerBytes?: number | undefined;
   /**
-   * Time in seconds after which a request may be executed again if its process died, 1 ... 3_600. Default 30.
+   * Time in seconds after which a request may be executed again if the process that executed it died, 1 ...
+   * 3_600. Default 30.
    */
   readonly leaseSeconds?: number | undefined;
 }
 
 const MEMORY_RECORDS = 10_000;
-/** Number of renewals of a claim within its lease. */
+/**
+ * Number of times that a claim is renewed during one lease, so that it does not expire if a renewal fails.
+ */
 const RENEWALS = 3;
 /**
- * Number of address bits that identify an IPv6 client, because a client has a whole network (RFC 6177 §2).
+ * Number of address bits that identify an IPv6 client, because each client usually has a /64 network (RFC
+ * 6177 §2).
  */
 const IPV6_BITS = 64;
 
@@ -88,25 +93,25 @@ type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost'
 interface Claim {
   readonly key: string;
   readonly print: string;
-  /** Value that the store keeps for this claim. */
+  /** The text of the claim in the store. */
   readonly text: string;
 }
 
 /**
- * Executes requests with an idempotency key once. It ignores routes with `meta: { idempotency: false }`, for
- * example those with large bodies.
+ * Executes requests with the same idempotency key only once. Routes with `meta: { idempotency: false }`
+ * ignore the key, for example those with large bodies.
  */
 export class IdempotencyMiddleware implements Middleware {
   readonly kind = 'idempotency';
   /** Whether the option `principal` is set. */
   readonly knowsPrincipal: boolean;
   readonly #application = new OneApplication();
-  /** Name of the request field with the key. */
+  /** Name of the request header field that contains the key. */
   readonly header: string;
   readonly #field: string;
   readonly #principal: IdempotencyOptions['principal'];
   readonly #methods: ReadonlySet<string>;
-  /** Whether a key is required. */
+  /** Whether a request without a key is refused. */
   readonly isRequired: boolean;
   readonly #limits: {
     readonly ttlMs: number;
@@ -116,11 +121,10 @@ export class IdempotencyMiddleware implements Middleware {
   };
   #store: RecordStore | undefined;
   readonly #isShared: boolean;
-  /** Set when the application is compiled. */
   #services!: Services;
   #counter!: Counter;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
   constructor(options: IdempotencyOptions = {}) {
     const owner = 'IdempotencyMiddleware';
     const read = readOptions(owner, options, {
@@ -160,7 +164,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#isShared = read.store !== undefined && !(read.store instanceof MemoryRecordStore);
   }
 
-  /** Whether requests of a route are covered. @internal */
+  /** Whether keys of requests to this route are processed. @internal */
   covers({ method, meta }: CompiledRoute): boolean {
     return this.#methods.has(method) && meta['idempotency'] !== false;
   }
@@ -172,7 +176,7 @@ export class IdempotencyMiddleware implements Middleware {
     if (field === undefined) {
       if (!this.isRequired) return next();
       throw new BadRequest(
-        `This request needs the header field ${this.header}: a string of your choice, the same for each repetition of the request`,
+        `This request needs the header field ${this.header}: a unique text for each request, which you send again when you repeat the request`,
         { code: 'idempotency_key_absent' },
       );
     }
@@ -205,7 +209,7 @@ export class IdempotencyMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the records are in the memory of one process: another worker executes the same request again',
+          'the records are in the memory of one process, so if a repeated request reaches another worker, it is executed again',
         remedy:
           'Use a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
       };
@@ -217,7 +221,7 @@ export class IdempotencyMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `the middleware "${bypassed.kind}" inside this one does not run for repeated responses, but it must identify the client first`,
+        message: `the middleware "${bypassed.kind}" runs after this one, so it does not run when a stored response is sent, but it must identify the client before that`,
         remedy: `Register ${bypassed.constructor.name} before IdempotencyMiddleware`,
       };
     }
@@ -227,7 +231,7 @@ export class IdempotencyMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the middleware "compression" inside this one compresses the stored response for the first client, and others may not accept that coding',
+          'the middleware "compression" runs after this one, so the stored response has the coding of the first request, which a repeated request may not accept',
         remedy: 'Register CompressionMiddleware before IdempotencyMiddleware',
       };
     }
@@ -243,7 +247,7 @@ export class IdempotencyMiddleware implements Middleware {
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
     const store = this.#store!; // `#store` is defined: compile() has set it
     for (let attempt = 0; attempt < 2; attempt++) {
-      // if the record expires between add() and get(), the loop tries again
+      // if the record of another request expires between add() and get(), the loop tries again
       if (await store.add(key, text, this.#limits.leaseMs))
         return this.#execute(req, { key, print, text }, next);
       const known = await store.get(key);
@@ -253,7 +257,7 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /**
-   * Returns what identifies the client. It is part of the record's key, so two clients with the same
+   * Returns texts that identify the client. They are part of the record's key, so two clients with the same
    * idempotency key have two records.
    */
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
@@ -302,17 +306,20 @@ export class IdempotencyMiddleware implements Middleware {
     this.#count('answer_lost');
     throw new HTTPException(
       409,
-      `The request has been executed${record === undefined ? '' : ` and answered with ${record.status}`}; its answer was not stored`,
+      `The request has already been executed${record === undefined ? '' : ` with status ${record.status}`}, but its response was not stored, so it cannot be sent again`,
       { code: 'idempotency_answer_lost' },
     );
   }
 
   #inProgress(): HTTPException {
     this.#count('in_progress');
-    return new Conflict('A request with this key is being executed', {
-      code: 'idempotency_in_progress',
-      headers: { 'Retry-After': '1' },
-    });
+    return new Conflict(
+      'Another request with the same key is still being executed; repeat the request later',
+      {
+        code: 'idempotency_in_progress',
+        headers: { 'Retry-After': '1' },
+      },
+    );
   }
 
   #count(fate: Fate): void {
@@ -326,7 +333,7 @@ export class IdempotencyMiddleware implements Middleware {
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
     else {
-      // the time limit has passed and the client got a 503, but the handler still runs: store the result of
+      // the time limit has passed, so the client got a 503, but the handler still runs: store the response of
       // the handler
       void late.then((answer) =>
         (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
@@ -335,7 +342,10 @@ export class IdempotencyMiddleware implements Middleware {
     return response;
   }
 
-  /** Renews the lease of a claim until the result is disposed of, or the claim is lost. */
+  /**
+   * Renews a claim regularly, until the returned object is disposed of, or another process has taken the
+   * claim.
+   */
   #keep({ key, text }: Claim): Disposable {
     const { clock, log } = this.#services;
     const { leaseMs } = this.#limits;
@@ -343,7 +353,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // a claim that was lost is not renewed; #settle() logs the loss
+        // if another process has taken the claim, stop; #settle() logs this
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);
@@ -363,8 +373,8 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /**
-   * Stores the response, or deletes the claim. If the store fails, the response is sent nevertheless, and the
-   * claim expires by itself.
+   * Stores the response, or deletes the claim. If the store fails, the response is still sent, and the claim
+   * expires.
    */
   async #settle({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
@@ -376,7 +386,7 @@ export class IdempotencyMiddleware implements Middleware {
             encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)),
             this.#limits.ttlMs,
           )
-        : // a lifetime of 0 deletes the claim, if another process has not claimed the key meanwhile
+        : // a lifetime of 0 deletes the claim, unless another process has replaced it
           await this.#store!.replace(key, text, text, 0);
       if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
     } catch (error) {
@@ -394,14 +404,14 @@ function isMethods(value: unknown): boolean {
 }
 
 /*
- * The record that a store keeps of a request, and the key of the record. The key is a hash of method, route,
- * client and the client's key, so two clients never share one.
+ * The store has one record for each request with a key. The key of the record is a hash of the method, the
+ * route, the client and the client's key, so two clients never share a record.
  *
  * A record is `claimed` while a process executes the request. After that it is `answered` and contains the
- * response. If the response is too large or a stream, the record is `done` instead.
+ * response. If the response is a stream or too large, the record is `done` and contains only the status.
  */
 
-/** The record of an earlier request with the same key. `print` is its fingerprint. */
+/** The record of an earlier request with the same key. `print` is the fingerprint of that request. */
 export type IdempotencyRecord =
   | { readonly kind: 'claimed'; readonly print: string; readonly owner: string }
   | {
@@ -413,18 +423,18 @@ export type IdempotencyRecord =
     }
   | { readonly kind: 'done'; readonly print: string; readonly status: number };
 
-/** Maximum length of the field, in characters; longer ones are invalid. */
+/** Maximum length of the header field, in characters. A longer field is invalid. */
 const MAX_FIELD = 1_024;
 const MAX_KEY = 255;
-/** Quoted string of a structured field. Parameters after it are ignored (RFC 9651 §3.3.3). */
+/** A quoted string of a structured field. Parameters that follow the string are ignored (RFC 9651 §3.3.3). */
 const QUOTED =
   /^"((?:[ !#-[\]-~]|\\["\\])*)"(?: *; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[ !#-[\]-~]|\\["\\])*"|[^";, ]+))?)*$/;
-/** Key without quotation marks, which many clients send although the draft requires them. */
+/** A key without quotation marks. Many clients send it, although the draft requires quotation marks. */
 const BARE = /^[A-Za-z0-9._~:+=@/-]+$/;
 
 /**
- * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string
- * of 1 ... 255 characters. The bare form without quotation marks is the same key. Undefined for anything
+ * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a quoted string of 1
+ * ... 255 characters. The same text without quotation marks is the same key. Returns undefined for anything
  * else, including two fields.
  */
 export function readIdempotencyKey(field: string): string | undefined {
@@ -435,14 +445,14 @@ export function readIdempotencyKey(field: string): string | undefined {
   return key.length > 0 && key.length <= MAX_KEY ? key : undefined;
 }
 
-/** Key of a record: a hash of `parts`, so that the store does not contain them. */
+/** Returns the key of a record: a hash of `parts`, so that the store does not contain credentials. */
 export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }
 
 /**
- * Fingerprint of a request, to detect that a different request was sent with the same key: target, content
- * type and the whole body.
+ * Fingerprint of a request: a hash of target, content type and body. It shows whether the same key was sent
+ * with a different request.
  */
 export function fingerprint(target: string, contentType: string, body: Uint8Array): string {
   return createHash('sha256')
@@ -451,21 +461,26 @@ export function fingerprint(target: string, contentType: string, body: Uint8Arra
     .digest('base64url');
 }
 
-/** Fields that are not stored, because they concern only one client, one connection or one point in time. */
+/**
+ * Header fields that are not stored, because they concern only one client, one connection or one point in
+ * time.
+ */
 const UNKEPT_FIELDS =
   /^(?:set-cookie|date|age|x-request-id|traceparent|tracestate|ratelimit.*|x-ratelimit-.*|access-control-.*)$/i;
-/** Statuses below 500 after which a retry is executed again. */
+/** Statuses below 500 that are not stored, so that a repeated request is executed again. */
 const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 424, 425, 428, 429]);
 
 /**
- * Whether a response with this status is stored. If so, a retry gets the stored response, and the request is
+ * Whether a response with this status is stored. If so, a repeated request gets the stored response, and is
  * not executed again.
  */
 export function isFinal(status: number): boolean {
   return status < 500 && !UNKEPT_STATUSES.has(status);
 }
 
-/** Creates the record of a response. */
+/**
+ * Creates the record that is stored for a response. Fields and body are omitted if they exceed `maxBytes`.
+ */
 export function recordOf(response: HttpResponse, print: string, maxBytes: number): IdempotencyRecord {
   const { status, body } = response;
   const fields: string[] = [];
@@ -482,7 +497,7 @@ export function recordOf(response: HttpResponse, print: string, maxBytes: number
     : { kind: 'answered', print, status, fields, body };
 }
 
-/** Restores a response from its record, with `Idempotency-Replayed: true`. */
+/** Creates a response from its record, with `Idempotency-Replayed: true`. */
 export function replay({
   status,
   fields,
@@ -495,15 +510,15 @@ export function replay({
   return response;
 }
 
-/** The text that a store keeps. Equal records have equal text. */
+/** Encodes a record as text for the store. Equal records have equal text. */
 export function encodeRecord(record: IdempotencyRecord): string {
   if (record.kind !== 'answered' || !(record.body instanceof Uint8Array)) return JSON.stringify(record);
   return JSON.stringify({ ...record, body: undefined, bytes: Buffer.from(record.body).toString('base64') });
 }
 
 /**
- * Decodes a record of {@link encodeRecord}. Undefined for other text, for example that of another version of
- * the framework.
+ * Decodes the text of {@link encodeRecord}. Returns undefined for other text, for example that of another
+ * version of the framework.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { kind, print, owner, status, fields, body, bytes } = recordMembers(text);

@@ -1,9 +1,9 @@
 /**
  * Rate limits of requests: a default limit for each client, and other limits for some paths and routes. Every
- * response reports its limit.
+ * response contains the state of the limit that applies.
  *
- * The `rateLimit` of a route comes first, then the rule with the most specific path, then the limit of the
- * middleware.
+ * If several limits apply, the `rateLimit` of the route takes precedence, then the rule with the most
+ * specific path, then the limit of the middleware.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, closest, given, readOptions, text } from '../../base/options.ts';
@@ -30,7 +30,7 @@ import type {
 import type { ParsedTemplate } from '../path.ts';
 import type { RateLimitStoreOptions } from './rate-limiter.ts';
 
-/** A limit for some paths, which replaces the middleware's limit there. */
+/** A limit for requests to some paths, which replaces the middleware's own limit. */
 export interface RateLimitPathRule {
   /**
    * Path template, as for a route: `/login`, `/files/{name}`, `/admin/{rest:path}`. If several rules match,
@@ -42,7 +42,7 @@ export interface RateLimitPathRule {
   readonly perMinute?: number | undefined;
   readonly burst?: number | undefined;
   readonly key?: RateLimitKey | undefined;
-  /** Name of the limit in fields, metrics and logs. Default: the rule's methods and path. */
+  /** Name of the limit in response fields, metrics and logs. Default: the rule's methods and path. */
   readonly name?: string | undefined;
 }
 
@@ -50,23 +50,29 @@ export interface RateLimitPathRule {
 export interface RateLimitOptions extends RateLimitStoreOptions {
   /** Requests per client and minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** Number of requests that may come at once, 1 ... 1_000_000. Default: `perMinute`. */
+  /** Number of requests that a client may send at once, 1 ... 1_000_000. Default: `perMinute`. */
   readonly burst?: number | undefined;
   /**
-   * Returns the key by which a request is counted; must be synchronous. If the option is not set, or the
-   * result is undefined, the key is the client's address, for IPv6 its network. If clients can choose the
-   * key, they can evade the limit: see `rules`.
+   * Returns the key by which a request is counted; must be synchronous. Without this option, or if the result
+   * is undefined, the key is the client's address, for IPv6 its network. If clients can choose the key, they
+   * can evade the limit: see `rules`.
    */
   readonly key?: RateLimitKey | undefined;
-  /** Name of the limit. Default `default`. A second middleware with another key needs another name. */
+  /**
+   * Name of the limit. Default `default`. If the application has a second RateLimitMiddleware, give it
+   * another name.
+   */
   readonly name?: string | undefined;
   /**
-   * Limits for some paths, which replace this middleware's limit there. If clients can choose a rule's `key`,
-   * for example in a field that is not verified, they can evade the limit. Then add a second middleware with
-   * another name and no key, which counts by address.
+   * Limits for some paths, which replace this middleware's own limit. If a rule's `key` is data that the
+   * client chooses, for example an unverified field, the client can evade the limit. Then add a second
+   * middleware with another name and without `key`, which counts by address.
    */
   readonly rules?: readonly RateLimitPathRule[] | undefined;
-  /** Also sends `X-RateLimit-Limit`, `-Remaining` and `-Reset` (seconds of the epoch). Default false. */
+  /**
+   * Whether to send also `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (seconds since
+   * the epoch). Default false.
+   */
   readonly legacyHeaders?: boolean | undefined;
 }
 
@@ -76,29 +82,32 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** Stands in the table for all methods that no rule names. */
+/** Method under which the table stores rules for all methods that no rule names. */
 const OTHER = '*';
 
-/** Refuses requests of clients that send too many, with 429. */
+/** Refuses requests with 429 if the client sends more than its limit allows. */
 export class RateLimitMiddleware implements Middleware {
   readonly kind = 'rate-limit';
   readonly #application = new OneApplication();
-  /** Name of the limit. */
+  /** Value of the option `name`. */
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
-  /** All key functions: of the middleware and of its rules. @internal */
+  /** The functions of the option `key`, of the middleware and of its rules. @internal */
   readonly keys: readonly RateLimitKey[];
   readonly #limit: Limit;
   readonly #epochMs: (() => number) | undefined;
   readonly #rules: readonly Rule[];
   readonly #table = new RoutingTable<Limit>();
   readonly #methods: ReadonlySet<string>;
-  /** Limit of each route that declares one; null: the route is unlimited. */
+  /** Limit of each route with the option `rateLimit`; null: requests of the route are not limited. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, Limit | null>();
   #nowMs: () => number = () => 0;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE` */
+  /**
+   * @throws SvcError `E_PATH_TEMPLATE` for a rule whose path has wrong syntax; `E_OPTION_UNKNOWN`,
+   *   `E_OPTION_RANGE` for other invalid options
+   */
   constructor(options: RateLimitOptions = {}) {
     const { perMinute, burst, key, name, rules, legacyHeaders, ...store } = readOptions(
       'RateLimitMiddleware',
@@ -118,8 +127,8 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // the default limit has an empty prefix, so no string is made for each request. Its keys are addresses,
-    // which contain no space; the keys of all other limits do
+    // the most common limit has an empty prefix, so no string is built for each request. Its keys are
+    // addresses, which contain no space; the keys of all other limits contain one
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -161,7 +170,7 @@ export class RateLimitMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'each process counts separately, so clients may send as many times the limit as there are workers',
+          'each process counts separately, so with n workers, clients may send n times as many requests as the limit allows',
         remedy:
           'Use a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
       };
@@ -175,7 +184,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'error',
         subject,
-        message: `another RateLimitMiddleware, which runs before this one, also has the name "${this.name}"`,
+        message: `another RateLimitMiddleware has the same name "${this.name}", so response fields, metrics and a shared store mix up the two limits`,
         remedy:
           "Give one of the two middlewares another name: new RateLimitMiddleware({ name: 'account', … })",
       };
@@ -199,14 +208,14 @@ export class RateLimitMiddleware implements Middleware {
         message:
           `the rule "${limit.name}" matches no route` +
           (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
-        remedy: 'Use the path template and the methods of a route in the rule',
+        remedy: 'Change the path and the methods of the rule so that they match a route, or remove the rule',
       };
     }
   }
 
   /**
-   * Returns the problems that `svc check` reports: outer middleware that works even for refused requests, and
-   * keys that clients can forge.
+   * Returns what `svc check` reports about middleware that runs even for refused requests, and about keys
+   * that clients can forge.
    */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
@@ -217,7 +226,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'warning',
         subject,
-        message: `the middleware "${outer.kind}" runs before this one, also for requests that are then refused`,
+        message: `the middleware "${outer.kind}" runs before this one, even for requests that this one then refuses`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
@@ -234,7 +243,10 @@ export class RateLimitMiddleware implements Middleware {
     }
   }
 
-  /** Returns how many requests a minute a client may send to a route; Infinity without a limit. @internal */
+  /**
+   * Returns the number of requests that a client may send to a route per minute; Infinity without a limit.
+   * @internal
+   */
   perMinuteOf(route: CompiledRoute): number {
     const path = route.template.replace(/\{[^}]*\}/g, '1');
     const limit = this.#limitFor({ route, method: route.method, path });
@@ -253,8 +265,8 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   /**
-   * Stores the limit of a route. If there are several instances of this middleware, only the outermost
-   * applies limits of routes.
+   * Stores the limit that a route sets in its option `rateLimit`. If several RateLimitMiddleware are
+   * registered, only the first applies such limits.
    */
   #enter(route: CompiledRoute, isFirst: boolean): void {
     const { method, template, rateLimit } = route;
@@ -299,15 +311,15 @@ export class RateLimitMiddleware implements Middleware {
     const names = new Set([this.name]);
     const add = (method: string, { template, limit }: Rule): void => {
       if (this.#table.add(method, template, limit) !== undefined)
-        refuse('path', 'must differ from the paths of other rules for the same method', limit);
+        refuse('path', 'must not be the path of another rule for the same method', limit);
     };
     for (const rule of this.#rules) {
-      if (names.has(rule.limit.name)) refuse('name', 'must be different for each rule', rule.limit);
+      if (names.has(rule.limit.name)) refuse('name', 'must not be the name of another limit', rule.limit);
       names.add(rule.limit.name);
       for (const method of rule.methods ?? []) add(method, rule);
     }
     for (const rule of this.#rules.filter(({ methods }) => methods === undefined)) {
-      // if a rule names the method, add() keeps that rule
+      // rules with methods were added before, so they keep precedence
       for (const method of this.#methods) this.#table.add(method, rule.template, rule.limit);
       add(OTHER, rule);
     }
@@ -330,8 +342,8 @@ function label(limit: Limit, result: RateLimitResult, response: HttpResponse): H
 }
 
 /**
- * Name and bucket prefix of a limit whose options set no name. The prefix contains a colon, which no
- * configured name contains, so its buckets differ from those of named limits.
+ * Name and key prefix of a limit without the option `name`. The prefix contains a colon, which is not allowed
+ * in `name`, so it differs from the prefix of every named limit.
  */
 function namedBy(
   methods: readonly string[],
@@ -344,7 +356,9 @@ function namedBy(
   return { name, prefix: `${methods.join(',')}:${encodeURIComponent(template)} ` };
 }
 
-/** Whether requests for a route can match the path of a rule, segment by segment; a parameter matches anything. */
+/**
+ * Whether a path can match both the route and the rule. Compares the segments; a parameter matches any text.
+ */
 function mayMatch(rule: string, route: string): boolean {
   const theirs = route.split('/');
   const ours = rule.split('/');
@@ -359,8 +373,8 @@ function mayMatch(rule: string, route: string): boolean {
 }
 
 /**
- * Whether the code of a key function names a field in which proxies write addresses. Clients can send such a
- * field, too.
+ * Whether the source code of a key function contains the name of a field in which proxies write addresses.
+ * Clients can forge such a field.
  */
 export function namesForwarded(key: RateLimitKey): boolean {
   return /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(

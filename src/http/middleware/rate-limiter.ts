@@ -3,9 +3,9 @@
  *
  * Use in a handler:
  *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
- *   await logins.take(req, email);                      429 for the sixth within a minute, from any addresses
+ *   await logins.take(req, email); // 429 for the sixth login with this email within a minute
  *
- * The generic cell rate algorithm (cache/stores.ts) counts on the monotonic clock. Without a shared store
+ * The generic cell rate algorithm (cache/stores.ts) counts with the monotonic clock. Without a shared store
  * each process counts in its own memory, so n processes allow n times as many requests.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
@@ -29,14 +29,17 @@ export interface RateLimitStoreOptions {
   /** Store of the counters. Default: the memory of this process. */
   readonly store?: RateLimitStore | undefined;
   /**
-   * Maximum number of clients that a limit in memory remembers, 1 ... 10_000_000; the least active is evicted
-   * first. Default 10_000, about 1 MB.
+   * Maximum number of clients that a limit in memory counts, 1 ... 10_000_000. Default 10_000, about 1 MB. At
+   * the maximum, the least active client is evicted.
    */
   readonly maxBuckets?: number | undefined;
-  /** Requests while the store fails are allowed (`allow`, the default), or refused with 503 (`refuse`). */
+  /**
+   * Treatment of requests while the store fails: `allow` (the default) lets them pass, `refuse` sends 503.
+   */
   readonly onStoreError?: 'allow' | 'refuse' | undefined;
   /**
-   * Number of address bits that identify an IPv6 client, 32 ... 128. Default 64: the network of one client.
+   * Number of address bits that identify an IPv6 client, 32 ... 128. Default 64, the usual network of one
+   * client.
    */
   readonly ipv6Prefix?: number | undefined;
 }
@@ -44,20 +47,20 @@ export interface RateLimitStoreOptions {
 /** Options of {@link RateLimiter}. */
 export interface RateLimiterOptions extends RateLimitStoreOptions {
   /**
-   * Name of the limit in fields, metrics and events, and of its counters in the store: letters, digits, `_`,
-   * `-`, `.`.
+   * Name of the limit in response fields, metrics and log events, and prefix of its keys in the store.
+   * Letters, digits, `_`, `-`, `.`.
    */
   readonly name: string;
   /** Calls per minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** Number of calls that may come at once, 1 ... 1_000_000. Default: `perMinute`. */
+  /** Number of calls that are allowed at once, 1 ... 1_000_000. Default: `perMinute`. */
   readonly burst?: number | undefined;
 }
 
 const MINUTE_MS = 60_000;
 /**
- * Maximum length of a key in characters. Longer keys are replaced by their digest, so every key takes little
- * memory.
+ * Maximum length of a key in characters. The store gets a digest instead of a longer key, so that every key
+ * takes little memory.
  */
 const MAX_KEY_LENGTH = 128;
 
@@ -89,7 +92,7 @@ export class RateLimiter {
   readonly #limit: Limit;
   readonly #gate: Gate;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
   constructor(options: RateLimiterOptions) {
     const { name, perMinute, burst, ...store } = readOptions('RateLimiter', options, {
       name: text(),
@@ -102,18 +105,19 @@ export class RateLimiter {
   }
 
   /**
-   * Counts `cost` (default 1; 0 only reads) against `key`, by default the address of the client. Returns the
-   * remaining quota, undefined while the store fails. A refused call is not counted, so further calls do not
-   * extend the wait of a client.
+   * Counts a call against `key`, by default the address of the client. `cost` is the number of calls that it
+   * counts as, default 1; 0 only reads. Returns the remaining quota; undefined while the store fails. A
+   * refused call is not counted, so it does not extend the time that the client must wait.
    *
-   * @throws TooManyRequests; HTTPException 503 while the store fails and `onStoreError` is `refuse`
+   * @throws TooManyRequests if the quota is used up; HTTPException 503 if the store fails and `onStoreError`
+   *   is `refuse`
    */
   take(req: HttpRequest, key?: string, cost = 1): Awaitable<RateLimitResult | undefined> {
     if (!Number.isSafeInteger(cost) || cost < 0)
       throw new SvcError('E_OPTION_RANGE', [
         'RateLimiter.take()',
         'cost',
-        'must be an integer of 0 or more',
+        'must be an integer from 0',
         shown(cost),
       ]);
     this.#gate.attach(req.state.get(services));
@@ -131,7 +135,7 @@ export class RateLimiter {
 export class Limit {
   readonly name: string;
   readonly rule: RateLimitRule;
-  /** Prefix of the limit's keys in the store (buckets), unique within a gate. */
+  /** Prefix of the limit's keys in the store. Limits that share a store or a Gate have different prefixes. */
   readonly prefix: string;
   readonly #key: RateLimitKey | undefined;
   readonly #intervalMs: number;
@@ -140,8 +144,8 @@ export class Limit {
   readonly #epochMs: (() => number) | undefined;
 
   /**
-   * With `epochMs`, the older fields `X-RateLimit-…` are sent, too. With an empty `prefix`, the limit stores
-   * its keys unchanged; only one limit of a store may do that.
+   * `epochMs`: the clock for the older fields `X-RateLimit-…`; without it, they are not sent. With an empty
+   * `prefix`, the limit stores its keys unchanged; only one limit of a store may do that.
    */
   constructor(given: {
     readonly name: string;
@@ -164,13 +168,13 @@ export class Limit {
   }
 
   /**
-   * Returns the key by which a request is counted; undefined: the client's address.
-   * @throws SvcError `E_OPTION_RANGE` for a promise
+   * Returns the key by which a request is counted. Undefined means the client's address.
+   * @throws SvcError `E_OPTION_RANGE` if the function of the option `key` returns a promise
    */
   keyOf(req: HttpRequest): string | undefined {
     const key: unknown = this.#key?.(req);
     if (isThenable(key)) {
-      key.then(undefined, () => undefined); // without this, a rejection would end the process
+      key.then(undefined, () => undefined); // otherwise a rejection would end the process
       throw new SvcError('E_OPTION_RANGE', [
         `the limit "${this.name}"`,
         'key',
@@ -181,17 +185,17 @@ export class Limit {
     return typeof key === 'string' ? key : undefined;
   }
 
-  /** Name under which the store counts a key. */
+  /** Returns the key in the store: `key` with the prefix of this limit. */
   bucket(key: string): string {
     return (
       this.prefix + (key.length > MAX_KEY_LENGTH ? createHash('sha256').update(key).digest('base64url') : key)
     );
   }
 
-  /** Adds the response fields of a counted request to a flat list of names and values. */
+  /** Adds the `RateLimit` fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // the time until the quota is full, or if no quota remains, until the next request is allowed
+    // until the next request is allowed; while some quota remains, until the whole quota is available again
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0
@@ -234,22 +238,21 @@ function secondsOf(ms: number): number {
   return Math.max(0, Math.ceil(ms / 1_000));
 }
 
-/** Counts requests in the store, and logs refusals. Several limits may use one gate. @internal */
+/** Counts requests in the store, and logs refused ones. Several limits may share one instance. @internal */
 export class Gate {
   readonly #options: GateOptions;
   #services: Services | undefined;
   #deps: GateDeps | undefined;
-  /** Detects a proxy that `trustProxy` does not name; undefined when the detection is complete. */
+  /**
+   * Detects a proxy that the setting `trustProxy` does not name. Undefined when the detection is finished.
+   */
   #watch: ProxyWatch | undefined;
 
   constructor(options: GateOptions) {
     this.#options = options;
   }
 
-  /**
-   * Takes clock, log and metrics from an application. If the clock is another one than before, the counters
-   * in memory start anew.
-   */
+  /** Takes clock, log and metrics from an application. A new clock empties the counters in memory. */
   attach(services: Services): void {
     const { clock } = services;
     if (services === this.#services && clock === this.#deps?.clock) return;
@@ -275,8 +278,8 @@ export class Gate {
   }
 
   /**
-   * Counts a request. Returns undefined if the store has failed and `onStoreError` is `allow`.
-   * @throws HTTPException 503 if the store has failed and `onStoreError` is `refuse`
+   * Counts a request. Returns undefined if the store fails and `onStoreError` is `allow`.
+   * @throws HTTPException 503 if the store fails and `onStoreError` is `refuse`
    */
   take(
     limit: Limit,
@@ -305,8 +308,8 @@ export class Gate {
   }
 
   /**
-   * Returns the store in memory of a limit. Each limit has its own, so invented keys of one limit do not
-   * evict the keys of another.
+   * Returns the store in memory of a limit. Each limit has its own store, so that many invented keys of one
+   * limit do not evict the keys of another.
    */
   #memoryOf({ prefix }: Limit): RateLimitStore {
     const { memories, clock } = this.#deps!; // `#deps` is defined: attach() was called before
@@ -349,14 +352,18 @@ export class Gate {
         requests: onStoreError === 'refuse' ? 'refused' : 'allowed',
       });
     if (onStoreError === 'refuse')
-      throw new HTTPException(503, 'Requests cannot be counted at the moment', {
-        headers: { 'Retry-After': '1' },
-      });
+      throw new HTTPException(
+        503,
+        'The rate limit of this request cannot be checked at the moment; try again later',
+        {
+          headers: { 'Retry-After': '1' },
+        },
+      );
     return undefined;
   }
 }
 
-/** {@link RateLimitStoreOptions} with their defaults. */
+/** {@link RateLimitStoreOptions} after their defaults were applied. */
 interface GateOptions {
   readonly store: RateLimitStore | undefined;
   readonly maxBuckets: number;
@@ -366,18 +373,18 @@ interface GateOptions {
 
 interface GateDeps {
   readonly clock: Clock;
-  /** The stores in memory, by the prefix of their limit. Used if the options name no store. */
+  /** The stores in memory, by the prefix of their limit. Unused if the option `store` is set. */
   readonly memories: Map<string, RateLimitStore>;
   readonly log: Logger;
   readonly refusals: Counter;
   /**
-   * Refused clients that were logged within the last minute or period of the limit: each is logged only once
-   * in that time.
+   * Keys of refused clients that were logged recently. Each is logged only once a minute, or once in the
+   * period of a limit with a longer period.
    */
   readonly reported: MemoryRateLimitStore;
 }
 
-/** The proxy detection of each application. All limits of an application share it. */
+/** The detection of proxies, one for each application. All limits of an application share it. */
 const watches = new WeakMap<Metrics, ProxyWatch>();
 
 function watchOf({ metrics, log }: Services): ProxyWatch {
@@ -386,24 +393,30 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
   return watch;
 }
 
-/** Key under which failures of the store are logged once a minute. No bucket begins with a line end. */
+/**
+ * Key in `reported` that limits the log lines about a failing store to one a minute. It differs from all keys
+ * of clients, because they do not begin with a line feed.
+ */
 const STORE_FAILED = '\nstore';
 
-/** Checks and returns the name of a limit. @throws SvcError `E_OPTION_RANGE` */
+/**
+ * Returns the name of a limit.
+ * @throws SvcError `E_OPTION_RANGE` for a name with other characters, or too long
+ */
 export function checkedName(owner: string, name: string): string {
   if (!/^[\w.-]{1,64}$/.test(name))
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'name',
-      'must be 1 to 64 letters, digits, "_", "-" or "."',
+      'must consist of 1 to 64 letters, digits, "_", "-" or "."',
       shown(name),
     ]);
   return name;
 }
 
 /**
- * Checks and returns the rate limit of a route's declaration.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * Returns the checked option `rateLimit` of a route. `subject` is the name of the route in error messages.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range
  */
 export function readRouteRateLimit(subject: string, given: RouteRateLimit): RouteRateLimit {
   return Object.freeze(

@@ -8,7 +8,7 @@ import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services }
 import type { RequestIDOptions } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Fields with another meaning, which cannot carry the request id. */
+/** Header fields with another meaning, which therefore cannot contain the request id. */
 const TAKEN: ReadonlySet<string> = new Set([
   'authorization',
   'connection',
@@ -32,16 +32,19 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Configures how the application's requests get their ids. It applies to every request and response, even to
- * refusals by the server itself. Its position among the middleware does not matter.
+ * Configures the ids of the application's requests. It applies to every request and response, even if the
+ * server refuses a request before any middleware runs. Its position among the middleware does not matter.
  */
 export class RequestIDMiddleware implements Middleware {
   readonly kind = 'request-id';
-  /** The configured way of getting ids, for the application. @internal */
+  /** Creates and checks the ids, as configured by the options of the middleware. @internal */
   readonly identity: RequestIdentity;
   #services: Services | undefined;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`: a header that has another meaning */
+  /**
+   * @throws SvcError `E_OPTION_RANGE` for a `header` that has another meaning in HTTP; `E_OPTION_UNKNOWN`,
+   *   `E_OPTION_RANGE` for other invalid options
+   */
   constructor(options: RequestIDOptions = {}) {
     const read = readOptions('RequestIDMiddleware', options, {
       header: text('X-Request-Id'),
@@ -52,14 +55,14 @@ export class RequestIDMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         'RequestIDMiddleware',
         'header',
-        'must be the name of a header field that has no other meaning',
+        'must be the name of a header field that has no other meaning in HTTP',
         JSON.stringify(read.header),
       ]);
     }
     this.identity = new RequestIdentity(read);
   }
 
-  /** Does nothing, because the server has set the id before. */
+  /** Does nothing, because the server has set the id already. */
   handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     return next();
   }

@@ -1,8 +1,8 @@
 /**
- * Security headers: restrictions that browsers enforce, on every response, including errors.
+ * Security headers, on every response, including errors: they make browsers restrict what a page can do.
  *
- * The fields are built once. For a response, the missing fields are added; fields that it already has are
- * kept. Fields that concern only documents are added only to documents.
+ * The header fields are built once. A response gets those that it does not have yet. Fields that concern only
+ * documents are added only to documents.
  */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -14,11 +14,14 @@ import type { OptionKind } from '../../base/options.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 
-/** Value of `Strict-Transport-Security`: the time for which browsers must use TLS (RFC 6797). */
+/** Options of `Strict-Transport-Security`, which requires browsers to use TLS (RFC 6797). */
 export interface StrictTransportSecurity {
-  /** Duration in seconds, 0 ... 315_360_000; 0 revokes the rule. Default 31_536_000, a year. */
+  /**
+   * Time in seconds for which browsers require TLS, 0 ... 315_360_000; 0 revokes the requirement. Default
+   * 31_536_000, a year.
+   */
   readonly maxAgeSeconds?: number | undefined;
-  /** Applies the rule to all subdomains. Default true. */
+  /** Whether browsers require TLS for all subdomains, too. Default true. */
   readonly includeSubDomains?: boolean | undefined;
   /**
    * Allows browsers to include the domain in their built-in list. It requires `includeSubDomains`, and
@@ -27,26 +30,29 @@ export interface StrictTransportSecurity {
   readonly preload?: boolean | undefined;
 }
 
-/** Which headers to send; `false` omits one. An option that is `undefined` has its default. */
+/** Values of the security headers; `false` omits a header. An option that is `undefined` has its default. */
 export interface SecurityHeadersOptions {
   /**
-   * Directives that extend or replace the default ones, or the whole policy as text. Default `default-src
-   * 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'`.
+   * The content security policy as text, or directives that extend or replace the default ones. Default
+   * `default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'`.
    */
   readonly contentSecurityPolicy?: Directives | string | false | undefined;
   /**
-   * `Strict-Transport-Security`. Sent over https, and in production always, because a proxy that `trustProxy`
-   * does not name may terminate TLS. Browsers ignore the field if they use no TLS (RFC 6797 §8.1).
+   * `Strict-Transport-Security`. Sent over https, and in production always, because a proxy that the setting
+   * `trustProxy` does not name may terminate TLS. Browsers ignore the field on connections without TLS (RFC
+   * 6797 §8.1).
    */
   readonly strictTransportSecurity?: StrictTransportSecurity | false | undefined;
-  /** `X-Frame-Options`, for browsers without `frame-ancestors`; documents only. Default `DENY`. */
+  /**
+   * `X-Frame-Options`, for browsers that do not support `frame-ancestors`; only in documents. Default `DENY`.
+   */
   readonly frameOptions?: 'DENY' | 'SAMEORIGIN' | false | undefined;
   /**
    * `Referrer-Policy`. Default `strict-origin-when-cross-origin`. With `no-referrer` browsers send forms with
-   * `Origin: null`, which checks of the origin refuse.
+   * `Origin: null`, which the CSRF check refuses.
    */
   readonly referrerPolicy?: ReferrerPolicy | false | undefined;
-  /** `Cross-Origin-Opener-Policy`; documents only. Default `same-origin`. */
+  /** `Cross-Origin-Opener-Policy`; only in documents. Default `same-origin`. */
   readonly crossOriginOpenerPolicy?:
     'same-origin' | 'same-origin-allow-popups' | 'noopener-allow-popups' | 'unsafe-none' | false | undefined;
   /**
@@ -54,17 +60,20 @@ export interface SecurityHeadersOptions {
    */
   readonly crossOriginResourcePolicy?: 'same-origin' | 'same-site' | 'cross-origin' | false | undefined;
   /**
-   * `Cross-Origin-Embedder-Policy`; documents only. Default: not sent, because then everything that a page
-   * embeds must be sent with matching fields.
+   * `Cross-Origin-Embedder-Policy`; only in documents. Not sent by default, because with it, a page can embed
+   * only resources that are sent with matching header fields.
    */
   readonly crossOriginEmbedderPolicy?: 'require-corp' | 'credentialless' | 'unsafe-none' | false | undefined;
-  /** `Permissions-Policy`; documents only. Default: no camera, microphone, location, payment, screen, USB. */
+  /**
+   * `Permissions-Policy`; only in documents. Default: pages may not use camera, microphone, location,
+   * payment, screen or USB.
+   */
   readonly permissionsPolicy?: string | false | undefined;
-  /** `X-Content-Type-Options: nosniff`. Default true. */
+  /** Whether to send `X-Content-Type-Options: nosniff`. Default true. */
   readonly contentTypeOptions?: boolean | undefined;
 }
 
-/** How much of its address a page sends in `Referer`. */
+/** Value of `Referrer-Policy`: how much of its address a page reveals in `Referer`. */
 export type ReferrerPolicy = (typeof REFERRER_POLICIES)[number];
 const REFERRER_POLICIES = [
   'strict-origin-when-cross-origin',
@@ -80,7 +89,10 @@ const REFERRER_POLICIES = [
 const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
-/** Kinds of middleware that send responses to browsers themselves, so they must be inside this one. */
+/**
+ * Kinds of middleware that send responses themselves. They must be registered after this one, so that their
+ * responses get the security headers.
+ */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'trusted-host',
   'cors',
@@ -96,8 +108,8 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
 const nonces = new WeakMap<HttpRequest, string>();
 
 /**
- * Returns the nonce of this request's policy: 128 random bits in base64, new for each request. The call adds
- * it to `script-src` and `style-src` of the response, so that scripts and styles with it run: `<script
+ * Returns the nonce of this request: 128 random bits in base64. The call also adds the nonce to `script-src`
+ * and `style-src` of the response's policy. So browsers run scripts and apply styles that have it: `<script
  * nonce="...">`.
  */
 export function cspNonce(req: HttpRequest): string {
@@ -110,15 +122,22 @@ export function cspNonce(req: HttpRequest): string {
 export class SecurityHeadersMiddleware implements Middleware {
   readonly kind = 'security-headers';
   readonly #policy: ContentSecurityPolicy | undefined;
-  /** Fields to add. The first index is 1 for documents, the second is 1 over https. */
+  /**
+   * Header fields to add. The first index is 1 for documents, else 0. The second index is 1 if HSTS is sent,
+   * else 0.
+   */
   readonly #fields: readonly (readonly (readonly string[])[])[];
   /**
-   * Whether the application has set `strictTransportSecurity`. If so, `svc check` verifies that there is TLS.
+   * Whether the option `strictTransportSecurity` is an object. If so, `svc check` reports a server without
+   * TLS.
    */
   readonly #asksForTls: boolean;
   #isProduction = false;
 
-  /** @throws SvcError `E_CSP`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_CSP` for a policy that browsers would misread; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   *   for other invalid options
+   */
   constructor(options: SecurityHeadersOptions = {}) {
     const read = readOptions('SecurityHeadersMiddleware', options, {
       contentSecurityPolicy: given<Directives | string | false>(
@@ -177,7 +196,7 @@ export class SecurityHeadersMiddleware implements Middleware {
     ]);
   }
 
-  /** Content security policy without a nonce, or undefined. @internal */
+  /** The content security policy, without a nonce. Undefined if it is switched off. @internal */
   get policy(): string | undefined {
     return this.#policy?.text;
   }
@@ -203,9 +222,9 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'the middleware sends HSTS, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
+          'the middleware sends Strict-Transport-Security, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
-          'Declare the proxy with trustProxy, set SVC_TLS_CERT and SVC_TLS_KEY, or remove strictTransportSecurity',
+          'Name the proxy in trustProxy, set SVC_TLS_CERT and SVC_TLS_KEY, or remove strictTransportSecurity',
       };
     }
     if (this.#isProduction && this.#policy === undefined) {
@@ -214,20 +233,20 @@ export class SecurityHeadersMiddleware implements Middleware {
         severity: 'warning',
         subject: 'middleware security-headers',
         message:
-          'the middleware sends no content security policy, so a script that an attacker gets into a page may do anything',
-        remedy: 'Remove contentSecurityPolicy: false; the default policy suits an API',
+          'the middleware sends no Content-Security-Policy, so browsers run any script that an attacker inserts into a page',
+        remedy: 'Remove contentSecurityPolicy: false to send the default policy, or set your own policy',
       };
     }
     const around = middleware.slice(0, middleware.indexOf(this)).filter((layer) => INSIDE.has(layer.kind));
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // TrustedHostMiddleware outside is only a warning: it refuses requests for other hosts, so every page
-      // of this application has the fields.
+      // TrustedHostMiddleware before this one causes only a warning: it refuses only requests for other
+      // hosts, so its responses are no pages of this application
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
-      message: `the middleware "${misplaced.kind}" runs before this one, so its own responses have no security headers`,
+      message: `the middleware "${misplaced.kind}" runs before this one, so responses that it sends itself have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }
@@ -238,7 +257,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
     const nonce = nonces.get(req);
     if (nonce !== undefined && this.#policy !== undefined)
-      // index 1, because the policy is the first field
+      // the first field is the policy, so its value has index 1
       fields = fields.with(1, this.#policy.withNonce(nonce));
     for (let index = 0; index < flat.length; index += 2)
       if (HEADER_NAMES.test(flat[index]!)) return complete(response, fields);
@@ -247,7 +266,7 @@ export class SecurityHeadersMiddleware implements Middleware {
   }
 }
 
-/** Whether a browser would display the response as a page. */
+/** Whether a browser displays the response as a page. */
 function isDocument({ headers }: HttpResponse): boolean {
   const { flat } = headers;
   const type = flat[0] === 'Content-Type' ? flat[1]! : headers.get('content-type');
@@ -261,8 +280,8 @@ const HEADER_NAMES =
   /^(?:content-security-policy|x-content-type-options|referrer-policy|cross-origin-(?:resource|opener|embedder)-policy|x-frame-options|permissions-policy|strict-transport-security|x-powered-by)$/i;
 
 /**
- * Adds missing fields. Removes `X-Powered-By`, which may come from an upstream server and reveals its
- * software.
+ * Adds the fields that the response does not have. Removes `X-Powered-By`, which may come from an upstream
+ * server and reveals its software.
  */
 function complete(response: HttpResponse, fields: readonly string[]): HttpResponse {
   const { headers } = response;
@@ -283,13 +302,13 @@ function transportSecurity(options: StrictTransportSecurity): string {
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'preload',
-      'needs includeSubDomains and a maxAgeSeconds of a year or more',
+      'needs includeSubDomains: true and a maxAgeSeconds of at least 31536000 (a year)',
       shown(maxAgeSeconds),
     ]);
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
 }
 
-/** Returns the reader of an option that is one of the words (by default the first) or false. */
+/** Returns the definition of an option that is false or one of `words`. */
 function choice<const T extends string>(
   words: readonly T[],
   fallback: T | false = words[0]!,
@@ -306,20 +325,20 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
 }
 
 /*
- * Content-Security-Policy (CSP Level 3): builds the field value from an object of directives or text, and
- * checks it when the middleware is constructed.
+ * Content-Security-Policy (CSP Level 3): builds the field value from directives or from text. It is checked
+ * when the middleware is constructed.
  *
  * Example:
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
- * Browsers ignore unknown directives and keywords, so a misspelt one would restrict nothing. Therefore it is
- * an error here.
+ * Browsers ignore unknown directives and keywords, so a misspelt directive would have no effect. Therefore it
+ * is an error here.
  */
 
-/** The sources of a directive: one text, or a list of texts. `false` omits the directive. */
+/** The sources of a directive: a text or a list of texts. `false` omits the directive. */
 export type Sources = string | readonly string[] | false | undefined;
 
-/** Directives by camelCase name. Missing ones have the values of {@link DEFAULT_DIRECTIVES}. */
+/** The directives of a policy, by camelCase name. Missing directives have their default values. */
 export type Directives = {
   readonly [N in DirectiveName]?:
     Sources | (N extends 'upgradeInsecureRequests' | 'sandbox' ? boolean : never);
@@ -358,7 +377,7 @@ const DIRECTIVE_NAMES = [
 const WIRE_NAMES: ReadonlyMap<string, DirectiveName> = new Map(
   DIRECTIVE_NAMES.map((name) => [wireName(name), name]),
 );
-/** Directives whose values are not sources. The check of sources skips them. */
+/** Directives whose values are not sources, so keywords and quotation marks in them are not checked. */
 const FREE: ReadonlySet<string> = new Set([
   'sandbox',
   'trustedTypes',
@@ -386,8 +405,8 @@ const KEYWORDS = [
 ];
 
 /**
- * Default policy: everything from this site only, no plug-ins, no embedding, no other base address, forms
- * only to this site.
+ * Default policy. Content comes only from this site, without plug-ins. Other sites cannot embed a page. Forms
+ * are sent only to this site.
  */
 const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   defaultSrc: "'self'",
@@ -397,19 +416,20 @@ const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   objectSrc: "'none'",
 });
 
-/** A checked policy, ready to send. */
+/** A content security policy without errors. */
 export class ContentSecurityPolicy {
-  /** The policy as field value, without a nonce. */
+  /** The policy as the value of the header field, without a nonce. */
   readonly text: string;
-  /** The text of the policy, split where a nonce is inserted. */
+  /** The text of the policy, split at the places of the nonce. */
   readonly #parts: readonly string[];
 
-  /** @throws SvcError `E_CSP` */
+  /** @throws SvcError `E_CSP` for a policy that browsers would misread */
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
-    // adds the nonce only to directives that exist, because a new directive would be a new restriction.
-    // `scriptSrcElem` and `styleSrcElem` override the others for elements
+    // the nonce is added only to directives that apply already, because a new directive would restrict other
+    // sources. `scriptSrcElem` and `styleSrcElem` need it, too: for elements, browsers use them instead of
+    // `scriptSrc` and `styleSrc`
     for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
       const sources =
         directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);
@@ -419,13 +439,13 @@ export class ContentSecurityPolicy {
     this.#parts = write(directives).split(NONCE);
   }
 
-  /** The policy with a nonce: scripts and styles that carry the nonce may run. */
+  /** Returns the policy with a nonce. Browsers run scripts and apply styles that have this nonce. */
   withNonce(nonce: string): string {
     return this.#parts.join(`'nonce-${nonce}'`);
   }
 }
 
-/** Placeholder of the nonce; no source can contain it. */
+/** Placeholder of the nonce. No source can contain this character. */
 const NONCE = '\0';
 
 function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, readonly string[]> {
@@ -435,7 +455,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     string,
     unknown,
   ][]) {
-    // checked, because at run time the object may have any key
+    // a caller without type checks may pass any key
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
     const known = name as DirectiveName; // the cast is safe: includes() has checked the name
@@ -444,7 +464,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];
     const wrong = items.find((item) => !isText(item));
     if (wrong !== undefined)
-      throw new SvcError('E_CSP', [wireName(known), `needs texts as its sources, found ${shown(wrong)}`]);
+      throw new SvcError('E_CSP', [wireName(known), `needs sources that are texts, found ${shown(wrong)}`]);
     directives.set(
       known,
       checked(
@@ -485,11 +505,11 @@ function unknown(name: string, names: readonly string[]): SvcError {
   const near = closest(name, names);
   return new SvcError('E_CSP', [
     name,
-    'is not a directive of Content-Security-Policy' + (near === undefined ? '' : `: did you mean "${near}"?`),
+    'is not the name of a directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
   ]);
 }
 
-/** Checks the sources of a directive. Throws if browsers would misread one. */
+/** Returns the sources of a directive. Throws if browsers would misread one. */
 function checked(name: DirectiveName, sources: readonly string[]): readonly string[] {
   const refuse = (problem: string): never => {
     throw new SvcError('E_CSP', [wireName(name), problem]);
@@ -497,21 +517,25 @@ function checked(name: DirectiveName, sources: readonly string[]): readonly stri
   if (sources.length === 0 && !BARE.has(name)) refuse('needs a source: use "\'none\'" to allow nothing');
   for (const source of sources) {
     if (!/^[\x21-\x7e]+$/.test(source) || /[;,]/.test(source))
-      refuse(`has the source ${JSON.stringify(source)}, whose characters are not all allowed in a policy`);
+      refuse(
+        `has the source ${JSON.stringify(source)}, which contains a character that is not allowed in a policy`,
+      );
     if (FREE.has(name)) continue;
     const bare = source.replace(/^'|'$/g, '');
     const isKeyword = KEYWORDS.includes(bare.toLowerCase()) || /^(?:nonce|sha256|sha384|sha512)-/i.test(bare);
     if (isKeyword && source !== `'${bare}'`)
-      refuse(`has the source ${source}, which is a host unless it is quoted: "'${bare}'"`);
+      refuse(
+        `has the source ${source}, which browsers read as a host name; the keyword needs quotation marks: "'${bare}'"`,
+      );
     if (!isKeyword && source.includes("'")) {
       const near = closest(bare, KEYWORDS);
       refuse(
-        `has the source ${source}, which is not a keyword` +
+        `has the source ${source}, which is quoted, but is not a keyword` +
           (near === undefined ? '' : `: did you mean "'${near}'"?`),
       );
     }
     if (bare.toLowerCase() === 'none' && sources.length > 1)
-      refuse("has the source 'none', which must be the only one");
+      refuse("has the source 'none', which must be the only source of a directive");
   }
   return sources;
 }

@@ -1,12 +1,12 @@
 /**
  * Time limits of requests: a client does not wait for a handler that takes too long.
  *
- * After the limit the client gets 503 with Retry-After, and `req.signal` aborts with RequestTimeout. If the
- * handler returns a response later, it is discarded, and the background tasks do not run. RequestTimeout is
- * thrown into the generators of its dependencies.
+ * After the time limit the client gets 503 with Retry-After, and `req.signal` aborts with a RequestTimeout.
+ * If the handler returns a response later, that response is discarded, and its background tasks do not run.
+ * Dependencies that are generators get the RequestTimeout thrown at their `yield`.
  *
- * The status is 503; 504 is for a gateway whose upstream server is late (RFC 9110 §15.6). The limit applies
- * until the head of the response is ready, so a stream that has started is not interrupted.
+ * The status is 503, because 504 is for a gateway whose upstream server is late (RFC 9110 §15.6). The time
+ * limit ends when the handler has returned a response, so a stream that is being sent is not interrupted.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { RequestTimeout } from '../../base/errors.ts';
@@ -27,21 +27,21 @@ import type {
   Services,
 } from '../contracts.ts';
 
-/** Time limit of requests. An option that is `undefined` has its default. */
+/** Options of {@link TimeoutMiddleware}. An option that is `undefined` has its default. */
 export interface TimeoutOptions {
   /**
-   * Maximum time in seconds until the inner layers return a response, 0.001 ... 86_400. Default 30. A route's
-   * `timeoutMs` overrides it.
+   * Time in seconds within which the handler and the middleware after this one must return a response, 0.001
+   * ... 86_400. Default 30. A route's `timeoutMs` overrides it.
    */
   readonly seconds?: number | undefined;
 }
 
 const DEFAULT_SECONDS = 30;
 const MAX_SECONDS = 86_400;
-/** Maximum of the response's `Retry-After` field, in seconds. */
+/** Maximum value of `Retry-After`, in seconds. */
 const MAX_RETRY_SECONDS = 60;
 
-/** A time limit of one length, for requests of one application. @internal */
+/** Sends 503 if a handler does not return a response within `ms` milliseconds. @internal */
 export class TimeLimit implements Middleware {
   readonly kind = 'timeout';
   readonly #ms: number;
@@ -72,13 +72,14 @@ export class TimeLimit implements Middleware {
   }
 
   /**
-   * Ends a request whose time has passed. Makes two equal errors: one aborts the handler, the other becomes
-   * the response. So if the handler throws the first one, it is recognized as the abort.
+   * Ends a request whose time limit has passed. Creates two equal errors: one aborts `req.signal`, the other
+   * becomes the response. If the handler throws the error of the signal, the two are different objects, so
+   * the throw is recognized as the abort.
    */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
     const made = (): RequestTimeout =>
-      new RequestTimeout(`The request took longer than ${this.#ms} ms`, {
+      new RequestTimeout(`The server did not finish the request within ${this.#ms} ms`, {
         code: 'timeout',
         headers: { 'Retry-After': String(Math.min(MAX_RETRY_SECONDS, Math.ceil(this.#ms / 1_000))) },
       });
@@ -102,17 +103,17 @@ export class TimeLimit implements Middleware {
   }
 }
 
-/** Returns 503 if a handler does not return in time. */
+/** Sends 503 if a handler does not return a response in time. */
 export class TimeoutMiddleware implements Middleware {
   readonly kind = 'timeout';
   readonly #application = new OneApplication();
   readonly #ms: number;
-  /** Time limit of each route that declares one; null: the route is unlimited. */
+  /** Time limit of each route with the option `timeoutMs`; null: the route has no time limit. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, TimeLimit | null>();
-  /** The limit of all other routes, set when the application is compiled. */
+  /** The time limit of all other routes. */
   #usual!: TimeLimit;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
   constructor(options: TimeoutOptions = {}) {
     const { seconds } = readOptions('TimeoutMiddleware', options, {
       seconds: number(DEFAULT_SECONDS, 0.001, MAX_SECONDS),

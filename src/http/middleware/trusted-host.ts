@@ -1,9 +1,9 @@
 /**
- * Trusted hosts: accepts only requests for the application's own host names. After this check, code may use
- * `req.host` in mails, redirects and keys of caches.
+ * Trusted hosts: accepts only requests whose `Host` field names a host of the application. After this check,
+ * code may use `req.host` in mails, redirects and cache keys.
  *
- * The port of `Host` is ignored. A well-formed name that is not one of `hosts` is 421 (RFC 9110 §15.5.20); a
- * missing or malformed one is 400 (RFC 9112 §3.2).
+ * The port in `Host` is ignored. A request for another host gets 421 (RFC 9110 §15.5.20); a missing or
+ * malformed `Host` gets 400 (RFC 9112 §3.2).
  */
 import { domainToASCII } from 'node:url';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
@@ -17,9 +17,10 @@ import type { HttpResponse } from '../response.ts';
 /** Options of {@link TrustedHostMiddleware}. */
 export interface TrustedHostOptions {
   /**
-   * Host names without scheme and port: `example.com`; `.example.com` for the domain and its subdomains;
-   * addresses, IPv6 with or without brackets. International names in the form that is sent:
-   * `xn--bcher-kva.example`. Outside production `localhost` and the loopback addresses are added.
+   * Names and addresses of the accepted hosts, without scheme and port. `example.com` accepts only this name;
+   * `.example.com` also accepts all subdomains. IPv6 addresses may have brackets. Write international names
+   * as they are sent: `xn--bcher-kva.example`. Outside production `localhost` and the loopback addresses are
+   * accepted, too.
    */
   readonly hosts: readonly string[];
 }
@@ -28,18 +29,24 @@ const LOCAL: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 /** Syntax of `Host`: a name or `[address]`, then the port, which may be empty (RFC 3986 §3.2.3). */
 const AUTHORITY = /^(?:([a-z0-9_.-]+)|\[([0-9a-f:.]+)\])(?::(\d{0,5}))?$/i;
 /**
- * Syntax of a host name: labels of 1 ... 63 characters (RFC 1035 §2.3.4). `_` is accepted, because some hosts
- * use it, although the RFC does not allow it.
+ * Syntax of a host name: labels of 1 ... 63 characters (RFC 1035 §2.3.4). `_` is accepted, because some host
+ * names contain it, although the RFC does not allow it.
  */
 const NAME = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const MAX_NAME = 253;
-/** Maximum length of `Host` in characters: that of the longest name with its final dot and a port. */
+/** Maximum length of `Host` in characters: the longest host name, a final dot, a colon and a port. */
 const MAX_AUTHORITY = 260;
 const MAX_PORT = 65_535;
-/** Kinds of middleware that must be inside this one, because their data or responses depend on the host. */
+/**
+ * Kinds of middleware that must be registered after this one, because their data or responses depend on the
+ * host.
+ */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 
-/** Refuses requests for other hosts. A route with `meta: { trustedHost: false }` accepts any name, like `/healthz` and `/readyz`. */
+/**
+ * Refuses requests for hosts that the option `hosts` does not name. Routes with `meta: { trustedHost: false
+ * }`, such as `/healthz` and `/readyz`, accept any host.
+ */
 export class TrustedHostMiddleware implements Middleware {
   readonly kind = 'trusted-host';
   readonly #own: ReadonlySet<string>;
@@ -47,37 +54,42 @@ export class TrustedHostMiddleware implements Middleware {
   #exact: ReadonlySet<string>;
   #log: SecurityLog | undefined;
 
-  /** @throws SvcError `E_TRUSTED_HOST`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_TRUSTED_HOST` for an invalid host name, or an empty list; `E_OPTION_UNKNOWN`,
+   *   `E_OPTION_RANGE` for other invalid options
+   */
   constructor(options: TrustedHostOptions) {
     const { hosts } = readOptions('TrustedHostMiddleware', options, {
       hosts: given<readonly string[]>('a list of names', Array.isArray),
     });
     if (hosts === undefined || hosts.length === 0)
-      throw new SvcError('E_TRUSTED_HOST', ['the list is empty, so every request would be refused']);
+      throw new SvcError('E_TRUSTED_HOST', [
+        'the option "hosts" is empty, so every request would be refused',
+      ]);
     const names = hosts.map(readName);
     this.#suffixes = names.filter((name) => name.startsWith('.'));
     this.#own = this.#exact = new Set(names.map((name) => (name.startsWith('.') ? name.slice(1) : name)));
   }
 
-  /** The first of the host names, which is always accepted. @internal */
+  /** The first name in the option `hosts`, without a leading dot. @internal */
   get usualHost(): string {
-    return this.#own.values().next().value!; // there is one: the constructor requires at least one host
+    return this.#own.values().next().value!; // defined: the constructor requires at least one host
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const { host } = req;
-    // fast path: in most requests, the field is equal to one of the names
+    // fast path: most requests have a `Host` that is equal to one of the names
     if (this.#exact.has(host) || req.route?.meta['trustedHost'] === false) return next();
     const name = hostnameOf(host);
     if (name === undefined)
       throw this.#refusal(
         req,
-        new BadRequest('The request has no Host field, or a malformed one', { code: 'host_malformed' }),
+        new BadRequest('The request has no valid Host field', { code: 'host_malformed' }),
       );
     if (this.#isOurs(name)) return next();
     throw this.#refusal(
       req,
-      new HTTPException(421, 'This server does not answer for the host that the request names', {
+      new HTTPException(421, 'This server is not responsible for the host in the Host field', {
         code: 'host_unknown',
       }),
     );
@@ -92,7 +104,7 @@ export class TrustedHostMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject: 'middleware trusted-host',
-      message: `the middleware "${outer.kind}" runs before this one, so it handles requests before their host is checked`,
+      message: `the middleware "${outer.kind}" runs before this one, so it processes requests whose host is not checked yet`,
       remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -108,9 +120,9 @@ export class TrustedHostMiddleware implements Middleware {
 }
 
 /**
- * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with
- * brackets. Undefined for other text, for example with a user name, percent escapes, empty labels or letters
- * beyond ASCII.
+ * Returns the canonical host name of a `Host` field: lower case, without port and final dot; IPv6 addresses
+ * in brackets. Returns undefined for invalid text, for example with a user name, percent escapes, empty
+ * labels or letters beyond ASCII.
  */
 export function hostnameOf(authority: string): string | undefined {
   if (authority.length > MAX_AUTHORITY) return undefined;
@@ -130,7 +142,10 @@ function addressOf(text: string): string | undefined {
   return isIPv4(address) ? formatAddress(address) : `[${formatAddress(address)}]`;
 }
 
-/** Canonical form of an entry of `hosts`. @throws SvcError `E_TRUSTED_HOST` */
+/**
+ * Returns an entry of the option `hosts` in canonical form.
+ * @throws SvcError `E_TRUSTED_HOST` if it is not a host name
+ */
 function readName(entry: unknown): string {
   if (typeof entry !== 'string')
     throw new SvcError('E_TRUSTED_HOST', [`each name must be text, found ${shown(entry)}`]);

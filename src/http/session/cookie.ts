@@ -1,19 +1,19 @@
 /**
- * Cookies of sessions: their name and attributes for each request, and values that are signed, or encrypted
- * (sealed).
+ * Cookies of sessions: their name and attributes for each request. The values are signed, or sealed
+ * (encrypted and signed).
  *
- * The cookie by environment:
+ * Name and attributes of the session cookie:
  *   over TLS, and in production   __Host-svc_session; Path=/; HttpOnly; SameSite=Lax; Secure
  *   elsewhere                     svc_session; Path=/; HttpOnly; SameSite=Lax
  *
- * Forms of a value:
+ * Forms of a value (`kid` is the id of the secret key):
  *   signed   s1.kid.issued.expires.payload.mac   HMAC-SHA-256 (RFC 2104) over length:name.s1.kid.issued.expires.payload
  *   sealed   e1.kid.issued.expires.box           AES-256-GCM, box = IV:12 ciphertext tag:16; AAD = length:name.e1.kid.issued.expires
  *
- * Binary parts are base64url without padding (RFC 4648 §5), and times are whole seconds since the epoch, so a
- * cookie may contain every character. Values of different purposes (labels) have different keys. The MAC or
- * tag also covers the name of the cookie or store key. So a value that is moved to another purpose, cookie or
- * store key is invalid.
+ * Binary parts are base64url without padding (RFC 4648 §5), and times are whole seconds since the epoch, so
+ * every character is allowed in a cookie. Each purpose (label) has its own key. The MAC or tag also covers
+ * the name of the cookie, or the key of the record in the store. So a value is invalid for another purpose,
+ * in another cookie, and in another record.
  */
 import { createCipheriv, createDecipheriv, randomBytes, timingSafeEqual } from 'node:crypto';
 import { bool, oneOf, readOptions, text } from '../../base/options.ts';
@@ -29,35 +29,39 @@ import type { HeaderList } from '../headers.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 
-/** Attributes of the cookie. An option that is `undefined` has its default. */
+/** Name and attributes of the cookie. An option that is `undefined` has its default. */
 export interface SessionCookieOptions {
   /**
-   * Cookie name. Unless it begins with `__`, it gets the prefix `__Host-` if the other options allow that,
-   * else `__Secure-`. Outside production, a connection without TLS gets the name without prefix. Default: the
-   * name of the framework's cookie.
+   * Name of the cookie. Unless it begins with `__`, it gets the prefix `__Host-` if the other options allow
+   * that, else `__Secure-`. Outside production, the prefix is omitted on connections without TLS. Default:
+   * `svc_session` for sessions, `svc_csrf` for CSRF visitors.
    */
   readonly name?: string | undefined;
   /**
-   * Sends the cookie over TLS only. Default: true over TLS, and in production always. In production, `false`
-   * is refused.
+   * Whether browsers send the cookie only over TLS. Default: true over TLS, and in production always. In
+   * production, `svc check` reports `false` as an error.
    */
   readonly secure?: boolean | undefined;
-  /** Whether requests from other sites carry the cookie. Default `lax`. `none` implies `secure`. */
+  /**
+   * Whether browsers send the cookie with requests from other sites. Default `lax`. `none` implies `secure`.
+   */
   readonly sameSite?: 'strict' | 'lax' | 'none' | undefined;
-  /** Paths for which the cookie is sent. Default `/`. */
+  /** Path below which browsers send the cookie. Default `/`. */
   readonly path?: string | undefined;
-  /** Domain: the cookie is sent to this host and all hosts below it. Default: this host only. */
+  /**
+   * Domain to whose hosts browsers send the cookie, with all subdomains. Default: only the host that sets it.
+   */
   readonly domain?: string | undefined;
 }
 
-/** A cookie with checked attributes, whose name and `Secure` depend on the request. */
+/** A cookie with checked attributes. Its name and `Secure` depend on the connection of the request. */
 export class KeptCookie {
   readonly #name: string;
-  /** Name without the prefix, for a cookie without `Secure`: the prefix requires `Secure`. */
+  /** Name without prefix, for connections without TLS: browsers accept the prefixes only with `Secure`. */
   readonly #plainName: string;
   /**
-   * Whether the cookie is always `Secure`, or never. If undefined, that depends on the environment and on the
-   * connection of each request.
+   * True: the cookie is always `Secure`; false: never. If undefined, this depends on the environment, and on
+   * the connection of the request.
    */
   readonly #secure: boolean | undefined;
   readonly #attributes: {
@@ -67,8 +71,8 @@ export class KeptCookie {
   };
 
   /**
-   * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_COOKIE` for attributes that contradict each
-   * other
+   * @throws SvcError `E_COOKIE` for an invalid name, or attributes that contradict each other;
+   *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
    */
   constructor(owner: string, base: string, options: SessionCookieOptions = {}) {
     const { name, secure, ...attributes } = readOptions(owner, options, {
@@ -79,18 +83,19 @@ export class KeptCookie {
       domain: text(),
     });
     const isHostOnly = attributes.path === '/' && attributes.domain === undefined;
-    // prefixed cookies cannot be set without TLS, and with `__Host-` not by other hosts (RFC 6265bis §4.1.3)
+    // browsers accept a prefixed cookie only over TLS, and a `__Host-` cookie only for one host (RFC 6265bis
+    // §4.1.3)
     const isPrefixed = secure !== false && name?.startsWith('__') !== true;
     this.#name = `${!isPrefixed ? '' : isHostOnly ? '__Host-' : '__Secure-'}${name ?? base}`;
     this.#plainName = this.#name.replace(/^__(?:Host|Secure)-/i, '');
     this.#attributes = attributes;
     serializeCookie(this.#name, '', { ...attributes, secure: secure ?? true });
-    // browsers drop a cookie with SameSite=None and without Secure
+    // browsers ignore a cookie with SameSite=None and without Secure
     this.#secure = secure ?? (attributes.sameSite === 'none' ? true : undefined);
     serializeCookie(this.#plainName, '', attributes);
   }
 
-  /** Name and `Secure` of the cookie for one request. */
+  /** Returns name and `Secure` of the cookie for one request. */
   on(req: Pick<HttpRequest, 'scheme'>, env: Env): HostCookie {
     const secure = this.#secure ?? hostCookie(this.#plainName, req, env).secure;
     return { name: secure ? this.#name : this.#plainName, secure };
@@ -107,21 +112,21 @@ export class KeptCookie {
   }
 
   /**
-   * Name that is authenticated with a value, so that the value is valid only in this cookie. It contains the
-   * path and the domain, because cookies with equal names may differ in them. No name contains `;`, so the
-   * result is unambiguous.
+   * Returns the cookie name that the MAC or tag of a value covers, so that the value is valid only in this
+   * cookie. It includes path and domain, because cookies with equal names may differ in them. No name
+   * contains `;`, so the text is unambiguous.
    */
   boundName({ name }: HostCookie): string {
     const { path, domain } = this.#attributes;
     return `${name}${path === '/' ? '' : `; Path=${path}`}${domain === undefined ? '' : `; Domain=${domain}`}`;
   }
 
-  /** Sets the cookie. Without `maxAgeSeconds` it is kept until the browser is closed. */
+  /** Sets the cookie. Without `maxAgeSeconds`, the browser deletes it when it is closed. */
   set(response: HttpResponse, { name, secure }: HostCookie, value: string, maxAgeSeconds?: number): void {
     response.setCookie(name, value, { ...this.#attributes, secure, maxAgeSeconds });
   }
 
-  /** Returns the problems that `svc check` reports about protections that the options switch off. */
+  /** Returns what `svc check` reports about options that switch a protection off. */
   *findings(subject: string, env: Env): Generator<Omit<Finding, 'place'>> {
     if (env !== 'production') return;
     if (this.#secure === false) {
@@ -130,7 +135,8 @@ export class KeptCookie {
         severity: 'error',
         subject,
         message: `the session cookie "${this.#name}" is not Secure, so it is also sent over connections without TLS`,
-        remedy: 'Remove cookie.secure: outside production the cookie works without TLS anyway',
+        remedy:
+          'Remove the option cookie.secure: by default, the cookie is Secure in production, and also works without TLS during development',
       };
     }
     if (this.#attributes.domain !== undefined) {
@@ -139,13 +145,16 @@ export class KeptCookie {
         severity: 'warning',
         subject,
         message: `the session cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
-        remedy: 'Remove cookie.domain, unless you run all of these hosts',
+        remedy: 'Remove the option cookie.domain, unless all of these hosts belong to you',
       };
     }
   }
 }
 
-/** Logs once that browsers may drop a cookie, in which case logins and forms fail. */
+/**
+ * Logs once that browsers may ignore a `Secure` cookie, because a request came without TLS. Logins and forms
+ * then fail.
+ */
 export class MissingTls {
   readonly #log: SecurityLog;
   #isReported = false;
@@ -155,8 +164,8 @@ export class MissingTls {
   }
 
   /**
-   * Called when a cookie is set. Browsers drop a `Secure` cookie if they use no TLS. Says nothing if a proxy
-   * has sent its header fields, because the browser may use TLS up to the proxy.
+   * Called when a cookie is set. Logs a warning if the cookie is `Secure` and the connection has no TLS. Logs
+   * nothing if the request has header fields of a proxy: the browser may use TLS up to that proxy.
    */
   notice(req: HttpRequest, { name, secure }: HostCookie): void {
     if (
@@ -171,14 +180,15 @@ export class MissingTls {
     this.#log.warn('session_cookie_without_tls', {
       name,
       message:
-        'The cookie is Secure, and this request came without TLS: browsers keep the cookie only behind a proxy that speaks TLS',
+        'The cookie is Secure, but the request came without TLS: browsers ignore the cookie unless a proxy in front of this server uses TLS',
     });
   }
 }
 
 /**
- * Keeps a response out of shared caches. If it has no cache directives, `Cache-Control` becomes `fallback`;
- * `public` and `s-maxage` become `private`; `private` and `no-store` stay.
+ * Prevents shared caches from storing a response. Without `Cache-Control`, the field becomes `fallback`.
+ * Otherwise `public` and `s-maxage` are removed, and `private` is added unless the field has `private` or
+ * `no-store`.
  */
 export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
   const field = headers.get('cache-control');
@@ -204,30 +214,30 @@ function isShared(directive: string): boolean {
 }
 
 /**
- * How a value is protected. `signed`: clients can read it, but not change it. `sealed`: clients can do
- * neither.
+ * Protection of a value. `signed`: clients can read it, but not change it. `sealed`: clients can neither read
+ * nor change it.
  */
 type Protection = 'signed' | 'sealed';
 
-/** Time of creation and expiry of a value, in seconds since the epoch. */
+/** Times at which a value was created and expires, in seconds since the epoch. */
 export interface ValueTimes {
   readonly issuedSeconds: number;
   readonly expiresSeconds: number;
 }
 
 /**
- * Why a value is refused. `forged`: it was changed or shortened, or was made for another name, purpose or
- * application.
+ * Reason for refusing a value. `forged`: its MAC or tag is wrong, because the value was changed, or made for
+ * another cookie, purpose or application.
  */
 export type ValueIssue = 'malformed' | 'unknown_key' | 'forged' | 'expired';
 
-/** The content of a protected value, or why it is invalid. */
+/** The content of a protected value, or the reason for refusing it. */
 export type ReadValue =
   | {
       readonly kind: 'valid';
       readonly payload: string;
       readonly times: ValueTimes;
-      /** Whether the value was made with the current key. If not, with an older one. */
+      /** Whether the value was protected with the current key, and not with an older one. */
       readonly isCurrentKey: boolean;
     }
   | { readonly kind: 'refused'; readonly reason: ValueIssue };
@@ -237,21 +247,24 @@ const SIGNED = new RegExp(String.raw`^s1${HEAD}([\w-]*)\.([\w-]{43})$`);
 const SEALED = new RegExp(String.raw`^e1${HEAD}([\w-]{38,})$`);
 
 /**
- * Length of an IV in bytes: 96 random bits (NIST SP 800-38D §8.2.2). One key may seal about 2^32 values: 100
- * a second for more than a year.
+ * Length in bytes of the initialization vector. With random vectors, one key may encrypt about 2^32 values
+ * (NIST SP 800-38D §8.3): 100 a second for more than a year.
  */
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
-/** Maximum length of a value, in characters: browsers drop longer cookies. */
+/** Maximum length of a value, in characters: browsers ignore longer cookies. */
 const MAX_COOKIE_CHARACTERS = 4_096;
 
-/** Protects and verifies values of one purpose. */
+/** Protects values of one purpose, for example sessions, and verifies them. */
 export class ProtectedValues {
   readonly #ring: Keyring;
   readonly #protection: Protection;
   readonly #maxCharacters: number;
 
-  /** `label`: purpose of the values. Texts longer than `maxCharacters` (default 4_096) are malformed. */
+  /**
+   * `label`: purpose of the values. `maxCharacters`: maximum length of a protected value, default 4_096. A
+   * longer value is refused as malformed.
+   */
   constructor(
     ring: Keyring,
     label: string,
@@ -263,7 +276,7 @@ export class ProtectedValues {
     this.#maxCharacters = maxCharacters;
   }
 
-  /** Protects a payload for the cookie `name`. */
+  /** Returns a protected value with this payload, for the cookie or record `name`. */
   write(name: string, payload: string, { issuedSeconds, expiresSeconds }: ValueTimes): string {
     const { id, key } = this.#ring.current;
     const head = `${this.#protection === 'signed' ? 's1' : 'e1'}.${id}.${issuedSeconds}.${expiresSeconds}`;
@@ -272,7 +285,7 @@ export class ProtectedValues {
     return `${text}.${hmacSha256(key, bound(name, text))}`;
   }
 
-  /** Verifies and decodes a value of the cookie `name`. Never throws. */
+  /** Verifies and decodes a protected value of the cookie or record `name`. Never throws. */
   read(name: string, text: string, nowSeconds: number): ReadValue {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
@@ -303,7 +316,7 @@ function refused(reason: ValueIssue): ReadValue {
 }
 
 /**
- * Joins name and text for authentication. The length at the start makes the results of two different pairs
+ * Returns the text that the MAC or tag covers. The length at the start makes the text of different pairs
  * different.
  */
 function bound(name: string, text: string): string {
@@ -329,7 +342,8 @@ function seal(key: KeyObject, aad: string, payload: string): string {
 
 function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   const box = Buffer.from(body, 'base64url');
-  // refuses text that base64url encoding never produces, although decoding accepts it
+  // decoding ignores some bits of the last character, so only one of the texts with the same bytes is
+  // accepted
   if (box.toString('base64url') !== body) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), {
     authTagLength: TAG_BYTES,
@@ -338,6 +352,6 @@ function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   try {
     return Buffer.concat([decipher.update(box.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]).toString();
   } catch {
-    return undefined; // authentication failed: the value or the key is wrong
+    return undefined; // final() throws: the value was changed, or the key is another one
   }
 }

@@ -1,19 +1,19 @@
 /**
- * CSRF middleware: a state-changing request must prove that a page of this application sent it.
+ * CSRF middleware: a request that changes state must prove that a page of this application sent it.
  *
- * How a request is decided:
- *   safe method, exempt path -----------------------------------------------------------> passes
- *   Sec-Fetch-Site: same-origin, none -\
- *   none, but Origin: our own          +-> token of this session, or of this visitor? --> passes
- *   neither (no browser)               /
- *   trusted Origin, whatever the site -/        everything else: 403, and one line of the logger svc_security
+ * Requests with a safe method or an exempt path pass. Any other request passes if it contains a token of its
+ * session or visitor, and one of these conditions holds:
+ *   - `Sec-Fetch-Site` is `same-origin` or `none`
+ *   - `Sec-Fetch-Site` is absent, and `Origin` is absent or the application's own
+ *   - `Origin` is one of `trustedOrigins`
+ * All other requests get 403, and the logger svc_security writes one line.
  *
- * The token:
- *   token = random "." HMAC-SHA-256(key, kind ":" length(id) ":" id "." random)     both base64url, 87 characters
+ * Syntax of a token, 87 characters:
+ *   base64url(32 random bytes) "." base64url(HMAC-SHA-256(key, kind ":" length(id) ":" id "." random part))
  *
- * The id is that of the session. A visitor without a session gets a random id in a cookie when a token is
- * first requested, so login forms are protected, too. Each token has a new random part, so the size of
- * compressed pages reveals nothing about a token.
+ * The id in the token is the session id. A visitor without a session gets a random id in a cookie when a
+ * token is first requested, so login forms are protected, too. Each token has a new random part, so an
+ * attacker cannot derive the token from the size of compressed pages.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
@@ -46,38 +46,38 @@ import type { HttpResponse } from '../response.ts';
 import type { OwnPages } from '../origins.ts';
 import type { SessionCookieOptions } from './cookie.ts';
 
-/** Options of the check. An option that is `undefined` has its default. */
+/** Options of {@link CSRFMiddleware}. An option that is `undefined` has its default. */
 export interface CSRFOptions {
   /**
-   * Path templates of requests that are not checked, because another check proves who has sent them. A
-   * template exempts the route with that template, the path that is equal to it, and with `{p:path}` at its
-   * end every route below. `/{tenant}/hook` does not exempt the route `/account/hook`. A route exempts itself
-   * by `meta: { csrf: false }`.
+   * Path templates of requests that need no token, because the handler verifies in another way who has sent
+   * them. A template exempts the route with the same template, the path that is equal to it, and with
+   * `{p:path}` at its end every route below. `/{tenant}/hook` does not exempt the route `/account/hook`.
+   * `meta: { csrf: false }` of a route also exempts it.
    */
   readonly exempt?: readonly string[] | undefined;
   /**
-   * Other origins whose pages may send requests with a token: `['https://admin.example']`. The application's
-   * own origin need not be listed, unless a proxy changes `Host`.
+   * Other origins whose pages may send requests with a token: `['https://admin.example']`. List the
+   * application's own origin only if a proxy changes `Host`.
    */
   readonly trustedOrigins?: readonly string[] | undefined;
   /**
-   * Accepts requests from other hosts of the same site. Default false: such a host may belong to another
-   * owner.
+   * Whether other hosts of the same site may send requests with a token. Default false, because such a host
+   * may belong to another owner.
    */
   readonly allowSameSite?: boolean | undefined;
   /**
-   * Accepts requests that have `Authorization: Bearer ...` and no cookie, because browsers never add this
-   * field by themselves. Default false.
+   * Whether requests with `Authorization: Bearer ...` and without cookies need no token, because browsers
+   * never add this field by themselves. Default false.
    */
   readonly exemptBearer?: boolean | undefined;
   /**
-   * Cookie of visitors without a session. Default name `svc_csrf`; it gets the prefix `__Host-` like the
-   * cookie of the session.
+   * Name and attributes of the cookie for visitors without a session. Default name `svc_csrf`, with the
+   * prefix `__Host-` under the same conditions as the session cookie.
    */
   readonly cookie?: SessionCookieOptions | undefined;
 }
 
-/** Request header field, and form field, with the token. */
+/** Name of the request header field that contains the token. It may be in a form field instead. */
 const TOKEN_HEADER = 'x-csrf-token';
 const TOKEN_FIELD = '_csrf_token';
 
@@ -85,7 +85,7 @@ const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 const TOKEN = /^[\w-]{43}\.[\w-]{43}$/;
 const TOKEN_CHARACTERS = 87;
 const ID = /^[\w-]{43}$/;
-/** Request fields that decide about a checked request, so its response names them in `Vary`. */
+/** Request header fields that decide whether a request passes, so the response lists them in `Vary`. */
 const VARYING = ['Sec-Fetch-Site', 'Origin'] as const;
 
 type Reason =
@@ -94,8 +94,8 @@ type Reason =
 const CSRF: StateKey<RequestProtection> = stateKey('csrf');
 
 /**
- * Refuses state-changing requests that pages of other sites have made a browser send. Use it inside the
- * session middleware.
+ * Refuses requests that change state if pages of other sites have made a browser send them. Register it after
+ * SessionMiddleware.
  */
 export class CSRFMiddleware implements Middleware {
   readonly kind = 'csrf';
@@ -105,13 +105,15 @@ export class CSRFMiddleware implements Middleware {
   readonly #exemptsBearer: boolean;
   readonly #cookie: KeptCookie;
   #secrets: readonly string[] | undefined;
-  /** Set when the application is compiled. */
   #ring!: Keyring;
   #services!: Services;
   #audit!: SecurityLog;
   #missingTls!: MissingTls;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE`, `E_COOKIE` */
+  /**
+   * @throws SvcError `E_PATH_TEMPLATE` for an `exempt` template with wrong syntax, `E_COOKIE` for an invalid
+   *   `cookie`; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
+   */
   constructor(options: CSRFOptions = {}) {
     const owner = 'CSRFMiddleware';
     const {
@@ -137,8 +139,8 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /**
-   * Names of required secrets. Undefined if the framework's session middleware provides the keys; otherwise
-   * the application's secret is required.
+   * Names of the secrets that this middleware needs. Undefined if SessionMiddleware provides the keys; with
+   * another session middleware, `authSecret`.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
@@ -158,10 +160,10 @@ export class CSRFMiddleware implements Middleware {
         severity: 'error',
         subject,
         message: isBehind
-          ? 'the session middleware is registered after the CSRF middleware, which has no session to bind a token to'
-          : 'no session middleware is registered before the CSRF middleware, which has no session to bind a token to',
+          ? 'the session middleware is registered after the CSRF middleware, so the CSRF middleware has no session to which it can bind a token'
+          : 'no session middleware is registered, so the CSRF middleware has no session to which it can bind a token',
         remedy:
-          'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+          'Register the session middleware first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
       };
     }
     yield* this.#unusedExemptions(subject, view.routes);
@@ -169,7 +171,7 @@ export class CSRFMiddleware implements Middleware {
     const isOurs = session instanceof SessionMiddleware;
     this.#secrets = session === undefined || isOurs ? undefined : ['authSecret'];
     const ring = isOurs ? session.ring : ringOf(view);
-    if (ring === undefined) return; // the secret is missing, which rule SVC205 reports
+    if (ring === undefined) return; // the application has no secret, which rule SVC205 reports
     this.#ring = ring.derive('svc csrf');
     this.#services = view.services;
     this.#audit = SecurityLog.of(view.services);
@@ -177,7 +179,7 @@ export class CSRFMiddleware implements Middleware {
     this.#own = { ...this.#own, knowsScheme: readTrustProxy(view.config('trustProxy')) !== undefined };
   }
 
-  /** Whether requests of a route need a token. @internal */
+  /** Whether requests to a route need a token. @internal */
   covers(route: CompiledRoute): boolean {
     if (SAFE_METHODS.has(route.method) || this.#exempt.hasAll(route)) return false;
     return !(this.#exemptsBearer && route.security.some(({ scheme }) => scheme === 'bearer'));
@@ -222,9 +224,10 @@ export class CSRFMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          `the exempt path "${template}" matches no route that is checked` +
+          `the path template "${template}" in the option "exempt" matches no route that changes state` +
           (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
-        remedy: 'Use the path template of the route, or end it in {rest:path} for all routes below',
+        remedy:
+          'Use the path template of a route, or end the template in {rest:path} to exempt all routes below a path',
       };
     }
   }
@@ -240,40 +243,42 @@ export class CSRFMiddleware implements Middleware {
 
   #refusal(req: HttpRequest, reason: Reason): Forbidden {
     this.#audit.refused('malicious_csrf', req, { reason });
-    return new Forbidden('The request does not prove that a page of this application has sent it', {
-      code: 'csrf_failed',
-      headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' },
-    });
+    return new Forbidden(
+      'The request contains no valid proof (CSRF token) that a page of this application has sent it',
+      {
+        code: 'csrf_failed',
+        headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' },
+      },
+    );
   }
 }
 
 /**
- * Returns a CSRF token for the visitor of this request. Pages send it back in the field `X-CSRF-Token`, or as
- * the form field `_csrf_token`; in a multipart form, that field must come before the first file. Each call
- * returns a new token; all are valid as long as the session id is the same. So call this function after
- * changes of the session: `regenerate()`, or the first `set()`. The response stays out of shared caches; its
- * `Cache-Control` is `no-store` by default.
+ * Returns a CSRF token for the client of this request. Pages send it back in the header field `X-CSRF-Token`,
+ * or in the form field `_csrf_token`; in a multipart form, that field must come before the first file. Each
+ * call returns a new token; all stay valid until the session id changes. So call this function after
+ * `session.regenerate()`, and after the first `session.set()`. The response is not stored in shared caches;
+ * its `Cache-Control` is `no-store` by default.
  *
- * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` after the response left the
- * handler
+ * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` after the handler has returned
+ *   its response
  */
 export function csrfToken(req: HttpRequest): string {
   if (!req.state.has(CSRF)) throw new SvcError('E_CSRF_ABSENT', []);
   return req.state.get(CSRF).token();
 }
 
-/** Returns what {@link csrfToken} returns; undefined without CSRF middleware. @internal */
+/** Returns a token like {@link csrfToken}, but undefined without CSRF middleware. @internal */
 export function csrfTokenIfAny(req: HttpRequest): string | undefined {
   return req.state.has(CSRF) ? req.state.get(CSRF).token() : undefined;
 }
 
-/** Returns a hidden input with the token, as HTML for a form. @throws SvcError of {@link csrfToken} */
+/** Returns HTML for a form: a hidden input with a new CSRF token. @throws SvcError like {@link csrfToken} */
 export function csrfField(req: HttpRequest): string {
   // the token needs no escaping, because it is base64url
   return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`;
 }
 
-/** Dependencies of the CSRF protection of an application. */
 interface ProtectionDeps {
   readonly ring: Keyring;
   readonly cookie: KeptCookie;
@@ -281,11 +286,11 @@ interface ProtectionDeps {
   readonly missingTls: MissingTls;
 }
 
-/** CSRF tokens of one request. */
+/** Creates and verifies the CSRF tokens of one request. */
 class RequestProtection {
   readonly #req: HttpRequest;
   readonly #deps: ProtectionDeps;
-  /** The visitor id that this request has made. Undefined if the client has sent one, or none was needed. */
+  /** Visitor id that this request has created. Undefined if the client has sent one, or needs none. */
   #mintedId: string | undefined;
   #isAsked = false;
   #isFinished = false;
@@ -295,7 +300,10 @@ class RequestProtection {
     this.#deps = deps;
   }
 
-  /** Whether the client has sent a session or a visitor id. Without one, no token can be valid. */
+  /**
+   * Whether the client has sent a valid session, or a visitor id. If not, no token of this request can be
+   * valid.
+   */
   get hasVisitor(): boolean {
     return !this.#req.session.isNew || this.#visitorId() !== undefined;
   }
@@ -312,12 +320,12 @@ class RequestProtection {
     return `${random}.${mac(this.#deps.ring.current, subject, random)}`;
   }
 
-  /** Returns why a token is invalid; undefined if it is valid. */
+  /** Returns the reason why a token is invalid; undefined if it is valid. */
   issueOf(token: string): Reason | undefined {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;
     const visitorId = this.#visitorId();
-    // `visitorId` is defined: the caller has checked `hasVisitor`
+    // `visitorId` is defined: without a session, the caller has checked `hasVisitor`
     const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id);
     const given = Buffer.from(token.slice(44));
     const isKnown = this.#deps.ring.keys.some((key) =>
@@ -338,7 +346,7 @@ class RequestProtection {
     const { cookie, services, missingTls } = this.#deps;
     const on = cookie.on(this.#req, services.env);
     cookie.set(response, on, id);
-    missingTls.notice(this.#req, on); // if the browser drops the cookie, its forms are refused
+    missingTls.notice(this.#req, on); // warns that browsers may ignore the cookie
   }
 
   #visitorId(): string | undefined {
@@ -349,8 +357,8 @@ class RequestProtection {
 }
 
 /**
- * Subject of a token. Its prefix makes the tokens of sessions and visitors different. A visitor knows the
- * visitor id, and must not be able to use its token for a session.
+ * Text that identifies the session in a token. The prefixes of sessions and visitors differ: a visitor may
+ * choose any visitor id, and its token must not be valid for a session with that id.
  */
 function ofSession(id: string): string {
   return `session:${id.length}:${id}`;
@@ -367,19 +375,19 @@ type FoundToken =
   { readonly kind: 'found'; readonly text: string } | { readonly kind: 'none'; readonly reason: Reason };
 
 /**
- * The token of a request, from the header field or the form field; if both are sent, they must be equal. The
- * query is not read, because a token there would appear in logs and browser histories.
+ * Returns the token of a request, from the header field or the form field. If both are sent, they must be
+ * equal. The query is not read, because URLs appear in logs and browser histories.
  *
- * A multipart body is read only up to its first file, at most 64 KiB, so no file is received before the
- * check. The handler can still read or stream the whole body. If the header field has a token, the multipart
- * body is not read.
+ * A multipart body is read only up to its first file, and at most 64 KiB, so no file is received before the
+ * check. The handler can still read or stream the whole body. If the header field contains a token, the
+ * multipart body is not read.
  */
 async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const header = req.headers[TOKEN_HEADER];
   const { value: type } = parseParameters(req.headers['content-type'] ?? '');
   let fields: readonly string[] = [];
   if (type === 'application/x-www-form-urlencoded')
-    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can read the form again
+    fields = (await req.form()).getAll(TOKEN_FIELD); // form() also works again in the handler
   else if (type === 'multipart/form-data' && header === undefined)
     fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];

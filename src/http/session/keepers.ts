@@ -1,13 +1,15 @@
 /**
- * Storage of sessions: in a signed or encrypted cookie; or in a store, while a signed cookie contains the
- * session id.
+ * Storage of sessions: in a signed or encrypted cookie; or in a store, with the session id in a signed
+ * cookie.
  *
- * Where the parts are:
- *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
- *   store    svc_session = signed id         session:SHA-256(id) -> { b: born, v: values, f: flashes }, sealed if wanted
+ * Without a store:
+ *   the cookie contains { i: id, b: start of lifetime, v: values, f: flash messages }, signed or encrypted
+ * With a store:
+ *   the cookie contains the signed id
+ *   the store contains { b, v, f } under the key session:SHA-256(id), encrypted with the option `encrypt`
  *
- * Both cookies contain times of issue and expiry. The store contains only hashes of ids, so a person who can
- * read the store cannot make the cookie of a session.
+ * Both kinds of cookies contain the times of issue and expiry. The store contains only hashes of session ids,
+ * so a person who can read the store cannot create the cookie of a session.
  */
 import { createHash } from 'node:crypto';
 import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
@@ -26,11 +28,11 @@ import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 /** Opens the session of a request, and saves it before the response is sent. */
 export interface SessionKeeper {
   open(req: HttpRequest): Awaitable<RequestSession>;
-  /** Saves a session. Called only if the session was used; it accepts no changes any more. */
+  /** Saves a session. Called after `session.close()`, and only if the request has used the session. */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<void>;
 }
 
-/** Dependencies and settings of session storage. Lifetimes are in seconds. */
+/** Dependencies and options of the storage of sessions. */
 export interface SessionDeps {
   readonly services: Services;
   readonly ring: Keyring;
@@ -40,25 +42,25 @@ export interface SessionDeps {
   readonly isSealed: boolean;
 }
 
-/** Maximum size of name and value of a cookie: browsers silently drop larger ones (RFC 6265bis §5.6). */
+/**
+ * Maximum size of a cookie, name and value: browsers ignore larger ones without an error (RFC 6265bis §5.6).
+ */
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
-/**
- * Maximum length of a stored record that is encrypted: the bytes in base64url, and the fields before them.
- */
+/** Maximum length of an encrypted record: MAX_RECORD_BYTES in base64url, and the fields before them. */
 const MAX_RECORD_CHARACTERS = 1_500_000;
 /**
- * Maximum number of attempts to update a record. An attempt fails if another request has just changed the
- * record. No browser sends so many requests at once.
+ * Maximum number of attempts to update the record of a session. An attempt fails if another request has
+ * changed the record since it was read. Browsers send fewer requests at once.
  */
 const MAX_ATTEMPTS = 100;
 /**
- * The idle time of a session is renewed when this fraction of it (one part in ten) has passed. So not every
- * response renews it, and a session in use does not expire by idleness.
+ * The idle time of a session is renewed when 1 / RENEWED_AFTER of it has passed. So a session in use does not
+ * expire, and most responses need no new cookie.
  */
 const RENEWED_AFTER = 10;
 
-/** Reads and writes the cookie, for both kinds of storage. */
+/** Reads and writes the session cookie, for both kinds of storage. */
 class SessionCookie {
   readonly #deps: SessionDeps;
   readonly #values: ProtectedValues;
@@ -80,7 +82,10 @@ class SessionCookie {
     return req.cookies[this.#deps.cookie.on(req, this.#deps.services.env).name];
   }
 
-  /** Verified value of the request's cookie; undefined without a valid cookie. */
+  /**
+   * Returns the verified value of the request's session cookie. Undefined without a cookie, or if it is
+   * invalid.
+   */
   read(req: HttpRequest): Extract<ReadValue, { kind: 'valid' }> | undefined {
     const on = this.#deps.cookie.on(req, this.#deps.services.env);
     const text = req.cookies[on.name];
@@ -92,8 +97,8 @@ class SessionCookie {
   }
 
   /**
-   * The session in `record`, if it has not expired. Both lifetimes are checked with the current settings,
-   * which may be shorter than when the session was saved.
+   * Returns the session in `record`, or undefined if it has expired. Both lifetimes are checked with the
+   * current options, which may be shorter than when the session was saved.
    */
   opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
     const { maxAgeSeconds } = this.#deps;
@@ -107,8 +112,8 @@ class SessionCookie {
   }
 
   /**
-   * Times of issue and expiry of a session that is written now. It expires after the idle time, or at the end
-   * of its absolute lifetime if that is earlier.
+   * Returns the times of issue and expiry of a session that is saved now. The session expires when its idle
+   * time or its absolute lifetime ends, whichever is earlier.
    */
   timesOf(bornSeconds: number): ValueTimes {
     const { maxAgeSeconds, absoluteSeconds } = this.#deps;
@@ -119,7 +124,7 @@ class SessionCookie {
     };
   }
 
-  /** The text of a cookie, and its size as counted for {@link MAX_COOKIE_BYTES}. */
+  /** Returns the value of the session cookie, and its size as limited by {@link MAX_COOKIE_BYTES}. */
   written(on: HostCookie, payload: string, times: ValueTimes): Written {
     const text = this.#values.write(this.#deps.cookie.boundName(on), payload, times);
     return { text, bytes: on.name.length + text.length };
@@ -134,27 +139,29 @@ class SessionCookie {
     this.#missingTls.notice(req, on);
   }
 
-  /** Removes the cookie from the client, if the request has sent one. */
+  /** Makes the browser delete the cookie, if the request has sent one. */
   clear(req: HttpRequest, response: HttpResponse): void {
     const { cookie, services } = this.#deps;
     if (this.textOf(req) !== undefined) cookie.set(response, cookie.on(req, services.env), '', 0);
   }
 
-  /** Logs a refused cookie for intrusion detection, without its value. */
+  /** Logs that the session cookie of a request was refused, without its value. */
   reject(req: HttpRequest, reason: ValueIssue | 'unknown_session'): void {
     this.#audit.refused('session_rejected', req, { reason });
   }
 
   /**
-   * Logs that a session could not be saved, and the error `mistake`. The cause may be input of the client.
+   * Logs that a session could not be saved. The cause may be input of the client, so this is a security
+   * event.
    */
   unkept(req: HttpRequest, mistake: SvcError): void {
     this.#audit.refused('session_not_kept', req, { error: mistake });
   }
 
   /**
-   * The text of a session. If it would be too large, the oldest messages are left out.
-   * @throws PayloadTooLarge with the cause `E_SESSION_SIZE`
+   * Returns the text of a session. Omits the oldest flash messages if they make it too large.
+   * @throws PayloadTooLarge with the cause `E_SESSION_SIZE` if the session is too large even without flash
+   *   messages
    */
   fitted(
     req: HttpRequest,
@@ -166,18 +173,16 @@ class SessionCookie {
     if (bytes <= mostBytes) return text;
     const cause = new SvcError('E_SESSION_SIZE', [bytes, mostBytes]);
     this.unkept(req, cause);
-    throw new PayloadTooLarge('The session is too large to be stored', {
+    throw new PayloadTooLarge('The request would make the session too large to be stored', {
       code: 'session_too_large',
       cause,
     });
   }
 }
 
-// -- sessions in the cookie --
-
 /**
- * Stores sessions in cookies. If concurrent requests change a session, the browser keeps the cookie of the
- * last response.
+ * Keeps sessions in cookies. If concurrent requests change a session, the browser keeps only the cookie of
+ * the last response.
  */
 export class CookieKeeper implements SessionKeeper {
   readonly #cookie: SessionCookie;
@@ -189,7 +194,7 @@ export class CookieKeeper implements SessionKeeper {
     );
   }
 
-  /** Returns the session; the cookie is parsed when it is first used. */
+  /** Returns the session. Its cookie is not parsed before the session is used. */
   open(req: HttpRequest): RequestSession {
     return new RequestSession(
       () => {
@@ -205,8 +210,8 @@ export class CookieKeeper implements SessionKeeper {
   }
 
   /**
-   * Writes the cookie. A session that was not changed is renewed only by requests for pages. The response to
-   * any other request may arrive after a logout, and would undo it.
+   * Sets the cookie if the session was changed, or must be renewed. Only requests for pages renew it: the
+   * response to another request may arrive after a logout, and would restore the session.
    */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
     const { opened } = session;
@@ -224,14 +229,12 @@ export class CookieKeeper implements SessionKeeper {
   }
 }
 
-// -- sessions in a store --
-
-/** Stores sessions in a store. Concurrent requests overwrite only the keys that they have changed. */
+/** Keeps sessions in a store. Concurrent requests overwrite only the values that they have changed. */
 export class StoreKeeper implements SessionKeeper {
   readonly #store: RecordStore;
   readonly #deps: SessionDeps;
   readonly #cookie: SessionCookie;
-  /** Encrypts records. Undefined if records are not encrypted. */
+  /** Encrypts and decrypts records. Undefined if records are not encrypted. */
   readonly #seal: ProtectedValues | undefined;
 
   constructor(deps: SessionDeps, store: RecordStore) {
@@ -244,7 +247,7 @@ export class StoreKeeper implements SessionKeeper {
   }
 
   /**
-   * Reads the session. If the cookie is valid, the store is read before the handler runs, because
+   * Returns the session. With a valid cookie, reads the store before the handler runs, because
    * `session.get()` is synchronous.
    */
   async open(req: HttpRequest): Promise<RequestSession> {
@@ -252,7 +255,7 @@ export class StoreKeeper implements SessionKeeper {
     const value = this.#cookie.read(req);
     const stored = value === undefined ? undefined : await this.#find(value.payload);
     if (value === undefined || stored === undefined) {
-      // the session was ended, or the id is no longer valid
+      // the store has no valid record: the session was ended, or has expired
       if (value !== undefined) this.#cookie.reject(req, 'unknown_session');
       return new RequestSession(() => undefined, unkept);
     }
@@ -262,12 +265,12 @@ export class StoreKeeper implements SessionKeeper {
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
-    // deletes the old record before the new one is stored, so that at no time both are valid
+    // deletes the old record before adding the new one, so that they are never both valid
     const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
-      // if another request has ended the session, its old values must not be stored again; only those that
-      // this request has set are
+      // if another request has ended the session, its old values are not stored again, only those that this
+      // request has set
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
@@ -285,13 +288,13 @@ export class StoreKeeper implements SessionKeeper {
 
   #name(req: HttpRequest, response: HttpResponse, id: string, times: ValueTimes): void {
     const on = this.#cookie.on(req);
-    // the size needs no check: an id has only 43 characters
+    // the size needs no check, because an id has only 43 characters
     this.#cookie.set(req, response, on, this.#cookie.written(on, id, times).text, times);
   }
 
   /**
-   * Applies the request's changes to the current record. Returns false if the session has been ended
-   * meanwhile.
+   * Applies the changes of this request to the current record in the store. Returns false if another request
+   * has ended the session.
    */
   async #merge(
     req: HttpRequest,
@@ -309,9 +312,13 @@ export class StoreKeeper implements SessionKeeper {
       before = await this.#find(session.id);
       if (before === undefined) return false;
     }
-    throw new HTTPException(503, 'Too many requests change this session at once', {
-      headers: { 'Retry-After': '1' },
-    });
+    throw new HTTPException(
+      503,
+      'Too many requests change this session at the same time; repeat the request',
+      {
+        headers: { 'Retry-After': '1' },
+      },
+    );
   }
 
   async #find(id: string): Promise<StoredSession | undefined> {
@@ -345,14 +352,17 @@ function ttlMs({ issuedSeconds, expiresSeconds }: ValueTimes): number {
   return (expiresSeconds - issuedSeconds) * 1_000;
 }
 
-/** Start of the absolute lifetime in seconds since the epoch. Undefined if it begins now. */
+/**
+ * Returns the start of the absolute lifetime, in seconds since the epoch. Undefined if the lifetime starts
+ * now.
+ */
 function bornOf({ opened, endedId }: RequestSession): number | undefined {
   return endedId === undefined ? opened?.bornSeconds : undefined;
 }
 
 /**
- * Whether the request opens a page. Browsers say so in Sec-Fetch-Mode; a request without that field counts as
- * one that opens a page.
+ * Whether the browser opens a page with this request. Browsers say so in Sec-Fetch-Mode; without this field
+ * the result is true.
  */
 function isPage(req: HttpRequest): boolean {
   const mode = req.headers['sec-fetch-mode'];
@@ -360,7 +370,7 @@ function isPage(req: HttpRequest): boolean {
 }
 
 /**
- * The text of a session. `id` is given if the text is stored in the cookie; in a store, the key of the record
+ * Returns the text of a session. Pass `id` if the text is for the cookie. In a store, the key of the record
  * identifies the session.
  */
 function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {
@@ -373,8 +383,8 @@ function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: str
 }
 
 /**
- * Decodes the text of {@link encoded}. Undefined for other text, for example that of another version of the
- * framework.
+ * Decodes the text of {@link encoded}. Returns undefined for other text, for example that of another version
+ * of the framework.
  */
 function decoded(text: string): StoredSession | undefined {
   const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = recordMembers(text);
@@ -392,21 +402,22 @@ function decoded(text: string): StoredSession | undefined {
     bornSeconds,
     text,
     data: {
-      values: new Map(Object.entries(values)), // in a Map, a member named __proto__ is an ordinary entry
+      values: new Map(Object.entries(values)), // unlike in an object, `__proto__` is an ordinary key in a Map
       flashes: pairs.map(([kind, message]) => ({ kind: String(kind), text: String(message) })),
     },
   };
 }
 
-/** Text of a session as it would be stored, and its size. */
+/** Text of a session, for the cookie or the store, and its size. */
 interface Written {
   readonly text: string;
   readonly bytes: number;
 }
 
 /**
- * Returns the result of `write` for the session with as many of its newest messages as fit. Only messages are
- * dropped, because values are more important. If the values alone do not fit, the result exceeds `mostBytes`.
+ * Returns the result of `write` for the session with as many of its newest flash messages as fit in
+ * `mostBytes`. Values are never omitted, because they are more important. If they alone do not fit, the
+ * result is larger.
  */
 function fitted(data: SessionData, mostBytes: number, write: (data: SessionData) => Written): Written {
   let written = write(data);

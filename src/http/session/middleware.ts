@@ -1,12 +1,12 @@
 /**
- * Session middleware: `req.session`, kept in a signed cookie or in a store (keepers.ts). values.ts has the
- * methods for handlers.
+ * Session middleware: provides `req.session`, kept in a signed cookie or in a store (keepers.ts). The methods
+ * of the session are in values.ts.
  *
- * A session is saved before the head of the response is sent, even if the response is an error. Later changes
- * are refused. If sessions are in cookies, a session that no code uses is not even parsed.
+ * A session is saved before the header of the response is sent, even for an error. After that, it refuses
+ * changes. If sessions are in cookies, the cookie of a session is parsed only if a handler uses the session.
  *
- * A response that depends on the session has `Vary: Cookie`, and a response with a cookie stays out of shared
- * caches.
+ * A response that depends on the session has `Vary: Cookie`. A response that sets a cookie is not stored in
+ * shared caches.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Keyring, authSecrets } from '../../crypto/keys.ts';
@@ -32,11 +32,11 @@ import type { RequestSession } from './values.ts';
 export { sessionKey } from './values.ts';
 export type { SessionCookieOptions } from './cookie.ts';
 
-/** How sessions are kept. An option that is `undefined` has its default. */
+/** Options of {@link SessionMiddleware}. An option that is `undefined` has its default. */
 export interface SessionOptions {
   /**
-   * Signing secret of at least 32 bytes, or a list of secrets: the first signs, all are accepted. Default:
-   * the application's `authSecret`.
+   * Secret of at least 32 bytes that protects the sessions, or a list of secrets. New sessions use the first;
+   * sessions of the others stay valid. Default: the application's `authSecret`.
    */
   readonly secrets?: Secrets | undefined;
   /**
@@ -45,27 +45,28 @@ export interface SessionOptions {
    */
   readonly maxAgeSeconds?: number | undefined;
   /**
-   * Maximum lifetime of a session in seconds, even if it is used, 1 ... 31_536_000; `regenerate()` starts it
-   * anew. Default 2_592_000, thirty days.
+   * Maximum lifetime of a session in seconds, even if it is in use, 1 ... 31_536_000. Default 2_592_000,
+   * thirty days. `regenerate()` starts a new lifetime.
    */
   readonly absoluteSeconds?: number | undefined;
   /** Name and attributes of the cookie. */
   readonly cookie?: SessionCookieOptions | undefined;
   /**
-   * Store of sessions; then the cookie contains only a random id. Default: sessions are in the cookie. A
-   * session in the cookie ends only when it expires: after `destroy()`, a copy of the cookie is still valid.
+   * Store for the sessions; the cookie then contains only a random id. Default: the cookie contains the
+   * session. Such a session ends only when it expires: after `destroy()`, a copy of the cookie is still
+   * valid.
    */
   readonly store?: RecordStore | undefined;
   /**
-   * Encrypts the cookie, or with a store its records (AES-256-GCM). Default false: the cookie is signed, but
-   * clients can read it.
+   * Encrypts the sessions (AES-256-GCM), in the cookie or in the records of the store. Default false: a
+   * cookie is signed, but clients can read it.
    */
   readonly encrypt?: boolean | undefined;
 }
 
 const YEAR_SECONDS = 31_536_000;
 
-/** Adds a session to every request. */
+/** Adds a session to every request, as `req.session`. */
 export class SessionMiddleware implements Middleware {
   readonly kind = 'session';
   readonly secrets: readonly string[] | undefined;
@@ -75,10 +76,12 @@ export class SessionMiddleware implements Middleware {
   readonly #options: Pick<SessionDeps, 'maxAgeSeconds' | 'absoluteSeconds' | 'isSealed'>;
   readonly #application = new OneApplication();
   #ring: Keyring | undefined;
-  /** Set when the application is compiled. */
   #keeper!: SessionKeeper;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_COOKIE`, `E_SECRET_WEAK`, `E_SECRET_FORM` */
+  /**
+   * @throws SvcError `E_COOKIE` for an invalid `cookie`, `E_SECRET_WEAK` or `E_SECRET_FORM` for an unusable
+   *   secret; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
+   */
   constructor(options: SessionOptions = {}) {
     const owner = 'SessionMiddleware';
     const read = readOptions(owner, options, {
@@ -97,7 +100,7 @@ export class SessionMiddleware implements Middleware {
       throw new SvcError('E_OPTION_RANGE', [
         owner,
         'maxAgeSeconds',
-        `must be at most absoluteSeconds, which is ${absoluteSeconds}`,
+        `must not exceed the option absoluteSeconds, which is ${absoluteSeconds}`,
         String(maxAgeSeconds),
       ]);
     noteSecrets('SessionMiddleware', read.secrets);
@@ -108,12 +111,14 @@ export class SessionMiddleware implements Middleware {
     this.#options = { maxAgeSeconds, absoluteSeconds, isSealed: read.encrypt };
   }
 
-  /** Keys for sessions, and for values that belong to a session. Undefined without a secret. @internal */
+  /**
+   * Keys from which the keys of sessions and CSRF tokens are derived. Undefined without a secret. @internal
+   */
   get ring(): Keyring | undefined {
     return this.#ring;
   }
 
-  /** Name of the cookie in this environment. @internal */
+  /** Returns the name of the session cookie in this environment. @internal */
   cookieNameIn(env: Env): string {
     return env === 'production' ? this.#cookie.secureName : this.#cookie.plainName;
   }
@@ -129,8 +134,9 @@ export class SessionMiddleware implements Middleware {
         severity: 'error',
         subject,
         message:
-          'another session middleware is registered before this one, which would hide the sessions of the other',
-        remedy: 'Use one session middleware for a route: for the whole application, or for its router',
+          'another session middleware is registered before this one, so this one would replace the session of each request',
+        remedy:
+          'Register only one session middleware for each route: for the whole application, or for a router',
       };
     }
     yield* this.#cookie.findings(subject, view.env);
@@ -140,9 +146,9 @@ export class SessionMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the sessions are in the memory of one process: the next request of a visitor may reach another process, which does not have them',
+          'the sessions are in the memory of one process: the next request of a visitor may reach another process, which does not know the session',
         remedy:
-          'Remove the store to keep sessions in signed cookies, or use one that all processes share: new DatabaseRecordStore(db)',
+          'Remove the store to keep sessions in signed cookies, or use a store that all processes share: new DatabaseRecordStore(db)',
       };
     }
     if (this.#own !== undefined && this.#own.sharesWith(ringOf(view))) {
@@ -151,12 +157,13 @@ export class SessionMiddleware implements Middleware {
         severity: 'warning',
         subject,
         message:
-          'the session secret is the authSecret of the application, so a leak of one is a leak of both',
-        remedy: 'Remove secrets to derive the keys from authSecret, or set a different secret',
+          'the option "secrets" contains the authSecret of the application, so one leak reveals the keys of sessions and of all else that authSecret protects',
+        remedy:
+          'Remove the option "secrets", so that separate keys are derived from authSecret, or use a different secret',
       };
     }
     const ring = (this.#ring = this.#own ?? ringOf(view));
-    if (ring === undefined) return; // the secret is missing, which rule SVC205 reports
+    if (ring === undefined) return; // the application has no secret, which rule SVC205 reports
     const deps = { services: view.services, ring, cookie: this.#cookie, ...this.#options };
     this.#keeper = this.#store === undefined ? new CookieKeeper(deps) : new StoreKeeper(deps, this.#store);
   }
@@ -183,14 +190,14 @@ export class SessionMiddleware implements Middleware {
   }
 }
 
-/** Sets `Vary` and `Cache-Control` of a response that depends on the session. */
+/** Sets `Vary` if the response depends on the session, and `Cache-Control` if it sets a cookie. */
 function seen(session: RequestSession, response: HttpResponse): HttpResponse {
   if (session.isRead) response.headers.vary('Cookie');
   if (response.headers.has('Set-Cookie')) keepPrivate(response.headers, 'private');
   return response;
 }
 
-/** Keys made of the application's secret; undefined without a secret. @internal */
+/** Returns the keys of the application's `authSecret`; undefined if it is not set. @internal */
 export function ringOf(view: CompiledView): Keyring | undefined {
   const secret = view.config('authSecret');
   return secret === undefined || secret === null || secret === ''

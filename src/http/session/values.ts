@@ -1,40 +1,40 @@
 /**
- * The session of one request. It is read when it is first used. Its changes are recorded, and saved when the
- * handler has returned.
+ * The session of one request. It is opened when the handler first uses it. Its changes are recorded, and
+ * saved when the handler has returned.
  *
- * The stored value is {@link SessionData}. The changes of this request can be applied to a newer version of
- * it. So if concurrent requests change different keys of a session, all changes are kept.
+ * The changes of a request can be applied to newer {@link SessionData} than it has read. So if concurrent
+ * requests change different values of a session, all changes are kept.
  */
 import { randomBytes } from 'node:crypto';
 import { BadRequest, SvcError } from '../../base/errors.ts';
 import type { Flash, Session, SessionKey } from '../contracts.ts';
 
-/** Stored values and messages of a session. */
+/** Values and flash messages of a session, as they are stored. */
 export interface SessionData {
   readonly values: ReadonlyMap<string, unknown>;
-  /** Unread messages, the oldest first. */
+  /** Flash messages that no handler has taken, the oldest first. */
   readonly flashes: readonly Flash[];
 }
 
-/** A valid session that the client has sent. */
+/** A valid session that the client has sent, as it was read from the cookie or the store. */
 export interface OpenedSession {
   readonly id: string;
-  /** Start of its absolute lifetime, in seconds since the epoch. */
+  /** Start of the session's absolute lifetime, in seconds since the epoch. */
   readonly bornSeconds: number;
   readonly data: SessionData;
   /**
-   * Text of the record from which the session was read. A store replaces the record only if it still has this
-   * text.
+   * Text of the record from which the session was read. The store replaces the record only if it still has
+   * this text, so no change of another request is lost.
    */
   readonly text: string;
   /**
-   * Whether the session must be saved even without changes, because a part of its idle time has passed or its
-   * key is old.
+   * Whether the session must be saved even without changes: to renew its idle time, or to use the current
+   * key.
    */
   readonly isDue: boolean;
 }
 
-/** A decoded session whose lifetimes are not checked yet. */
+/** A decoded session whose lifetimes were not checked. */
 export type StoredSession = Omit<OpenedSession, 'isDue'>;
 
 /** The data of an empty session. */
@@ -43,48 +43,45 @@ export const NO_DATA: SessionData = Object.freeze({
   flashes: Object.freeze([]),
 });
 
-/** A random id of 256 bits, as 43 characters. */
+/** Returns a random id of 256 bits, as 43 characters. */
 export function randomId(): string {
   return randomBytes(32).toString('base64url');
 }
 
 /**
- * Names a value of the session and its type: `const cart = sessionKey<string[]>('cart')`. Two keys with one
- * name are the same key.
+ * Defines the name and type of a session value: `const cart = sessionKey<string[]>('cart')`. Keys with the
+ * same name refer to the same value.
  */
 export function sessionKey<T>(name: string): SessionKey<T> {
   return Object.freeze({ name });
 }
 
-/** Maximum number of unread messages; beyond it the oldest are dropped. */
+/** Maximum number of flash messages in a session. If there are more, the oldest are dropped. */
 const MAX_FLASHES = 50;
-/**
- * Maximum length of a message in characters. It is limited, because messages often contain input of the
- * client.
- */
+/** Maximum length of a flash message in characters, because messages often contain input of the client. */
 const MAX_FLASH_CHARACTERS = 500;
-/** Maximum nesting of values. Real data has much less; a nesting that overflows the stack is much deeper. */
+/** Maximum nesting depth of a value. Real data has much less; this limit prevents a stack overflow. */
 const MAX_DEPTH = 100;
 
-/** The session of one request. */
+/** The session of one request, with its changes. */
 export class RequestSession implements Session {
   readonly #open: () => OpenedSession | undefined;
   readonly #onUnkept: (mistake: SvcError) => void;
   #isRead = false;
   #opened: OpenedSession | undefined;
-  /** Whether the client keeps its session after this request, under the same id or a new one. */
+  /** Whether the client keeps a session after this request, with the same id or a new one. */
   #continues = false;
   #id: string | undefined;
   #endedId: string | undefined;
   #isDestroyed = false;
-  /** Data of the session at the start of the request. regenerate() and destroy() remove data from it. */
+  /** Data of the session when it was opened, without the data that regenerate() and destroy() removed. */
   #base: SessionData = NO_DATA;
   #values = new Map<string, unknown>();
-  /** Names of values that this request has set or deleted. */
+  /** Names of the values that this request has set or deleted. */
   readonly #changed = new Set<string>();
   /**
-   * JSON text of each object that get() has returned. It is compared at the end, to find objects that the
-   * caller has changed.
+   * JSON text of each object that get() has returned. close() compares it, to find objects that the handler
+   * has changed.
    */
   readonly #handedOut = new Map<string, string>();
   #hasTaken = false;
@@ -92,8 +89,8 @@ export class RequestSession implements Session {
   #isClosed = false;
 
   /**
-   * `open` is called once, when the session is first used. `onUnkept` is called if a value that may come from
-   * the client cannot be saved.
+   * `open` is called when the session is first used. `onUnkept` is called if a value cannot be saved that may
+   * come from the client.
    */
   constructor(open: () => OpenedSession | undefined, onUnkept: (mistake: SvcError) => void) {
     this.#open = open;
@@ -111,7 +108,7 @@ export class RequestSession implements Session {
   }
 
   get(key: string | SessionKey<unknown>): never {
-    // callers get the types from the overloads in the interface Session
+    // the return types are in the overloads of the interface Session
     this.#read();
     const name = nameOf(key);
     const value = this.#values.get(name);
@@ -165,7 +162,7 @@ export class RequestSession implements Session {
       if (typeof part !== 'string')
         throw new SvcError('E_SESSION_VALUE', [
           'a message',
-          `is ${typeof part}, but the kind and the text of a flash message must be texts`,
+          `has the type ${typeof part}, but the kind and the text of a flash message must be strings`,
         ]);
     this.#flashed.push({ kind: cut(kind), text: cut(text) });
   }
@@ -177,35 +174,41 @@ export class RequestSession implements Session {
     return this.#base.flashes;
   }
 
-  // -- methods for the storage --
+  // -- methods that only the storage of sessions uses --
 
-  /** Whether the session was used. If so, the response may depend on it. @internal */
+  /** Whether the request has used the session, so that the response may depend on it. @internal */
   get isRead(): boolean {
     return this.#isRead;
   }
 
-  /** Whether the client will have a session after this response, if nothing else is changed. @internal */
+  /**
+   * Whether the client will have a session after this response, as far as the request has changed it until
+   * now. @internal
+   */
   get isKept(): boolean {
     this.#read();
     return this.#continues || this.#values.size > 0 || this.#flashed.length > 0;
   }
 
-  /** The session that the client has sent; undefined without a valid one. @internal */
+  /** The session that the client has sent. Undefined if it has sent no valid session. @internal */
   get opened(): OpenedSession | undefined {
     return this.#opened;
   }
 
-  /** The id that this request has invalidated; undefined if there is none. @internal */
+  /** Session id that regenerate() or destroy() has invalidated. Undefined if there is none. @internal */
   get endedId(): string | undefined {
     return this.#endedId;
   }
 
-  /** Whether the client's cookie must be removed. @internal */
+  /** Whether destroy() was called, so that the client's cookie must be deleted. @internal */
   get isDestroyed(): boolean {
     return this.#isDestroyed;
   }
 
-  /** Whether this request has changed the session; known after close(). @internal */
+  /**
+   * Whether this request has changed the session. Complete only after close(), which finds changed objects.
+   * @internal
+   */
   get isChanged(): boolean {
     return (
       this.#changed.size > 0 ||
@@ -215,14 +218,16 @@ export class RequestSession implements Session {
     );
   }
 
-  /** Data of the session before the changes of this request. @internal */
+  /** Data of the session without the changes of this request. @internal */
   get base(): SessionData {
     return this.#base;
   }
 
   /**
-   * From now on refuses changes. Finds the objects that callers of get() have changed.
-   * @throws SvcError `E_SESSION_VALUE`, or BadRequest for a value that a client may have sent @internal
+   * Ends the use of the session: later changes throw `E_SESSION_SENT`. Finds the objects from get() that the
+   * handler has changed.
+   * @throws SvcError `E_SESSION_VALUE` for a changed object that cannot be stored; BadRequest if its content
+   *   may come from the client @internal
    */
   close(): void {
     this.#isClosed = true;
@@ -242,7 +247,7 @@ export class RequestSession implements Session {
     if (this.#hasTaken) {
       for (const { kind, text } of this.#base.flashes) {
         const at = flashes.findIndex((flash) => flash.kind === kind && flash.text === text);
-        // the message is absent if a concurrent request has taken it, too
+        // if a concurrent request has taken this message, too, it is no longer in the list
         if (at !== -1) flashes.splice(at, 1);
       }
     }
@@ -266,9 +271,9 @@ export class RequestSession implements Session {
   }
 
   /**
-   * Checks and returns a value.
-   * @throws SvcError `E_SESSION_VALUE` if JSON would change or drop it; BadRequest if a request body may
-   * contain it
+   * Returns a value if it can be stored.
+   * @throws SvcError `E_SESSION_VALUE` if JSON would change or omit a part of the value; BadRequest if a
+   *   request body can contain such a part
    */
   #checked(name: string, value: unknown): unknown {
     const problem = issueOf(value, []);
@@ -276,13 +281,16 @@ export class RequestSession implements Session {
     const mistake = new SvcError('E_SESSION_VALUE', [name, problem.text]);
     if (!problem.isOfInput) throw mistake;
     this.#onUnkept(mistake);
-    throw new BadRequest('The request contains a number or a nesting depth that a session cannot store', {
-      code: 'session_value',
-      cause: mistake,
-    });
+    throw new BadRequest(
+      'The request contains a number that is too large, or values that are nested too deeply, to be stored in the session',
+      {
+        code: 'session_value',
+        cause: mistake,
+      },
+    );
   }
 
-  /** Removes the id. The next change creates a new one. */
+  /** Removes the session id. A new id is created when it is needed. */
   #end(): void {
     this.#endedId ??= this.#opened?.id;
     this.#id = undefined;
@@ -299,7 +307,7 @@ function nameOf(key: string | SessionKey<unknown>): string {
   return typeof key === 'string' ? key : key.name;
 }
 
-/** Cuts a text to the maximum length, without splitting a surrogate pair. */
+/** Shortens a text to the maximum length, without splitting a surrogate pair. */
 function cut(text: string): string {
   if (text.length <= MAX_FLASH_CHARACTERS) return text;
   return `${text.slice(0, MAX_FLASH_CHARACTERS - 1).replace(/[\ud800-\udbff]$/, '')}…`;
@@ -308,14 +316,15 @@ function cut(text: string): string {
 interface ContentIssue {
   readonly text: string;
   /**
-   * Whether the body of a request can contain such a value, as `1e999` or a thousand nested lists. If so, the
-   * client has made the mistake.
+   * Whether JSON in a request body can contain such a value, for example `1e999` or a thousand nested lists.
+   * If so, the error is the client's.
    */
   readonly isOfInput: boolean;
 }
 
 /**
- * Returns why a value cannot be stored; undefined if it can. `around`: the enclosing values, to find cycles.
+ * Returns the reason why a value cannot be stored; undefined if it can. `around`: the values that contain it,
+ * to find cycles.
  */
 function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
@@ -336,7 +345,7 @@ function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (!isPlain) return { text: `is or holds an object of the class ${classOf(value)}`, isOfInput: false };
   around.push(value);
   for (const member of Array.isArray(value) ? (value as readonly unknown[]) : Object.values(value)) {
-    // an element that an array lacks counts as undefined
+    // a gap in a sparse array is read as undefined, which cannot be stored
     const problem = issueOf(member, around);
     if (problem !== undefined) return problem;
   }

@@ -1,6 +1,7 @@
 /**
- * Server-sent events: reads a source as fast as the client reads its events. If no event comes for a while,
- * sends a comment to keep the connection open. When the server stops, the stream ends between two events.
+ * Server-sent events: reads a source as fast as the client reads the events. If the source has no event for
+ * some time, sends a comment to keep the connection open. When the server stops, the stream ends between two
+ * events.
  */
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
@@ -15,39 +16,36 @@ import type { Beating } from './heartbeat.ts';
 import type { Chunk, ChunkIterator, ChunkStep, Chunks, ChunkSink } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
-/**
- * Sources of events: iterables, async iterables and web streams. A string becomes an event with the string as
- * its data.
- */
+/** Sources of events: iterables and async iterables. A string is an event with the string as its data. */
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
-/** A source that may send last events when the server stops, and then ends by itself. @internal */
+/**
+ * A source of events that ends by itself when the server stops, and may yield further events before.
+ * @internal
+ */
 export abstract class FiniteEvents {
   /** Called when the server stops, possibly more than once. */
   abstract finish(): void;
 }
 
-/** Options of an event stream. */
+/** Options of {@link EventStreamResponse}. */
 export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 'status'> {
-  /** Seconds without an event after which a comment is sent, 1 ... 3_600. Default 15. */
+  /** Time in seconds without an event after which a comment is sent, 1 ... 3_600. Default 15. */
   readonly heartbeatSeconds?: number | undefined;
   /**
-   * Delay in milliseconds before the client reconnects, 0 ... 2^31-1. Default: chosen by the client, some
-   * seconds in browsers.
+   * Time in milliseconds after which a client reconnects, 0 ... 2^31-1. By default the client chooses it:
+   * some seconds in browsers.
    */
   readonly retryMs?: number | undefined;
 }
 
 interface ResolvedEventOptions {
   readonly heartbeatMs: number;
-  /** Text sent first, so that the client knows that it is connected. */
+  /** Text at the start of the stream, which shows the client that it is connected. */
   readonly prelude: string;
 }
 
-/**
- * Checks the options, and fills in defaults.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal
- */
+/** @internal */
 function readEventOptions(
   owner: string,
   options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>,
@@ -63,8 +61,8 @@ function readEventOptions(
 }
 
 /**
- * Header fields for proxies: they must neither store the stream nor compress it, which would delay events,
- * and nginx must not buffer it.
+ * Header fields for proxies. They must not store or compress the stream, and nginx must not buffer it,
+ * because that would delay events.
  */
 const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
 
@@ -74,9 +72,9 @@ function eventFields(headers: Readonly<Record<string, string>> | undefined): Res
 }
 
 /**
- * Sends server-sent events (`text/event-stream`) for `EventSource`. Pulls events one at a time, as fast as
- * the client reads. The source is ended when the client leaves, even while an event is awaited. If the source
- * fails, the connection is closed, and clients reconnect.
+ * Sends server-sent events (`text/event-stream`), for example to an `EventSource`. Reads one event at a time
+ * from the source, as fast as the client reads. If the client disconnects, the source is ended, even while it
+ * is waiting for an event. If the source fails, the connection is closed, and clients reconnect.
  */
 export class EventStreamResponse extends HttpResponse {
   readonly #source: Events;
@@ -84,12 +82,13 @@ export class EventStreamResponse extends HttpResponse {
   readonly #resolved: ResolvedEventOptions;
 
   /**
-   * @throws SvcError `E_STREAM` for a source that cannot be iterated, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   * @throws SvcError `E_STREAM` for a source that cannot be iterated; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   *   for other invalid options
    */
   constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
     const { headers, ...terms } = options;
     super(null, eventFields(headers));
-    // the cast is safe: each item is checked when it is pulled
+    // the cast is safe: each item is checked when it is encoded
     this.#source = checkedSource(source) as Events;
     this.#options = { ...options };
     this.#resolved = readEventOptions('EventStreamResponse', terms);
@@ -118,11 +117,12 @@ export class EventStreamResponse extends HttpResponse {
   }
 }
 
-/** Members of a request that its event stream uses. @internal */
+/** The members of a request that event streams use. @internal */
 type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /**
- * Creates the body of an event stream. If the body is never read, its source ends when the request ends.
+ * Returns `chunks` as the body of a response. They are ended with the request, even if the body is never
+ * read.
  * @internal
  */
 function eventBody(
@@ -135,15 +135,18 @@ function eventBody(
 
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
-/** Yields the events of a source, and heartbeats while the source has none. */
+/** Yields the encoded events of a source, and comments while the source has no event. */
 class EventChunks extends EndlessChunks implements Beating {
   readonly #source: ChunkIterator;
   readonly #leave: () => void;
   #prelude: string | undefined;
-  /** The promise of the reader that waits for the next chunk, with its resolvers. */
+  /** The pending result of next(). Undefined while no caller waits for a chunk. */
   #waiting: PromiseWithResolvers<ChunkStep> | undefined;
   #isPulling = false;
-  /** Step of the source that has arrived while no reader waits, because the reader got a heartbeat before. */
+  /**
+   * Event that the source has yielded while no caller of next() waits, because the caller got a comment
+   * before.
+   */
   #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
 
@@ -184,7 +187,7 @@ class EventChunks extends EndlessChunks implements Beating {
 
   finish(): void {
     if (this.#source instanceof FiniteEvents) return this.#source.finish();
-    // not awaited, because the response is complete even if the source does not end
+    // not awaited, because the response is complete even if return() of the source does not settle
     Promise.try(() => this.return()).catch(ignore);
   }
 
@@ -216,13 +219,13 @@ class EventChunks extends EndlessChunks implements Beating {
     }
   }
 
-  /** Passes a step to the waiting reader, or keeps it for the next one. */
+  /** Passes a chunk to the waiting caller of next(), or keeps it for the next call. */
   #give(step: ChunkStep | Promise<ChunkStep>): void {
     if (this.#waiting !== undefined) this.#waiting.resolve(step);
     else if (!this.#isOver) {
       this.#kept = Promise.resolve(step);
-      this.#kept.catch(ignore); // a rejection is reported by the next call of next()
-    } else if (step instanceof Promise) step.catch(ignore); // the stream has ended, so a rejection is ignored
+      this.#kept.catch(ignore); // the next call of next() reports the rejection
+    } else if (step instanceof Promise) step.catch(ignore); // ignored, because the stream has ended
     this.#waiting = undefined;
   }
 
@@ -238,54 +241,61 @@ class EventChunks extends EndlessChunks implements Beating {
  * Example:
  *   { event: 'price', id: '7', data: { tea: 3 } }  ->  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
  *
- * Data with several lines becomes several `data:` fields, which browsers join. An event type or id with a
- * line break is refused, because the text after the break would be another field or event. Ids with NUL are
- * refused, because browsers ignore them.
+ * Data with several lines becomes several `data:` fields, which browsers join. An event type or id must not
+ * contain a line break, because the text after it would be another field or event. An id must not contain
+ * NUL, because browsers ignore such ids.
  */
 
-/** An event, with at least one of its members. A member that is `undefined` is not sent. */
+/** A server-sent event. It needs at least one member. A member that is `undefined` is not sent. */
 export interface ServerSentEvent {
-  /** Event type, which selects the listeners; browsers use `message` by default. One line. */
+  /**
+   * Event type, which determines the listeners that get the event. It must be one line. Without a type,
+   * browsers use `message`.
+   */
   readonly event?: string | undefined;
   /**
-   * Id that a reconnecting client sends back: see `lastEventId()`. One line without NUL; an empty one resets
-   * the id.
+   * Id that a client sends back when it reconnects: see `lastEventId()`. It must be one line without NUL. An
+   * empty id makes the client forget the last id.
    */
   readonly id?: string | undefined;
-  /** Reconnection delay in milliseconds: an integer 0 ... 2^31-1. */
+  /** Time after which the client reconnects, in milliseconds: an integer 0 ... 2^31-1. */
   readonly retryMs?: number | undefined;
-  /** Data: a string, or any other value, which is sent as JSON. Browsers ignore an event without data. */
+  /**
+   * Data of the event: a string, or another value, which is sent as JSON. Browsers ignore an event without
+   * data.
+   */
   readonly data?: unknown;
 }
 
-/**
- * A comment line, which browsers ignore. Proxies do not close the connection as idle if comments are sent.
- */
+/** A comment, which browsers ignore. It keeps proxies from closing the connection as idle. */
 const COMMENT = ':\n\n';
 
 /**
- * Encodes an event; a string becomes the data of an event.
- * @throws SvcError `E_EVENT`, `E_REPLY` for data without JSON
+ * Encodes an event. A string is the data of an event.
+ * @throws SvcError `E_EVENT` for an invalid event, `E_REPLY` for data that has no JSON form
  */
 export function encodeEvent(given: unknown): string {
   if (typeof given === 'string') return `${dataOf(given)}\n`;
   if (typeof given !== 'object' || given === null)
-    throw new SvcError('E_EVENT', [`${shown(given)} is not an event`]);
+    throw new SvcError('E_EVENT', [
+      `${shown(given)} is not an event: send a string, or an object with event, id, retryMs or data`,
+    ]);
   const { event, id, retryMs, data } = given as ServerSentEvent;
   let text = '';
   if (event !== undefined) text += `event: ${oneLine('event', event)}\n`;
   if (id !== undefined) text += `id: ${oneLine('id', id)}\n`;
   if (retryMs !== undefined) text += retryOf(retryMs);
   if (data !== undefined) text += dataOf(typeof data === 'string' ? data : toJson(data));
-  if (text === '') throw new SvcError('E_EVENT', ['the event has none of event, id, retryMs and data']);
+  if (text === '')
+    throw new SvcError('E_EVENT', ['the event is empty: set at least one of event, id, retryMs and data']);
   return `${text}\n`;
 }
 
-/** Encodes the field `retry`. @throws SvcError `E_EVENT` */
+/** Encodes the field `retry`. @throws SvcError `E_EVENT` if `ms` is out of range */
 function retryOf(ms: unknown): string {
   if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
     throw new SvcError('E_EVENT', [
-      `the retryMs of the event is ${shown(ms)}, an integer 0 … 2147483647 is needed`,
+      `the member "retryMs" must be an integer 0 … 2147483647, found ${shown(ms)}`,
     ]);
   return `retry: ${String(ms)}\n`;
 }
@@ -300,46 +310,48 @@ function dataOf(text: string): string {
 
 function oneLine(name: string, value: unknown): string {
   if (typeof value !== 'string')
-    throw new SvcError('E_EVENT', [`the ${name} of the event is ${shown(value)}, a string is needed`]);
+    throw new SvcError('E_EVENT', [`the member "${name}" must be a string, found ${shown(value)}`]);
   if (/[\r\n\0]/.test(value))
-    throw new SvcError('E_EVENT', [`the ${name} of the event has a line break or NUL`]);
+    throw new SvcError('E_EVENT', [`the member "${name}" must not contain a line break or NUL`]);
   return value;
 }
 
 /**
- * Id of the last event that a reconnecting client received (field `Last-Event-ID`); undefined for a new
- * client. Clients can send any id: look it up, do not trust it.
+ * Returns the id of the last event that a reconnecting client received (header field `Last-Event-ID`).
+ * Undefined for a new client. Do not trust the id, because clients can send any text.
  */
 export function lastEventId(req: {
   readonly headers: Readonly<Record<string, string | undefined>>;
 }): string | undefined {
   const value = req.headers['last-event-id'];
   if (value === undefined || value === '') return undefined;
-  // decodes again, because node:http decodes fields as Latin-1, but browsers send UTF-8
+  // node:http decodes header fields as Latin-1, but browsers send this one in UTF-8
   return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value;
 }
 
 /*
- * One source of events for many clients: each event is encoded once, and the same bytes are written to every
+ * Sends the same events to many clients. Each event is encoded once, and the same bytes are written to every
  * connection. If more than maxBufferedBytes wait for a client, its connection is closed, and the client
- * reconnects. If the stream of a client is read by another layer, for example by compression, its events wait
- * in a queue.
+ * reconnects. If middleware reads the stream of a client, for example to compress it, the events wait in a
+ * queue.
  *
- * Events sent in one turn of the event loop form one chunk, which is written in the next tick.
+ * The events of one turn of the event loop are joined to one chunk. It is written in the next tick.
  */
 
 /** Options of {@link EventBroadcast}. An option that is `undefined` has its default. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
   /**
-   * Maximum number of bytes that wait for one client, 1_024 ... 1_073_741_824. Default 1_048_576. A client
-   * beyond it is disconnected.
+   * Maximum number of bytes that wait for one client, 1_024 ... 1_073_741_824. Default 1_048_576. If more
+   * would wait, the client is disconnected.
    */
   readonly maxBufferedBytes?: number | undefined;
-  /** Maximum number of clients at a time, 1 ... 1_000_000. Default 10_000; a further one gets 503. */
+  /** Maximum number of connected clients, 1 ... 1_000_000. Default 10_000; further clients get 503. */
   readonly maxStreams?: number | undefined;
 }
 
-/** Maximum number of characters that wait for the next tick. If there are more, they are written at once. */
+/**
+ * Maximum number of characters that wait for the next tick. If more would wait, they are written immediately.
+ */
 const MOST_TOGETHER = 65_536;
 
 /** Sends the same events to all connected clients. */
@@ -348,7 +360,7 @@ export class EventBroadcast {
   readonly #maxBufferedBytes: number;
   readonly #maxStreams: number;
   readonly #listeners = new Set<Listener>();
-  /** Text of events that were sent in this turn and are not written yet. */
+  /** Text of the events that wait for the next tick. */
   #pending = '';
   readonly #flush = (): void => {
     if (this.#pending === '') return;
@@ -357,7 +369,7 @@ export class EventBroadcast {
     for (const listener of this.#listeners) listener.push(chunk);
   };
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range */
   constructor(options: EventBroadcastOptions = {}) {
     const { heartbeatSeconds, retryMs, ...bounds } = options;
     const { maxBufferedBytes, maxStreams } = readOptions('EventBroadcast', bounds, {
@@ -375,8 +387,8 @@ export class EventBroadcast {
   }
 
   /**
-   * Returns a response that sends every event from now on. Before them, it sends the events `missed`, which a
-   * reconnecting client has not received: see `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
+   * Returns a response that sends all later events to a client. Before them, it sends `missed`: the events
+   * that a reconnecting client has not received, see `lastEventId()`.
    */
   stream(
     missed: Iterable<ServerSentEvent | string> = [],
@@ -387,8 +399,8 @@ export class EventBroadcast {
   }
 
   /**
-   * Sends an event to all clients; text becomes the data of an event. Returns the number of clients.
-   * @throws SvcError `E_EVENT`, `E_REPLY`
+   * Sends an event to all clients. A string is the data of an event. Returns the number of clients.
+   * @throws SvcError `E_EVENT` for an invalid event, `E_REPLY` for data that has no JSON form
    */
   send(event: ServerSentEvent | string): number {
     const text = encodeEvent(event);
@@ -400,16 +412,18 @@ export class EventBroadcast {
     return size;
   }
 
-  /** Ends every stream. Clients may connect again later. */
+  /** Ends the streams of all clients. They may connect again. */
   close(): void {
     for (const listener of this.#listeners) listener.finish();
   }
 
   #listen(earlier: string, request: Streamed): Listener {
     if (this.#listeners.size >= this.#maxStreams)
-      throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
+      throw new HTTPException(503, 'There are too many event streams; connect again later', {
+        headers: { 'Retry-After': '5' },
+      });
     const { clock } = request.state.get(services);
-    this.#flush(); // writes the events that wait before the new client is added, because it must not get them
+    this.#flush(); // waiting events are written now, because the new client must not get them
     const listener: Listener = new Listener(
       this.#options.prelude + earlier,
       this.#maxBufferedBytes,
@@ -453,14 +467,14 @@ class BroadcastResponse extends HttpResponse {
 
 const BEAT = new SharedChunk(COMMENT);
 
-/** The stream of one client. */
+/** The event stream of one client. */
 class Listener extends EndlessChunks {
   readonly #maxBufferedBytes: number;
-  /** Writes the events of this turn to the streams of all clients. */
+  /** Writes the events that wait for the next tick to the streams of all clients. */
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
   #sink: ChunkSink | undefined;
-  /** Text that waits to be pulled or written. */
+  /** Text that was not read or written yet. */
   #queue: string;
   #waiting: ((step: ChunkStep) => void) | undefined;
   #isOver = false;
@@ -488,7 +502,7 @@ class Listener extends EndlessChunks {
     if (sink === undefined) return this.#keep(chunk.text);
     if (sink.writeShared(chunk) || sink.writableLength <= this.#maxBufferedBytes) return;
     this.#end();
-    // the client is too slow: it is disconnected, because the events that wait for it would be outdated
+    // the client reads too slowly, so the waiting events would be outdated when it gets them
     sink.destroy();
   }
 
@@ -525,8 +539,8 @@ class Listener extends EndlessChunks {
   }
 
   /**
-   * Keeps text for a layer that pulls the stream, such as compression. If the layer is too slow, the stream
-   * ends after the events that were pulled, and the client reconnects.
+   * Stores text for middleware that reads the stream, such as compression. If it reads too slowly, the stream
+   * ends, and the client reconnects.
    */
   #keep(text: string): void {
     if (this.#waiting !== undefined) {

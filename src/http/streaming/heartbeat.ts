@@ -1,18 +1,21 @@
 /**
- * Heartbeats: one timer for all streams with the same clock and interval.
+ * Heartbeats: one timer for all streams that have the same clock and interval.
  */
 import type { Clock } from '../../base/clock.ts';
 
-/** A stream with a heartbeat. */
+/** A stream that gets a heartbeat. */
 export interface Beating {
-  /** Called once per interval. */
+  /** Called once in each interval. */
   beat(): void;
 }
 
-/** Heartbeats by clock and interval. A heartbeat is deleted when its last stream is removed. */
+/**
+ * All heartbeats, by clock and interval. When the last stream of a heartbeat is removed, the heartbeat is
+ * deleted.
+ */
 const hearts = new WeakMap<Clock, Map<number, Heartbeat>>();
 
-/** One timer, and the streams whose beat() it calls. */
+/** A timer that calls beat() of its streams. */
 export class Heartbeat {
   readonly #clock: Clock;
   readonly #intervalMs: number;
@@ -24,13 +27,13 @@ export class Heartbeat {
     this.#intervalMs = intervalMs;
   }
 
-  /** Adds a stream. The returned function removes it. */
+  /** Adds a stream to the heartbeat of a clock and interval. Returns a function that removes the stream. */
   static join(clock: Clock, intervalMs: number, stream: Beating): () => void {
     const heart = Heartbeat.of(clock, intervalMs).add(stream);
     return () => heart.remove(stream);
   }
 
-  /** Returns the heartbeat of a clock and interval, to {@link add} and {@link remove} streams. */
+  /** Returns the heartbeat of a clock and interval. Use {@link add} and {@link remove} for its streams. */
   static of(clock: Clock, intervalMs: number): Heartbeat {
     let ofClock = hearts.get(clock);
     if (ofClock === undefined) hearts.set(clock, (ofClock = new Map()));

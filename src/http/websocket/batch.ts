@@ -1,13 +1,14 @@
 /**
- * Batches of frames: frames are written one after another into one buffer. So all replies to a received chunk
- * need only one write, and no object for each reply (test/bench/websocket.ts: 16 in flight, text4KiB).
+ * Batches of WebSocket frames. Frames are written one after another into one buffer, so all replies to a
+ * received chunk need only one write, and no object for each reply (test/bench/websocket.ts: 16 in flight,
+ * text4KiB).
  *
- * The buffer is one slab for all sockets of the process, and the socket that is writing owns its end. When
- * another socket writes, the bytes of the first one become a chunk, and the second one writes after it. When
- * the kernel has accepted the last chunk, its memory is used again.
+ * All sockets of the process write into one shared buffer, the slab. One socket at a time may append at its
+ * end. When another socket begins to write, the bytes of the first one become a chunk, and the other one
+ * writes after them. When the kernel has accepted the last chunk, its memory is used again.
  */
 
-/** Bytes, or a string of Latin-1 characters. */
+/** Bytes, or a string whose characters are one Latin-1 byte each. */
 export type Chunk = Buffer | string;
 
 const SLAB_BYTES = 262_144;
@@ -18,11 +19,11 @@ let end = 0;
 let owner: Batch | undefined;
 
 /**
- * Bytes that one socket has written but not sent. Only a socket that is writing has a batch
- * (test/bench/websocket.ts: idle).
+ * Frames that one socket has written, but not sent. A socket that does not write has no batch, which saves
+ * memory (test/bench/websocket.ts: idle).
  */
 export class Batch {
-  /** Chunks of the batch. All batches without chunks share one empty list. */
+  /** Chunks of the batch. All batches without chunks share the same empty list. */
   #chunks: Chunk[] = NONE;
   #start = 0;
   #bytes = 0;
@@ -33,14 +34,14 @@ export class Batch {
   }
 
   /**
-   * Reserves memory for a frame of at most `most` bytes (up to 128 KiB), and returns its offset in {@link
-   * memory}. The caller must at once write the frame, and then call {@link wrote}.
+   * Reserves memory for a frame of at most `most` bytes (up to 128 KiB). Returns the frame's offset in {@link
+   * memory}. The caller must write the frame and call {@link wrote} before any other call.
    */
   reserve(most: number): number {
     if (owner !== this || end + most > slab.length) {
       if (owner !== undefined) owner.#cut();
       if (end + most > slab.length) {
-        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // the old slab stays in memory as long as chunks use it
+        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // not the old one: chunks use it
         end = 0;
       }
       owner = this;
@@ -54,13 +55,13 @@ export class Batch {
     return slab;
   }
 
-  /** Ends the frame that was written into the reserved memory. `at`: the offset of its end. */
+  /** Records the end of the frame in the reserved memory. `at`: the offset after its last byte. */
   wrote(at: number): void {
     this.#bytes += at - end;
     end = at;
   }
 
-  /** Adds bytes without copying. */
+  /** Adds bytes as a chunk, without copying them. */
   add(chunk: Chunk): void {
     if (owner === this) this.#cut();
     this.#push(chunk);
@@ -76,7 +77,7 @@ export class Batch {
     return chunks;
   }
 
-  /** If all bytes are one chunk of the slab, removes and returns them; otherwise returns undefined. */
+  /** If the batch is a single chunk in the slab, removes and returns it; otherwise returns undefined. */
   takeOne(): Buffer | undefined {
     if (owner !== this || this.#chunks.length > 0) return undefined;
     owner = undefined;
@@ -85,7 +86,8 @@ export class Batch {
   }
 
   /**
-   * Makes the memory of the last {@link takeOne} free again. Call it when the kernel has accepted the bytes.
+   * Frees the memory of a chunk from {@link takeOne}, if nothing was written after it. Call this when the
+   * kernel has accepted the bytes.
    */
   static release(chunk: Buffer): void {
     if (

@@ -1,11 +1,11 @@
 /**
- * The end of one WebSocket: its outcome, the steps that are complete, and the close code for an error. A
- * socket has ended when its onClose handler has settled and its stream has closed.
+ * The end of one WebSocket: its close code, its progress, and the close code for an error. A WebSocket has
+ * ended when its onClose handler has settled and its stream has closed.
  */
 import { ClientDisconnected, HTTPException } from '../../base/errors.ts';
 import { CLOSE } from './codes.ts';
 
-/** How a WebSocket ended. */
+/** Result of a closed WebSocket, as the onClose handler gets it. */
 export interface WebSocketClose {
   /** Close code (RFC 6455 §7.4). 1005: closed without a code; 1006: the connection was lost. */
   readonly code: number;
@@ -14,23 +14,23 @@ export interface WebSocketClose {
   readonly wasClean: boolean;
 }
 
-/** State of the end of a socket. Created when the socket begins to close. */
+/** Progress of closing a WebSocket. Created when closing begins. */
 export class Ending {
-  /** Undefined until one side has closed. */
+  /** Code and reason of the first close. Undefined until the server or the client has closed. */
   close: WebSocketClose | undefined;
-  /** First error that no handler handled. */
+  /** The first error that the onError handler did not handle. */
   failure: unknown;
-  /** Timer that ends the connection if the peer takes too long. */
+  /** Timer that ends the connection if the client does not close in time. */
   timer: Disposable | undefined;
-  /** Whether onClose has been called. */
+  /** Whether the onClose handler has been called. */
   isReported = false;
-  /** Whether onClose has settled. */
+  /** Whether the onClose handler has settled. */
   isHandled = false;
   /** Whether the stream has closed. */
   isGone = false;
   #isOver = false;
 
-  /** Returns true if onClose has settled and the stream has closed, but only once. */
+  /** Returns true if the onClose handler has settled and the stream has closed. Later calls return false. */
   takeOver(): boolean {
     if (!this.isHandled || !this.isGone || this.#isOver) return false;
     this.#isOver = true;
@@ -41,17 +41,17 @@ export class Ending {
     this.timer?.[Symbol.dispose]();
   }
 
-  /** Returns the error that ended the socket early; undefined after a clean close. */
+  /** Returns the error because of which the WebSocket ended. Undefined after a clean close. */
   get cause(): unknown {
-    // `close` is defined: called only after the socket has closed
+    // `close` is defined, because the WebSocket has closed
     return this.failure ?? (this.close!.wasClean ? undefined : new ClientDisconnected());
   }
 }
 
 /**
- * Returns the close code and reason for an error of a handler. An HTTPException below 500 is meant for
- * clients, so its message is the reason. Its code is 1007 for invalid input, 1003 for the wrong kind of
- * message, else 1008. Other errors give 1011 without a reason.
+ * Returns the close code and reason for an error of a handler. The message of an HTTPException below 500 is
+ * meant for clients, so it becomes the reason. The code is 1007 for status 400, 1003 for 415, else 1008.
+ * Other errors have code 1011 and no reason.
  */
 export function closeFor(error: unknown): { readonly code: number; readonly reason: string } {
   if (!(error instanceof HTTPException) || error.status >= 500)

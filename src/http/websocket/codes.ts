@@ -6,8 +6,8 @@
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
 /**
- * Close codes (RFC 6455 §7.4.1, and the registry of RFC 6455 §11.7). 1005, 1006 and 1015 are never sent. They
- * report that no close frame with a code was received.
+ * Close codes (RFC 6455 §7.4.1, and the registry of RFC 6455 §11.7). 1005, 1006 and 1015 are never sent: they
+ * mean that no close frame with a code was received.
  */
 export const CLOSE = {
   normal: 1000,
@@ -25,7 +25,7 @@ export const CLOSE = {
 } as const;
 
 /**
- * Bits of the first two bytes of a frame (RFC 6455 §5.2), and the two length values which announce a longer
+ * Bits in the first two bytes of a frame (RFC 6455 §5.2), and the two length values that announce a longer
  * length field.
  */
 export const FIN = 0x80;
@@ -34,12 +34,12 @@ export const MASKED = 0x80;
 export const LENGTH_16 = 126;
 export const LENGTH_64 = 127;
 
-/** Longest payload of a control frame, in bytes (RFC 6455 §5.5). */
+/** Maximum length of the payload of a control frame, in bytes (RFC 6455 §5.5). */
 export const MOST_CONTROL_BYTES = 125;
 
 /**
- * Whether a close frame may have this code (RFC 6455 §7.4). Allowed are registered codes, and those of
- * libraries (3000 ...) and applications (4000 ...).
+ * Whether a close frame may contain this code (RFC 6455 §7.4): a registered code, one of a library (3000 ...
+ * 3999) or of an application (4000 ... 4999).
  */
 export function isCloseCode(code: number): boolean {
   if (code >= 3000) return code <= 4999;

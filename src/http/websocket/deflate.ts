@@ -1,10 +1,10 @@
 /**
- * permessage-deflate (RFC 7692): whole messages <-> raw DEFLATE. Its parameters are negotiated in the
- * handshake.
+ * permessage-deflate (RFC 7692): compresses whole messages as raw DEFLATE, and decompresses them. The
+ * handshake negotiates the parameters.
  *
- * With context takeover, a message may refer to earlier ones. A zlib stream for each connection would take
- * 300 KB. Instead, the last bytes that a side has sent, at most a window, are the dictionary for its next
- * message. The output is the same, and only these bytes stay in memory.
+ * With context takeover, a message may refer to bytes of earlier ones. A zlib stream for each connection
+ * would take 300 KB. Instead, the last bytes that a side has sent, up to the size of the window, are the
+ * dictionary for its next message. The output is the same, and only these bytes stay in memory.
  */
 import { promisify } from 'node:util';
 import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
@@ -20,42 +20,43 @@ import type { FrameSink, Inflated } from './frames.ts';
 import type { DeflateAgreement, ResolvedCompressionOptions } from './handshake.ts';
 
 /**
- * The empty block at the end of a compressed message, which the sender removes and the receiver adds (RFC
- * 7692 §7.2.1).
+ * The empty DEFLATE block at the end of a compressed message. The sender removes it, and the receiver adds it
+ * (RFC 7692 §7.2.1).
  */
 const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
 /**
- * TAIL and an empty last block, appended before a message is inflated. Without the last block, zlib would
- * accept a message that ends within a block as a complete one.
+ * Bytes that are added to a message before it is inflated: TAIL, and an empty block that is marked as the
+ * last one. Without a last block, zlib would accept a message that ends within a block.
  */
 const END_OF_MESSAGE: Buffer = Buffer.of(...TAIL, 0x01, 0x00, 0x00, 0xff, 0xff);
 const NOTHING: Buffer = Buffer.alloc(0);
-/** Maximum size of a message, in bytes, that is inflated in the event loop, which takes up to 4 ms. */
+/** Maximum size in bytes of a message that is inflated in the event loop, which takes up to 4 ms. */
 const SHORT_BYTES = 1_048_576;
-/** How many times as long as inflating a byte deflating a byte takes. */
+/** Time for deflating a byte, as a multiple of the time for inflating one. */
 const DEFLATE_COST = 8;
-/** Size of the output buffer when a thread inflates, in bytes. */
+/** Size in bytes of the output buffer for inflating in a thread. */
 const LONG_CHUNK_BYTES = 262_144;
 const LEAST_CHUNK_BYTES = 1_024,
   MOST_CHUNK_BYTES = 65_536;
 /**
- * Range of zlib's `memLevel`, its memory for finding repetitions. The level depends on the size of the
- * message.
+ * Range of zlib's option `memLevel`: its memory for finding repetitions. A longer message gets a higher
+ * level.
  */
 const LEAST_LEVEL = 1,
   MOST_LEVEL = 8;
 
-/** Receiver of the frames of a socket that inflates messages. */
+/** A socket that gets the frames of an inflating reader. */
 export interface InflatingSink extends FrameSink {
-  /** Whether messages are still processed. */
+  /** Whether the socket still accepts messages. If not, they are not inflated. */
   readonly isOpen: boolean;
   /**
-   * Called with true if reading must wait until a message is inflated, and with false when it is inflated.
+   * Called with true when reading must wait because a message is being inflated, and with false when it was
+   * inflated.
    */
   onInflating(isInflating: boolean): void;
 }
 
-/** Returns a frame reader that inflates messages. `ownsChunks` is an option of FrameReader. */
+/** Returns a frame reader that inflates compressed messages. `ownsChunks`: see the options of FrameReader. */
 export function inflatingReader(
   { clientBits, clientTakesOver }: DeflateAgreement,
   maxMessageBytes: number,
@@ -68,13 +69,13 @@ export function inflatingReader(
     const inflated = inflater.inflateInTurn(bytes, maxBytes);
     if (!isThenable(inflated)) return inflated;
     sink.onInflating(true);
-    void inflated.then(() => sink.onInflating(false)); // called before the reader continues with the message
+    void inflated.then(() => sink.onInflating(false)); // runs before the reader's own callback
     return inflated;
   };
   return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
 }
 
-/** Returns the deflater of a socket. */
+/** Returns the object that deflates the messages to a client. */
 export function deflaterOf(
   { serverBits, serverTakesOver }: DeflateAgreement,
   { level }: ResolvedCompressionOptions,
@@ -82,11 +83,13 @@ export function deflaterOf(
   return new MessageDeflater(serverBits, level, serverTakesOver);
 }
 
-/** Deflates the messages that one side sends. */
+/** Deflates the messages that are sent to one peer. */
 export class MessageDeflater {
   readonly #bits: number;
   readonly #level: number;
-  /** Earlier bytes to which a message may refer. Undefined without context takeover. */
+  /**
+   * The bytes of earlier messages to which the next message may refer. Undefined without context takeover.
+   */
   #history: History | undefined;
 
   constructor(bits: number, level: number, takesOver: boolean) {
@@ -96,30 +99,30 @@ export class MessageDeflater {
   }
 
   /**
-   * Window size as a power of two. The receiver can also inflate messages that were deflated for a smaller
-   * window.
+   * Size of the window as a power of two. The receiver can also inflate messages that were deflated with a
+   * smaller window.
    */
   get bits(): number {
     return this.#bits;
   }
 
   /**
-   * Deflates a message; undefined if it would not shrink. Set `mayBeLost` if the message may be dropped
-   * later. Then it does not refer to other messages, and no other message refers to it.
+   * Deflates a message. Returns undefined if that would not make it shorter. Set `mayBeLost` if the message
+   * may be dropped later: then it does not refer to other messages, and no other message refers to it.
    */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
     const dictionary = this.#history?.bytes ?? NOTHING;
     const deflated = deflateMessage(bytes, this.#bits, this.#level, dictionary);
-    // a message that is sent uncompressed does not become part of the history
+    // the message will be sent uncompressed, so it does not become part of the history
     if (deflated.length >= bytes.length) return undefined;
     if (!mayBeLost) this.#history?.add(bytes);
     return deflated;
   }
 
   /**
-   * Deflates a long message in a thread. It does not refer to other messages, and no other message refers to
-   * it.
+   * Deflates a long message in a thread. The message does not refer to other messages, and no other message
+   * refers to it.
    */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
@@ -127,34 +130,34 @@ export class MessageDeflater {
   }
 
   /**
-   * Clears the history. Call this when a message is sent that this object has not deflated. The message moves
-   * the receiver's window by its length, which is unknown here.
+   * Clears the history. Call this when a message is sent that this object has not deflated: the receiver's
+   * window then contains bytes that are unknown here.
    */
   forget(): void {
     this.#history?.clear();
   }
 }
 
-/** Deflates a message for a window of `bits`. */
+/** Deflates a message with a window of 2^`bits` bytes. */
 export function deflateMessage(
   bytes: Uint8Array,
   bits: number,
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
-  // deflating also uses the budget of the turn, so that inflating may have to wait for a later turn
+  // deflating also uses the budget of this turn, so further messages may be inflated in a later turn
   spend(DEFLATE_COST * bytes.length);
   return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
 }
 
-/** Maximum size of a message in bytes that is deflated in the event loop, which takes up to 4 ms. */
+/** Maximum size in bytes of a message that is deflated in the event loop, which takes up to 4 ms. */
 export const SHORT_TO_DEFLATE_BYTES = 131_072;
 
 const deflateRawInThread = promisify<Uint8Array, ZlibOptions, Buffer>(deflateRaw);
 
 /**
- * Deflates a message in a thread, without reference to others. Undefined if it would not shrink. Never
- * rejects: if there is too little memory, the message is sent uncompressed.
+ * Deflates a message in a thread, without reference to other messages. Resolves with undefined if that would
+ * not make it shorter, or if memory is short. The message is then sent uncompressed. Never rejects.
  */
 async function deflateInThread(bytes: Uint8Array, bits: number, level: number): Promise<Buffer | undefined> {
   try {
@@ -167,14 +170,14 @@ async function deflateInThread(bytes: Uint8Array, bits: number, level: number): 
 }
 
 /**
- * Frames of a message for several sockets. The message is encoded once, and deflated once for each window
- * size that the sockets have negotiated.
+ * Frames of a message that is sent to several sockets. The message is encoded once. It is deflated once for
+ * each window size that the sockets have negotiated.
  */
 export class SharedFrames {
   readonly #opcode: number;
   readonly #payload: Buffer;
   #plain: Buffer | undefined;
-  /** Deflated frames by window size and level; undefined if deflating does not make the frame smaller. */
+  /** Deflated frames by window size and level. A frame is undefined if deflating does not make it shorter. */
   #deflated: Map<number, Buffer | undefined> | undefined;
   #deflatedLong: Map<number, Promise<Buffer>> | undefined;
 
@@ -189,8 +192,8 @@ export class SharedFrames {
   }
 
   /**
-   * Frame of a long message, deflated in a thread, once for all sockets. Uncompressed if the message does not
-   * shrink. Never rejects.
+   * Returns the frame of a long message, deflated in a thread, once for all sockets. If deflating does not
+   * make it shorter, the frame is uncompressed. Never rejects.
    */
   deflatedLong(bits: number, level: number): Promise<Buffer> {
     const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
@@ -205,7 +208,10 @@ export class SharedFrames {
     return frame;
   }
 
-  /** The frame, deflated without the context of earlier messages. */
+  /**
+   * Returns the deflated frame, which does not refer to other messages. Undefined if deflating does not make
+   * it shorter.
+   */
   deflated(bits: number, level: number): Buffer | undefined {
     const deflated = (this.#deflated ??= new Map());
     const key = (bits << 4) | level;
@@ -225,8 +231,8 @@ function withoutTail(deflated: Buffer): Buffer {
 }
 
 function deflateOptions(length: number, bits: number, level: number, dictionary: Buffer): ZlibOptions {
-  // the smallest window that covers the data: a larger one is not needed, and zlib would have to clear up to
-  // 256 KB for it
+  // uses the smallest window that contains message and dictionary, because zlib clears up to 256 KB for a
+  // larger one
   const reach = Math.ceil(Math.log2(length + dictionary.length + 512));
   const windowBits = Math.max(LEAST_BITS, Math.min(bits, reach));
   const memLevel = Math.max(LEAST_LEVEL, Math.min(MOST_LEVEL, reach - 6));
@@ -242,7 +248,7 @@ function deflateOptions(length: number, bits: number, level: number, dictionary:
 
 const inflateInThread = promisify<Buffer, ZlibOptions, Buffer>(inflateRaw);
 
-/** Inflates the messages of the peer. */
+/** Inflates the messages that one peer sends. */
 export class MessageInflater {
   #history: History | undefined;
 
@@ -251,11 +257,11 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates a message, or returns why that failed. The result never exceeds `maxBytes`, even if a short
-   * input would inflate to more.
+   * Returns the inflated message, or the reason why it cannot be inflated. The result never exceeds
+   * `maxBytes`, although a short message may inflate to many bytes.
    */
   inflate(bytes: Uint8Array, maxBytes: number): Inflated {
-    if (bytes.length === 0) return NOTHING; // zlib yields nothing for an empty input
+    if (bytes.length === 0) return NOTHING; // zlib returns nothing for an empty input
     try {
       const options = this.#options(maxBytes, chunkFor(4 * bytes.length));
       return this.#took(inflateRawSync(inputOf(bytes), options), maxBytes);
@@ -265,9 +271,9 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates a message as {@link inflate} does, without blocking other work. Short messages are inflated at
-   * once, or in a later turn that has budget left; long ones in a thread. If the result is a promise, the
-   * caller must await it before the next message. It never rejects.
+   * Inflates a message like {@link inflate}, but does not block the event loop for long. A short message is
+   * inflated at once, or in a later turn if this turn's budget is spent. A long one is inflated in a thread.
+   * If the result is a promise, await it before the next message. It never rejects.
    */
   inflateInTurn(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     if (bytes.length > SHORT_BYTES) return this.#inflateLong(bytes, maxBytes);
@@ -276,8 +282,8 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates in the event loop. If the result exceeds the size of a short message, because a few bytes can
-   * inflate to many, a thread inflates the message instead.
+   * Inflates a message in the event loop. If the result exceeds the size of a short message, because a few
+   * bytes can inflate to many, a thread inflates it again.
    */
   #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     const most = Math.min(maxBytes, SHORT_BYTES);
@@ -302,7 +308,7 @@ export class MessageInflater {
   }
 
   #took(inflated: Buffer, maxBytes: number): Inflated {
-    // needed only if `maxBytes` is 0, a limit that zlib does not accept
+    // only for `maxBytes` 0, because zlib's limit is at least 1
     if (inflated.length > maxBytes) return 'too big';
     this.#history?.add(inflated);
     return inflated;
@@ -321,7 +327,7 @@ function chunkFor(bytes: number): number {
   return Math.min(MOST_CHUNK_BYTES, Math.max(LEAST_CHUNK_BYTES, bytes));
 }
 
-/** The last bytes that one side has sent, at most a window. */
+/** The last bytes that one side has sent, up to the size of the window. */
 class History {
   readonly #most: number;
   bytes: Buffer = NOTHING;

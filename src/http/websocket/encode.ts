@@ -1,21 +1,22 @@
 /**
- * Encodes WebSocket frames (RFC 6455 §5). Only clients mask frames; servers never do.
+ * Encodes WebSocket frames (RFC 6455 §5). Clients mask their frames; servers do not.
  */
 import { FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, RSV1 } from './codes.ts';
 
 /**
- * First byte of an unfragmented frame: FIN and opcode, and RSV1 if the message is compressed (RFC 7692 §6).
+ * Returns the first byte of an unfragmented frame: FIN, the opcode, and RSV1 if the message is compressed
+ * (RFC 7692 §6).
  */
 export function firstByte(opcode: number, isCompressed = false): number {
   return FIN | (isCompressed ? RSV1 : 0) | opcode;
 }
 
-/** Size of the head of an unmasked frame in bytes, by the length of its payload. */
+/** Returns the size of the head of an unmasked frame, in bytes. `length` is the length of the payload. */
 export function frameHeadBytes(length: number): number {
   return length < LENGTH_16 ? 2 : length < 2 ** 16 ? 4 : 10;
 }
 
-/** Writes the head of an unmasked frame. Returns the offset of its payload. */
+/** Writes the head of an unmasked frame at `at`. Returns the offset of the payload. */
 export function writeFrameHead(into: Buffer, at: number, first: number, length: number): number {
   into[at] = first;
   if (length < LENGTH_16) {
@@ -60,49 +61,55 @@ export function encodeMaskedFrame(
 }
 
 /**
- * Maximum size of the reason in a close frame, in bytes. A control frame has at most 125 bytes (RFC 6455
- * §5.5), of which the code takes two.
+ * Maximum size of the reason in a close frame, in bytes. The payload of a control frame has at most 125 bytes
+ * (RFC 6455 §5.5), and the close code takes two of them.
  */
 const MOST_REASON_BYTES: number = MOST_CONTROL_BYTES - 2;
 
-/** Encodes the payload of a close frame. A reason that is too long is cut between two characters. */
+/**
+ * Encodes the payload of a close frame. If the reason is too long, its end is cut off, without splitting a
+ * character.
+ */
 export function closePayload(code: number, reason: string): Buffer {
   let text = Buffer.from(reason, 'utf8');
   if (text.length > MOST_REASON_BYTES) {
     let end = MOST_REASON_BYTES;
-    while ((text[end]! & 0xc0) === 0x80) end--; // the cut must not be within a character of several bytes
+    while ((text[end]! & 0xc0) === 0x80) end--; // moves the cut to the start of a UTF-8 character
     text = text.subarray(0, end);
   }
   return Buffer.concat([Buffer.of(code >>> 8, code & 0xff), text]);
 }
 
 /*
- * Masking (RFC 6455 §5.3): byte i of a payload XOR byte i mod 4 of the key. The bytes are changed in place,
- * because the reader owns the chunk.
+ * Masking (RFC 6455 §5.3): byte i of the payload XOR byte i mod 4 of the key. The bytes are changed in place,
+ * which is allowed because the frame reader owns the chunk.
  *
- * A key is one 32-bit number, whose lowest byte is the first byte of the key in the frame. If a payload
- * arrives in parts, the key is rotated for the next part.
+ * The key is a 32-bit number whose lowest byte is the first byte of the key in the frame. If a payload
+ * arrives in parts, the key is rotated for each further part.
  */
 
 /**
- * Minimum size in bytes for masking eight bytes at a time. For fewer bytes, that takes longer: creating the
- * view of the memory takes about 50 ns (test/bench/websocket.ts).
+ * Minimum number of bytes for masking eight bytes at a time. For fewer bytes this takes longer, because
+ * creating a BigUint64Array takes about 50 ns (test/bench/websocket.ts).
  */
 const WORDS_FROM_BYTES = 48;
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
-/** Reads the masking key at `at`. */
+/** Reads the masking key at the offset `at`. */
 export function readMask(bytes: Uint8Array, at: number): number {
   return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
 }
 
-/** Rotates the key by `count` bytes: the result is the key for the next part of the payload. */
+/** Rotates the key by `count` bytes. The result is the key for the next part of the payload. */
 export function rotateMask(mask: number, count: number): number {
   const bits = (count & 3) << 3;
   return bits === 0 ? mask : (mask >>> bits) | (mask << (32 - bits));
 }
 
-/** Masks or unmasks the bytes from `from` to before `to`, beginning with the first byte of the key. */
+/**
+ * Masks or unmasks the bytes from `from` to before `to`. The byte at `from` is masked with the first byte of
+ * the key.
+ */
 export function applyMask(bytes: Uint8Array, from: number, to: number, mask: number): void {
   if (mask === 0) return;
   if (to - from < WORDS_FROM_BYTES || !IS_LITTLE_ENDIAN) maskBytes(bytes, from, to, mask);
@@ -113,12 +120,13 @@ function maskBytes(bytes: Uint8Array, from: number, to: number, mask: number): v
   for (let at = from; at < to; at++) bytes[at]! ^= mask >>> ((at - from) << 3);
 }
 
-/** Memory for the key, twice, to read it as one 64-bit word. */
+/** The key, twice in succession, to read it as one 64-bit number. */
 const KEY_HALVES = new Uint32Array(2);
 const KEY_TWICE = new BigUint64Array(KEY_HALVES.buffer);
 
 /**
- * Masks single bytes up to an address that is a multiple of eight, then eight bytes at a time, then the rest.
+ * Masks single bytes up to an address that is a multiple of eight, then eight bytes at a time, then the
+ * remaining bytes.
  */
 function maskWords(bytes: Uint8Array, from: number, to: number, mask: number): void {
   const start = from + (-(bytes.byteOffset + from) & 7);

@@ -1,15 +1,16 @@
 /**
- * Parser of WebSocket frames (RFC 6455 §5). It uses neither sockets nor timers; websocket.ts does.
+ * Parser of WebSocket frames (RFC 6455 §5). It has no access to sockets and timers; websocket.ts has.
  *
  * Grammar:
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
- *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
+ *   message = text or binary frame, then continuations up to one with FIN; control frames may lie between
  *
- * Frames are parsed and unmasked in place, so after push() a chunk belongs to the reader. The bytes of a
- * binary message may share the memory of the chunk. Long messages of many chunks get memory of their own.
+ * Frames are unmasked in place, so the caller of push() must not use the chunk afterwards. The bytes of a
+ * binary message may share the memory of the chunk. The parts of a long message in many chunks are copied.
  *
- * Frames and messages above maxMessageBytes are refused before they are buffered. Each fragment counts as at
- * least 64 bytes, because an object for each one-byte fragment takes a hundred times the memory of its byte.
+ * A frame or message larger than maxMessageBytes is refused before it is buffered. Each fragment of a message
+ * counts as at least 64 bytes, because the object for a fragment takes a hundred times the memory of one
+ * byte.
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { isThenable } from '../../base/promises.ts';
@@ -29,42 +30,44 @@ import { applyMask, readMask, rotateMask } from './encode.ts';
 import { Utf8Check } from './text.ts';
 import type { Awaitable } from '../contracts.ts';
 
-/** Receives the parsed messages and control frames. */
+/** Gets the messages and control frames that the reader has parsed. */
 export interface FrameSink {
-  /** Called with a whole text message. */
+  /** Called with a complete text message. */
   onText(text: string): void;
-  /** Called with a whole binary message. The bytes may share the memory of the received chunk. */
+  /** Called with a complete binary message. The bytes may share the memory of the received chunk. */
   onBinary(bytes: Buffer): void;
-  /** Called with a ping or pong. The payload is valid only during the call. */
+  /** Called with the payload of a ping. The payload is valid only during the call. */
   onPing(payload: Buffer): void;
   onPong(payload: Buffer): void;
   /**
-   * Called with the close frame of the peer; {@link CLOSE.noStatus} if it has no code. No other call follows.
+   * Called when the peer has sent a close frame. `code` is {@link CLOSE.noStatus} if the frame has none. No
+   * other method is called afterwards.
    */
   onClose(code: number, reason: string): void;
   /**
-   * Called when the bytes violate the protocol or exceed a limit. The connection must be closed with this
-   * code (RFC 6455 §7.1.7). No other call follows.
+   * Called when the received bytes violate the protocol, or exceed a limit. The connection must be closed
+   * with this code (RFC 6455 §7.1.7). No other method is called afterwards.
    */
   onViolation(code: number, reason: string): void;
 }
 
-/** Result of an inflater. */
+/** An inflated message, or the reason why it cannot be inflated. */
 export type Inflated = Buffer | 'too big' | 'corrupt';
 
 interface FrameReaderOptions {
-  /**
-   * Whether frames must be masked: true for frames of clients, false for frames of servers (RFC 6455 §5.1).
-   */
+  /** Whether received frames must be masked: true for a server, false for a client (RFC 6455 §5.1). */
   readonly isMasked: boolean;
-  /** Maximum size of a message in bytes, after inflation. */
+  /** Maximum size of a message in bytes, after it was inflated. */
   readonly maxMessageBytes: number;
   /**
-   * Whether only the reader uses the chunks. If true, the memory of a chunk is released as soon as it is
-   * parsed, unless a message shares it. Default false.
+   * Whether no other code uses the chunks. If true, the memory of a chunk is freed as soon as it was parsed,
+   * unless a message shares it. Default false.
    */
   readonly ownsChunks?: boolean | undefined;
-  /** Inflates messages, if compression was negotiated. Reading waits for its promise, which never rejects. */
+  /**
+   * Inflates messages, if compression was negotiated. If it returns a promise, which must not reject, reading
+   * waits.
+   */
   readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Awaitable<Inflated>) | undefined;
 }
 
@@ -80,20 +83,20 @@ const KNOWN_OPCODES =
   (1 << OPCODE.ping) |
   (1 << OPCODE.pong);
 /**
- * Minimum number of bytes that a fragment counts as, and minimum of the limit for the sum of these numbers in
- * a message.
+ * Minimum number of bytes that each fragment of a message counts as. LEAST_BUDGET is the minimum of the limit
+ * for their sum.
  */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * The memory of a chunk of at least this size is released after parsing, unless a message shares it.
- * Otherwise V8 would mark the whole heap after every dozen megabytes of chunks (test/bench/websocket.ts:
- * text4KiB). The value is a guess: shorter chunks were not measured.
+ * Minimum size in bytes of a chunk whose memory is freed immediately after parsing. Otherwise V8 would mark
+ * the whole heap after every dozen megabytes of chunks (test/bench/websocket.ts: text4KiB). The value is a
+ * guess: shorter chunks were not measured.
  */
 const RELEASED_BYTES = 2_048;
 const NOTHING: Buffer = Buffer.alloc(0);
 
-/** Reads frames from chunks. A chunk may begin and end within a frame. */
+/** Reads frames from chunks of bytes. A chunk may begin and end within a frame. */
 export class FrameReader {
   readonly #sink: FrameSink;
   readonly #isMasked: boolean;
@@ -103,22 +106,22 @@ export class FrameReader {
   #state: () => boolean = this.#header;
   #chunk: Buffer = NOTHING;
   #at = 0;
-  /** Chunks that were pushed while reading was stopped. */
+  /** Chunks that were received while reading was stopped. */
   #later: Buffer[] | undefined;
   #isStopped = false;
   #isInflating = false;
   #isReading = false;
   #isOver = false;
-  /** Whether a message, or the received part of one, shares the memory of the chunk. */
+  /** Whether a message, or the received part of a message, shares the memory of the chunk. */
   #hasEscapedSlices = false;
-  /** Collects a head, or the payload of a control frame, that spans several chunks. */
+  /** Buffer for a frame head, or the payload of a control frame, that is divided between chunks. */
   #gathered: Buffer | undefined;
   #gatheredBytes = 0;
-  #opcode = 0; // state of the current frame
+  #opcode = 0; // begins the fields about the current frame
   #isFinal = false;
   #left = 0;
   #mask = 0;
-  #messageOpcode = 0; // state of the current message; the opcode is 0 if no message has begun
+  #messageOpcode = 0; // 0 until a message has begun
   #isCompressed = false;
   #messageBytes = 0;
   #cost = 0;
@@ -133,19 +136,22 @@ export class FrameReader {
     this.#ownsChunks = options.ownsChunks === true;
   }
 
-  /** Whether parsing has ended, because the peer has sent a close frame or violated the protocol. */
+  /** Whether parsing has ended, because the peer has sent a close frame, or has violated the protocol. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Whether this reader inflates messages. Then its state belongs to one socket. */
+  /**
+   * Whether this reader inflates messages. Such a reader may contain bytes of earlier messages, so it must be
+   * kept.
+   */
   get inflates(): boolean {
     return this.#inflate !== undefined;
   }
 
   /**
-   * Whether the reader is between two messages and has no state. If so, its socket needs no reader until the
-   * next chunk.
+   * Whether the reader has parsed only complete messages. If so, it has no state, and a new reader can
+   * replace it.
    */
   get isAtRest(): boolean {
     return (
@@ -158,7 +164,7 @@ export class FrameReader {
     );
   }
 
-  /** Parses the chunk as far as possible, and keeps the rest. */
+  /** Parses a chunk. If reading is stopped, keeps the rest of the chunk for later. */
   push(chunk: Buffer): void {
     if (this.#isOver || chunk.length === 0) return;
     if (this.#isHalted || this.#isReading) (this.#later ??= []).push(chunk);
@@ -168,7 +174,9 @@ export class FrameReader {
     }
   }
 
-  /** Stops reading until {@link resume}. A sink may call this while a chunk is parsed. */
+  /**
+   * Stops reading until {@link resume} is called. A sink may call this method while a chunk is being parsed.
+   */
   stop(): void {
     this.#isStopped = true;
   }
@@ -179,7 +187,7 @@ export class FrameReader {
     if (!this.#isReading) this.#read();
   }
 
-  /** Drops all state: nothing is read any more. */
+  /** Ends reading, and drops all bytes that were received. */
   end(): void {
     this.#isOver = true;
     this.#chunk = NOTHING;
@@ -195,16 +203,17 @@ export class FrameReader {
     this.#isReading = true;
     try {
       do {
-        // each state function consumes bytes and sets the next state; it returns false if it needs more bytes
+        // a parse function consumes bytes, and chooses the next function; it returns false if it needs more
+        // bytes
         while (!this.#isHalted && this.#state());
       } while (!this.#isHalted && this.#next());
     } finally {
       this.#isReading = false;
     }
-    if (!this.#isHalted) this.#take(NOTHING); // releases the last chunk, which was parsed completely
+    if (!this.#isHalted) this.#take(NOTHING); // frees the memory of the last chunk
   }
 
-  /** Takes the next chunk, and releases the previous one. */
+  /** Takes a chunk for parsing, and frees the memory of the previous one. */
   #take(chunk: Buffer): void {
     const before = this.#chunk;
     if (
@@ -226,7 +235,7 @@ export class FrameReader {
     return true;
   }
 
-  /** State: the head of a frame (RFC 6455 §5.2). */
+  /** Parses the head of a frame (RFC 6455 §5.2). */
   #header(): boolean {
     const chunk = this.#chunk;
     const at = this.#at;
@@ -240,9 +249,9 @@ export class FrameReader {
     return this.#begin(chunk, at);
   }
 
-  /** State: within a head that spans several chunks. Collects the head byte by byte. */
+  /** Parses a frame head that is divided between chunks. Collects its bytes in a buffer. */
   #gatherHeader(): boolean {
-    // not allocated from a pool, because it would keep the whole pool in memory
+    // not allocated from Node's pool, because this buffer would keep the whole pool in memory
     const head = (this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES));
     for (let size = 2; ; size = headSize(head[1]!)) {
       while (this.#gatheredBytes < size) {
@@ -256,7 +265,7 @@ export class FrameReader {
     return this.#begin(head, 0);
   }
 
-  /** Checks the first two bytes of a frame. */
+  /** Checks the first two bytes of a frame. Returns false if they violate the protocol. */
   #judge(first: number, second: number): boolean {
     const opcode = first & OPCODE_BITS;
     // reserved bits must be 0 (RFC 6455 §5.2)
@@ -264,7 +273,7 @@ export class FrameReader {
     if (((KNOWN_OPCODES >>> opcode) & 1) === 0)
       return this.#fail(CLOSE.protocolError, 'the opcode is unknown');
     if (((second & MASKED) !== 0) !== this.#isMasked)
-      // clients must mask, servers must not (RFC 6455 §5.1)
+      // clients must mask their frames, servers must not (RFC 6455 §5.1)
       return this.#fail(CLOSE.protocolError, this.#isMasked ? 'a frame is not masked' : 'a frame is masked');
     if ((opcode & CONTROL) !== 0) {
       // control frames are never compressed (RFC 7692 §6.1)
@@ -284,14 +293,14 @@ export class FrameReader {
         opcode === OPCODE.continuation
           ? 'there is no message to continue'
           : 'the previous message has not ended',
-      ); // a message must end before the next one begins (RFC 6455 §5.4)
+      ); // before a message has ended, no other may begin (RFC 6455 §5.4)
     }
     return true;
   }
 
   /**
-   * Checks the length, which must have its shortest form (RFC 6455 §5.2), before any byte of the payload is
-   * kept.
+   * Checks the length of a frame before any byte of its payload is buffered. The length must have its
+   * shortest form (RFC 6455 §5.2).
    */
   #begin(head: Uint8Array, at: number): boolean {
     const first = head[at]!;
@@ -334,7 +343,7 @@ export class FrameReader {
     return true;
   }
 
-  /** State: the payload of a text or binary message. Takes all of it, or the available part. */
+  /** Parses the payload of a text or binary frame, as far as it has been received. */
   #payload(): boolean {
     const from = this.#at;
     const to = Math.min(this.#chunk.length, from + this.#left);
@@ -358,7 +367,7 @@ export class FrameReader {
     this.#left -= to - from;
     if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
     this.#text ??= new Utf8Check();
-    // invalid UTF-8 fails the connection (RFC 6455 §8.1)
+    // invalid UTF-8 closes the connection (RFC 6455 §8.1)
     return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
   }
 
@@ -373,7 +382,7 @@ export class FrameReader {
     return part;
   }
 
-  /** Passes on a message of one frame that lies within one chunk. */
+  /** Passes a message to the sink that is one frame, and lies within one chunk. */
   #deliverInPlace(from: number, to: number): boolean {
     const chunk = this.#chunk;
     this.#messageOpcode = 0;
@@ -395,7 +404,7 @@ export class FrameReader {
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
     if (!this.#isCompressed) return this.#handOver(opcode, payload, isChecked);
-    // `#inflate` is defined: without it, a frame with RSV1 is refused
+    // `#inflate` is defined: without it, the frame would have been refused because of RSV1
     const inflated = this.#inflate!(payload, this.#maxMessageBytes);
     if (!isThenable(inflated)) return this.#handInflated(opcode, inflated);
     this.#isInflating = true;
@@ -422,7 +431,7 @@ export class FrameReader {
     return !this.#isOver;
   }
 
-  /** State: the payload of a control frame, at most 125 bytes. */
+  /** Parses the payload of a control frame, which has at most 125 bytes. */
   #control(): boolean {
     const there = Math.min(this.#chunk.length - this.#at, this.#left);
     if (this.#gatheredBytes === 0 && there === this.#left)
@@ -447,7 +456,7 @@ export class FrameReader {
     return !this.#isOver;
   }
 
-  /** Parses the payload of a close frame: empty, or a code and a reason (RFC 6455 §5.5.1, §7.4). */
+  /** Parses the payload of a close frame: nothing, or a code and a reason (RFC 6455 §5.5.1, §7.4). */
   #close(payload: Buffer): boolean {
     if (payload.length === 0) return this.#finish(() => this.#sink.onClose(CLOSE.noStatus, ''));
     if (payload.length === 1) return this.#fail(CLOSE.protocolError, 'a close frame has a code of one byte');
@@ -471,14 +480,14 @@ export class FrameReader {
 }
 
 /**
- * Releases the memory of a chunk, which is empty afterwards. This is safe, because each read of a socket gets
- * memory of its own.
+ * Frees the memory of a chunk, which then has the length 0. No other buffer shares this memory, because each
+ * read from a socket allocates its own.
  */
 function release(chunk: Buffer): void {
   (chunk.buffer as ArrayBuffer).transfer(0);
 }
 
-/** Size of a frame's head in bytes, by its second byte. */
+/** Returns the size of a frame's head in bytes. `second` is the second byte of the head. */
 function headSize(second: number): number {
   const code = second & LENGTH_BITS;
   return (code < LENGTH_16 ? 2 : code === LENGTH_16 ? 4 : 10) + (second >= MASKED ? 4 : 0);
@@ -488,7 +497,7 @@ function readUint32(bytes: Uint8Array, at: number): number {
   return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
 }
 
-/** Copies bytes to memory of their own, because a slice would keep its whole chunk or pool in memory. */
+/** Copies bytes to a new buffer. A slice would keep the whole chunk or pool in memory. */
 export function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(copy);

@@ -1,27 +1,27 @@
-/** Handlers of WebSockets: their interface, and a function that calls one. */
+/** Handlers of WebSockets: their interface, and a function that calls a handler. */
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { WebSocketClose } from './closing.ts';
 import type { MessageDecoder } from './inbox.ts';
 
-/** Handlers of the sockets of a route. For each socket, only one handler runs at a time. */
+/** Handlers of the WebSockets of a route. For each socket, only one handler runs at a time. */
 export interface SocketListener<Socket> extends MessageDecoder {
-  /** Called first, before any message. */
+  /** Called when the socket opens, before any message. */
   readonly onOpen: (socket: Socket) => Awaitable<unknown>;
-  /** Called with each message. Undefined if messages are read by iterating the socket. */
+  /** Called with each message. Undefined if the application reads messages by iterating the socket. */
   readonly onMessage?: ((socket: Socket, message: unknown) => Awaitable<unknown>) | undefined;
-  /** Called last, after all messages. */
+  /** Called when the socket has closed, after all messages. */
   readonly onClose: (socket: Socket, close: WebSocketClose) => Awaitable<unknown>;
   /**
-   * Called with an error of another handler or of {@link decode}; then the socket stays open. If there is no
-   * such handler, each error closes the socket.
+   * Called with an error of another handler, or of {@link decode}. The socket then stays open. Without this
+   * handler, every error closes the socket.
    */
   readonly onError?: ((socket: Socket, error: unknown) => Awaitable<unknown>) | undefined;
 }
 
 /**
- * Calls a handler, then `done`, or `failed` with its error. If the handler returns no promise, both happen
- * within the call.
+ * Calls a handler. When it has settled, calls `done`, or `failed` with its error. If the handler returns no
+ * promise, this happens within the call.
  */
 export function callHandler(
   handler: () => Awaitable<unknown>,

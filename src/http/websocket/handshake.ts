@@ -1,10 +1,10 @@
 /**
  * Server side of the WebSocket opening handshake (RFC 6455 §4.2): parses a request, or refuses it.
  *
- * A malformed key, version or list is 400. An ordinary request, or a handshake for another version of the
- * protocol, is 426 with the supported version (RFC 6455 §4.4).
+ * A malformed key, version or list of subprotocols gets 400. A request without Upgrade, or for another
+ * version of the protocol, gets 426 with the supported version (RFC 6455 §4.4).
  *
- * The server has checked the method, the HTTP version, Host and the body before: see {@link
+ * The server has already checked the method, the HTTP version, `Host`, and that there is no body: see {@link
  * asksForWebSocket}.
  */
 import { hash } from 'node:crypto';
@@ -17,23 +17,23 @@ import { readTrustProxy } from '../request/proxy.ts';
 import type { CompiledView, HttpRequest } from '../contracts.ts';
 import type { Origins } from '../origins.ts';
 
-/** Parsed parameters of a handshake. */
+/** Parameters of a parsed handshake. */
 export interface Handshake {
   readonly key: string;
-  /** Subprotocols in the order of the client's preference. */
+  /** Subprotocols in the client's order of preference. */
   readonly protocols: readonly string[];
-  /** Value of `Sec-WebSocket-Extensions`. Repeated fields are joined. Empty if the field is absent. */
+  /** Value of `Sec-WebSocket-Extensions`. Several fields are joined. Empty if there is none. */
   readonly extensions: string;
 }
 
 const VERSION = '13';
 const NONE: readonly string[] = Object.freeze([]);
-/** Constant of the protocol (RFC 6455 §1.3). */
+/** Constant in the computation of `Sec-WebSocket-Accept` (RFC 6455 §1.3). */
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 /** Syntax of `Sec-WebSocket-Key`: 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-/** Head of a request, with the names of node:http's IncomingMessage. */
+/** Parts of a request, named as in IncomingMessage of node:http. */
 interface UpgradeHead {
   readonly method?: string | undefined;
   readonly httpVersionMajor: number;
@@ -42,8 +42,8 @@ interface UpgradeHead {
 }
 
 /**
- * Whether a request asks for a WebSocket: GET with `Upgrade: websocket`, without a body, in HTTP/1.1. In
- * HTTP/1.0, Upgrade is ignored (RFC 9110 §7.8).
+ * Whether a request asks for a WebSocket: GET with `Upgrade: websocket` and without a body, in HTTP/1.1.
+ * HTTP/1.0 has no `Upgrade` (RFC 9110 §7.8).
  */
 export function asksForWebSocket({
   method,
@@ -71,16 +71,16 @@ export function asksForWebSocket({
 
 /**
  * Parses the handshake of a request that {@link asksForWebSocket} has accepted.
- * @throws HTTPException 400, 426
+ * @throws HTTPException 400 for a malformed handshake, 426 for another version of the protocol
  */
 export function readHandshake(req: HttpRequest): Handshake {
-  // reads single fields, because the object `headers` would stay in memory with the open socket
+  // does not use req.headers, because that object would stay in memory as long as the socket is open
   const key = fieldOf(req, 'sec-websocket-key');
   const version = fieldOf(req, 'sec-websocket-version');
   if (key === undefined || !KEY.test(key))
-    throw new HTTPException(400, 'Sec-WebSocket-Key must be 16 bytes in base64');
+    throw new HTTPException(400, 'The header field Sec-WebSocket-Key must contain 16 bytes in base64');
   if (version === undefined || !/^\d{1,3}$/.test(version))
-    throw new HTTPException(400, 'Sec-WebSocket-Version must be a number');
+    throw new HTTPException(400, 'The header field Sec-WebSocket-Version must be a number');
   if (version !== VERSION) throw upgradeRequired(`The version of the WebSocket protocol is ${VERSION}`);
   return {
     key,
@@ -89,16 +89,16 @@ export function readHandshake(req: HttpRequest): Handshake {
   };
 }
 
-/** The error for an ordinary request at the path of a WebSocket. */
+/** Returns the error for a request to the path of a WebSocket that is not a handshake. */
 export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPException {
   if (!hasToken(headers['upgrade'] ?? '', 'websocket')) return upgradeRequired('This path opens a WebSocket');
   if (!hasToken(headers['connection'] ?? '', 'upgrade'))
-    return new HTTPException(400, 'The Connection field must name Upgrade');
+    return new HTTPException(400, 'A WebSocket handshake needs the header field Connection: Upgrade');
   if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined)
     return new HTTPException(400, 'A WebSocket handshake must not have a body');
   return upgradeRequired(
     'A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer',
-  ); // a request in HTTP/1.0 gets this error as well
+  ); // requests in HTTP/1.0 get this error, too
 }
 
 function upgradeRequired(detail: string): HTTPException {
@@ -107,16 +107,22 @@ function upgradeRequired(detail: string): HTTPException {
   });
 }
 
-/** Parses a list of tokens without duplicates (RFC 6455 §4.1 item 10). @throws HTTPException 400 */
+/**
+ * Parses `Sec-WebSocket-Protocol`: a list of different tokens (RFC 6455 §4.1 item 10).
+ * @throws HTTPException 400 for any other value
+ */
 function readProtocols(field: string | undefined): readonly string[] {
   if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
   if (!protocols.every(isToken) || new Set(protocols).size < protocols.length)
-    throw new HTTPException(400, 'Sec-WebSocket-Protocol must be a list of different tokens');
+    throw new HTTPException(
+      400,
+      'The header field Sec-WebSocket-Protocol must be a list of different tokens',
+    );
   return protocols;
 }
 
-/** Whether a list of tokens contains `token`, given in lower case. */
+/** Whether a list of tokens contains `token`, which is in lower case. */
 function hasToken(list: string, token: string): boolean {
   return (
     list === token ||
@@ -127,40 +133,38 @@ function hasToken(list: string, token: string): boolean {
   );
 }
 
-/** The value of `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2 item 5.4). */
+/** Returns the value of `Sec-WebSocket-Accept` for a `Sec-WebSocket-Key` (RFC 6455 §4.2.2 item 5.4). */
 export function acceptKey(key: string): string {
   return hash('sha1', key + GUID, 'base64');
 }
 
 /*
  * Origins that may open a WebSocket. Browsers let pages of every site send a handshake with cookies, and read
- * the messages. So only this check of the origin keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket
- * hijacking").
+ * the messages. Only this check of the origin prevents that ("cross-site WebSocket hijacking", RFC 6455
+ * §10.2).
  */
 
-/** Checks the origin of handshakes. */
+/** Checks the `Origin` of handshakes. */
 export class OriginGuard {
-  /**
-   * The option `origins`. If undefined, the application's own origin is allowed, and those that CORS allows
-   * with credentials.
-   */
+  /** Origins that the option `origins` allows. Undefined without this option. */
   readonly allowed: AllowedOrigins | undefined;
   readonly #allowsAbsent: boolean;
-  /** Origins that the CORS middleware allows with credentials. */
+  /** Origins that CORSMiddleware allows to send credentials. Used only without the option `origins`. */
   #others: AllowedOrigins | undefined;
   #knowsScheme = false;
 
   /**
-   * Without `origins`, the application's own origin is allowed, and those that its CORSMiddleware allows with
-   * credentials. `allowsAbsent`: accepts requests without an origin.
-   * @throws SvcError `E_CORS`
+   * The application's own origin is always allowed. If `origins` is undefined, the origins that
+   * CORSMiddleware allows to send credentials are allowed, too. `allowsAbsent`: whether handshakes without
+   * `Origin` are accepted.
+   * @throws SvcError `E_CORS` for an invalid origin
    */
   constructor(origins: Origins | undefined, allowsAbsent: boolean) {
     if (origins !== undefined) this.allowed = new AllowedOrigins(origins);
     this.#allowsAbsent = allowsAbsent;
   }
 
-  /** Takes settings and middleware from the application. */
+  /** Reads the settings and the middleware of the application. */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
     if (this.allowed !== undefined) return;
@@ -169,15 +173,15 @@ export class OriginGuard {
   }
 
   /**
-   * Checks the origin of a request. Returns a promise if a function decides asynchronously.
-   * @throws Forbidden for another origin, and for a request without an origin, which comes from a client that
-   * is not a browser
+   * Checks the origin of a handshake. Returns a promise unless the origin is the application's own.
+   * @throws Forbidden for an origin that is not allowed, and for a handshake without `Origin` unless
+   *   `allowsAbsent` is set. Only clients that are not browsers omit this field
    */
   assertAdmitted(req: HttpRequest): Promise<void> | undefined {
     if (this.allowed?.isAny) return undefined;
     const origin = fieldOf(req, 'origin');
     if (origin === undefined) {
-      if (!this.#allowsAbsent) throw new Forbidden('A WebSocket handshake must have an Origin field');
+      if (!this.#allowsAbsent) throw new Forbidden('A WebSocket handshake needs the header field Origin');
       return undefined;
     }
     return isOwnOrigin(origin, req, this.#knowsScheme) ? undefined : this.#assertAllowed(origin, req);
@@ -186,42 +190,45 @@ export class OriginGuard {
   async #assertAllowed(origin: string, req: HttpRequest): Promise<void> {
     const allowed = this.allowed ?? this.#others;
     if (allowed === undefined || !(await allowed.allows(origin, req)))
-      throw new Forbidden('This origin may not open a WebSocket here');
+      throw new Forbidden('Pages of this origin may not open a WebSocket of this application');
   }
 }
 
 /*
  * Compression of messages by permessage-deflate (RFC 7692).
  *
- * The offers of a client are tried in order. An offer with an unknown, repeated or out-of-range parameter is
- * skipped (RFC 7692 §7).
+ * The server accepts the first valid offer of the client. An offer with an unknown, repeated or out-of-range
+ * parameter is skipped (RFC 7692 §7).
  */
 
-/** How messages are compressed. An option that is `undefined` has its default. */
+/** Options of the compression of messages. An option that is `undefined` has its default. */
 export interface WebSocketCompression {
   /** Compression level, 1 (fast) ... 9 (small). Default 3. */
   readonly level?: number | undefined;
-  /** Minimum size of a compressed message in bytes, 1 ... 1_073_741_824. Default 1_024. */
+  /** Minimum size in bytes of a message that is compressed, 1 ... 1_073_741_824. Default 1_024. */
   readonly thresholdBytes?: number | undefined;
   /**
-   * Lets a message refer to earlier ones (context takeover). Messages are smaller, but a connection takes up
-   * to 64 KiB more memory. Do not use it if messages contain secrets together with text of other users.
-   * Default false.
+   * Whether a message may refer to earlier ones (context takeover). Messages are then smaller, but a
+   * connection takes up to 64 KiB more memory. Do not use it if messages contain both secrets and text of
+   * other users. Default false.
    */
   readonly contextTakeover?: boolean | undefined;
   /**
-   * Size of the window as a power of two, 9 (512 bytes) ... 15 (32 KiB): how far back a message may refer.
-   * Default 15.
+   * Size of the window as a power of two, 9 (512 bytes) ... 15 (32 KiB): how far back a message may refer to
+   * earlier bytes. Default 15.
    */
   readonly windowBits?: number | undefined;
 }
 
-/** Compression options with all values set. */
+/** The options of the compression, with the defaults of missing ones. */
 export type ResolvedCompressionOptions = {
   readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]>;
 };
 
-/** Checks the options, and fills in defaults. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/**
+ * Returns the checked options with their defaults.
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for an unknown option, or a value out of range
+ */
 export function readCompression(owner: string, options: WebSocketCompression): ResolvedCompressionOptions {
   return readOptions(owner, options, {
     level: int(3, 1, 9),
@@ -231,10 +238,10 @@ export function readCompression(owner: string, options: WebSocketCompression): R
   });
 }
 
-/** Parameters that client and server have agreed on. */
+/** Parameters of permessage-deflate on which client and server have agreed. */
 export interface DeflateAgreement {
   /**
-   * Window sizes of both sides as powers of two, and whether each side's messages may refer to earlier ones.
+   * Window sizes of both sides as powers of two, and whether messages of each side may refer to earlier ones.
    */
   readonly serverBits: number;
   readonly serverTakesOver: boolean;
@@ -246,15 +253,15 @@ export interface DeflateAgreement {
 
 const NAME = 'permessage-deflate';
 /**
- * Smallest window as a power of two. The RFC also allows 8, but zlib does not support a raw window of 256
- * bytes, so such an offer is skipped.
+ * Smallest window as a power of two. The RFC also allows 8, but zlib supports no raw window of 256 bytes, so
+ * offers that require it are skipped.
  */
 export const LEAST_BITS = 9;
 const MOST_BITS = 15;
 
 /**
- * Returns the parameters for the first acceptable offer of the field. Undefined if there is none; `malformed`
- * for an invalid list (RFC 6455 §9.1).
+ * Returns the parameters of the first offer that the server can accept; undefined if there is none. Returns
+ * `malformed` if the field is not a valid list of extensions (RFC 6455 §9.1).
  */
 export function negotiateDeflate(
   field: string,
@@ -296,11 +303,11 @@ function accept(parameters: Parameters, options: ResolvedCompressionOptions): De
       ? [`server_max_window_bits=${serverBits}`]
       : []),
     ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
-  ].join('; '); // the response may contain it only if the client has offered it (RFC 7692 §7.1.2.2)
+  ].join('; '); // `client_max_window_bits` is allowed only if the client has offered it (RFC 7692 §7.1.2.2)
   return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
 }
 
-/** Whether a value is a window size, 8 ... 15 without a leading zero (RFC 7692 §7.1.2). */
+/** Whether a parameter is a window size: 8 ... 15 without a leading zero (RFC 7692 §7.1.2). */
 function isBits(value: string | undefined): boolean {
   return value !== undefined && /^(?:[89]|1[0-5])$/.test(value);
 }
@@ -315,7 +322,8 @@ const EXTENSION = /[ \t]*([^\s;,="]+)/y;
 const END = /[ \t]*(?:,|$)/y;
 
 /**
- * Parses `1#extension` (RFC 6455 §9.1); undefined if invalid. Empty members are skipped (RFC 9110 §5.6.1).
+ * Parses the field `Sec-WebSocket-Extensions` (RFC 6455 §9.1). Returns undefined if it is invalid. Empty
+ * members are skipped (RFC 9110 §5.6.1).
  */
 export function parseExtensions(field: string): readonly Extension[] | undefined {
   const extensions: Extension[] = [];
@@ -333,7 +341,7 @@ export function parseExtensions(field: string): readonly Extension[] | undefined
     const parameters: [string, string | undefined][] = [];
     for (let found = match(PARAMETER); found !== null; found = match(PARAMETER)) {
       const value = found[2] ?? found[3]?.replace(/\\(.)/g, '$1');
-      // even a quoted value must be a token
+      // the grammar of RFC 6455 requires a token even within quotation marks
       if (!isToken(found[1]!) || (value !== undefined && !isToken(value))) return undefined;
       parameters.push([found[1]!, value]);
     }

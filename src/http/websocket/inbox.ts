@@ -1,17 +1,19 @@
 /**
- * Inbox of one WebSocket: messages that wait for a running handler, or for code that iterates the socket.
+ * Inbox of one WebSocket: messages that wait until the current handler has finished, or until code that
+ * iterates the socket reads them.
  *
- * When the inbox is full, reading from the peer stops. It continues when half of the inbox is free.
+ * When the inbox is full, the server stops reading from the client. It continues when half of the inbox is
+ * free.
  */
 import { SvcError } from '../../base/errors.ts';
 import { copyOf } from './frames.ts';
 
-/** Reading stops when more bytes than this wait. */
+/** Maximum size in bytes of all waiting messages. Beyond it, the server stops reading from the client. */
 const MAX_BYTES = 65_536;
-/** Cost of a message in addition to its bytes, in bytes. */
+/** Memory that each message takes in addition to its content, in bytes. */
 const MESSAGE_COST = 128;
 
-/** Converts a message to the value that handlers get. */
+/** Converts a received message to the value that handlers get. */
 export interface MessageDecoder {
   decode(data: string | Buffer): unknown;
 }
@@ -24,7 +26,8 @@ interface Waiter {
 }
 
 /**
- * Waiting messages, in order. Created when the first message must wait, because most sockets never need it.
+ * Waiting messages, the oldest first. Created when the first message must wait, because most sockets never
+ * need it.
  */
 export class Inbox {
   readonly #messages: (string | Buffer)[] = [];
@@ -33,20 +36,17 @@ export class Inbox {
   #isReplyDue = false;
   #waiter: Waiter | undefined;
 
-  /** Whether code iterates the messages. If true, no handler gets them. */
+  /** Whether code iterates the messages of the socket. */
   get isIterated(): boolean {
     return this.#isIterated;
   }
 
-  /** Whether the iterating code waits for a message. */
+  /** Whether the code that iterates the socket waits for a message. */
   get isAwaited(): boolean {
     return this.#waiter !== undefined;
   }
 
-  /**
-   * Whether the code that iterates has taken a message, and does not wait for the next one yet. If so, it may
-   * still send a reply.
-   */
+  /** Whether the code that iterates the socket is processing a message, so it may still send a reply. */
   get isReplyDue(): boolean {
     return this.#isReplyDue;
   }
@@ -55,19 +55,19 @@ export class Inbox {
     return this.#messages.length > 0;
   }
 
-  /** Whether reading must stop. */
+  /** Whether the server must stop reading from the client. */
   get isFull(): boolean {
     return this.#bytes > MAX_BYTES;
   }
 
-  /** Whether reading may continue. */
+  /** Whether the server may continue reading from the client. */
   get hasRoom(): boolean {
     return this.#bytes <= MAX_BYTES / 2;
   }
 
   /**
-   * Adds a message. Bytes that use less than half of their chunk are copied, so that a small message does not
-   * keep the whole chunk in memory.
+   * Adds a message. If its bytes are less than half of their chunk, they are copied, so that the chunk does
+   * not stay in memory.
    */
   add(data: string | Buffer): void {
     const mustCopy =
@@ -76,21 +76,20 @@ export class Inbox {
     this.#bytes += costOf(data);
   }
 
-  /** Removes the oldest message. There must be one. */
+  /** Removes and returns the oldest message. The inbox must not be empty. */
   shift(): string | Buffer {
     const data = this.#messages.shift()!;
     this.#bytes -= costOf(data);
     return data;
   }
 
-  /** Drops all messages. */
   clear(): void {
     this.#messages.length = this.#bytes = 0;
   }
 
   /**
-   * Returns an iterator of the messages. Calls `onWait` when the code waits for a message; then {@link
-   * answer} passes one on. Calls `onStop` when the code leaves the loop. After that, other code may iterate.
+   * Returns an iterator of the messages. It calls `onWait` when it needs a message, which {@link answer} then
+   * provides. It calls `onStop` when a loop is left early. After that, other code may iterate.
    */
   iterate(onWait: () => void, onStop: () => void): AsyncIterator<unknown, undefined> {
     this.#isIterated = true;
@@ -113,7 +112,7 @@ export class Inbox {
     // only one call at a time can wait for a message
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
-    this.#isIterated = true; // iteration may continue after a message that could not be decoded
+    this.#isIterated = true; // an error of decode() may have set this to false
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
       onWait();
@@ -121,9 +120,8 @@ export class Inbox {
   }
 
   /**
-   * Passes messages to the code that iterates, as long as it waits for one. An error of `decode` rejects the
-   * promise of that code, which ends a `for await` loop without a call of return(). So from then on other
-   * code may iterate.
+   * Passes messages to the iterator as long as it waits for one. If `decode` throws, the iterator's promise
+   * rejects, and a `for await` loop ends without calling return(). So other code may iterate from then on.
    */
   answer(decoder: MessageDecoder): void {
     while (this.#waiter !== undefined && this.#messages.length > 0) {
@@ -141,7 +139,7 @@ export class Inbox {
     }
   }
 
-  /** Ends the iteration of code that waits for a message. */
+  /** Ends the iteration that waits for a message. */
   end(): void {
     const waiter = this.#waiter;
     this.#waiter = undefined;

@@ -1,32 +1,36 @@
 /**
- * Liveness of WebSockets: the timer that checks a peer, and pings that measure the round-trip time.
+ * Liveness of WebSockets: the timer that checks whether a client still responds, and pings that measure the
+ * round-trip time.
  *
- * The timer of a socket fires TICKS times within its shortest interval, and sockets send their pings at
- * different ticks. So not all sockets send a ping at the same time.
+ * The timer fires TICKS times during the shorter of the two intervals of a socket. Each socket sends its
+ * pings at one of these ticks, so that not all sockets send one at the same time.
  */
 import { Heartbeat } from '../streaming/heartbeat.ts';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Beating } from '../streaming/heartbeat.ts';
 
-/** Number of checks of a socket within its shortest interval. */
+/** Number of checks of a socket during the shorter of its two intervals. */
 const TICKS = 8;
 
-/** Intervals of the sockets of a route. */
+/** Clock and intervals for checking the sockets of a route. */
 export interface LivenessOptions {
   readonly clock: Clock;
-  /** Milliseconds between two pings; 0: no pings are sent. */
+  /** Time in milliseconds between two pings; 0: no pings are sent. */
   readonly heartbeatMs: number;
-  /** Milliseconds without a message after which a socket closes; 0: it stays open. */
+  /**
+   * Time in milliseconds without a message after which a socket is closed; 0: it is never closed for this
+   * reason.
+   */
   readonly idleTimeoutMs: number;
 }
 
-/** Returns the milliseconds between two timer calls; Infinity if both intervals are 0. */
+/** Returns the time between two checks, in milliseconds. Infinity if both intervals are 0. */
 function tickMs({ heartbeatMs, idleTimeoutMs }: LivenessOptions): number {
   return Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity) / TICKS;
 }
 
-/** Starts the timer of a socket. Returns undefined if both intervals are 0. */
+/** Starts the checks of a socket. Returns undefined if both intervals are 0, so no checks are needed. */
 export function startBeats(options: LivenessOptions, socket: Beating): Heartbeat | undefined {
   const intervalMs = tickMs(options);
   return intervalMs === Infinity
@@ -36,7 +40,7 @@ export function startBeats(options: LivenessOptions, socket: Beating): Heartbeat
 
 let lastPhase = 0;
 
-/** Records when the peer has last shown that it is alive. */
+/** Records the activity of a client, and decides whether it still responds. */
 export class PeerWatch {
   #isAlive = true;
   #isPinged = false;
@@ -44,21 +48,21 @@ export class PeerWatch {
   #beatTicks = (lastPhase = (lastPhase + 1) % TICKS);
   #taken = -1;
 
-  /** Call it when the peer has sent bytes. */
+  /** Called when the client has sent bytes. */
   onBytes(): void {
     this.#isAlive = true;
   }
 
-  /** Call it when the peer has sent a message. */
+  /** Called when the client has sent a message. */
   onMessage(): void {
     this.#quietTicks = 0;
   }
 
   /**
-   * Returns the result of one check. `idle`: no message for too long. `silent`: nothing was received since
-   * the last check, so the peer must be pinged. `lost`: the peer did not respond to a ping, or has read none
-   * of the bytes that wait for it. A missing response counts only if reading from the peer was not stopped
-   * and no bytes wait for the peer.
+   * Returns the result of one check. `idle`: the client has sent no message within idleTimeoutMs. `silent`:
+   * the client has sent nothing since the last check, so the caller must send a ping. `lost`: the client did
+   * not respond to a ping, or has read none of the bytes that wait for it. A missing response counts only if
+   * the server reads from the client, and no bytes wait for the client.
    */
   beat(options: LivenessOptions, stream: Duplex, isRead: boolean): 'idle' | 'silent' | 'lost' | undefined {
     const { heartbeatMs, idleTimeoutMs } = options;
@@ -77,31 +81,37 @@ export class PeerWatch {
   }
 }
 
-/** Returns the number of written bytes that the system has accepted; -1 if it has accepted all of them. */
+/** Returns the number of written bytes that the operating system has accepted; -1 if no bytes wait. */
 function takenBytes(stream: Duplex & { readonly bytesWritten?: number }): number {
   return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
 }
 
 let lastPing = 0;
 
-/** A ping that waits for its pong, which repeats the payload of the ping (RFC 6455 §5.5.3). */
+/**
+ * A ping, and the promise of its round-trip time. The pong has the same payload as the ping (RFC 6455
+ * §5.5.3).
+ */
 export class RoundTrip {
   readonly payload: Buffer = Buffer.allocUnsafeSlow(4);
   readonly #sentMs: number;
   readonly #answer: PromiseWithResolvers<number | undefined> = Promise.withResolvers();
 
-  /** `sentMs` is monotonic time. */
+  /** `sentMs`: monotonic time at which the ping is sent. */
   constructor(sentMs: number) {
     this.payload.writeUInt32BE((lastPing = (lastPing + 1) >>> 0));
     this.#sentMs = sentMs;
   }
 
-  /** Resolves with the milliseconds until the pong; with undefined if the socket closes before. */
+  /**
+   * Resolves with the time until the pong, in milliseconds. Resolves with undefined if the socket closes
+   * before.
+   */
   get durationMs(): Promise<number | undefined> {
     return this.#answer.promise;
   }
 
-  /** Resolves `durationMs`. `nowMs`: time of the pong; undefined if there was none. */
+  /** Resolves `durationMs`. `nowMs`: monotonic time of the pong. Omit it if there is no pong. */
   end(nowMs?: number): void {
     this.#answer.resolve(nowMs === undefined ? undefined : nowMs - this.#sentMs);
   }

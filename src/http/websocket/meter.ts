@@ -1,12 +1,10 @@
 /**
- * Metrics of the WebSockets of an application.
- *
- * Names:
- *   svc_websockets                              open now
- *   svc_websocket_messages_total{direction}     in, out; a message to a room counts for each member
- *   svc_websocket_bytes_total{direction}        bytes on the wire, with frames
- *   svc_websocket_dropped_total                 messages dropped for slow clients
- *   svc_websocket_closed_total{code}            by close code; 1006 is a lost connection
+ * Metrics of the WebSockets of an application:
+ *   - svc_websockets: number of open WebSockets
+ *   - svc_websocket_messages_total{direction}: received and sent messages; for a room, one per member
+ *   - svc_websocket_bytes_total{direction}: received and sent bytes, including the heads of frames
+ *   - svc_websocket_dropped_total: messages that were dropped because clients read too slowly
+ *   - svc_websocket_closed_total{code}: closed WebSockets by close code; 1006 is a lost connection
  */
 import type { CounterMetric, CounterSlot, MetricsRegistry } from '../../observability/metrics.ts';
 
@@ -20,7 +18,7 @@ export class WebSocketMeter {
   readonly #closed: CounterMetric;
   #open = 0;
 
-  /** @throws SvcError `E_METRIC` if a metric of that name exists */
+  /** @throws SvcError `E_METRIC` if the application already has a metric with one of these names */
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_websockets', 'WebSockets that are open', () => this.#open);
     const messages = metrics.counter('svc_websocket_messages_total', 'Messages of WebSockets', ['direction']);
@@ -48,15 +46,15 @@ export class WebSocketMeter {
     return this.#open;
   }
 
-  /** Counts a socket that has opened. */
+  /** Counts an opened socket. */
   enter(): void {
     this.#open++;
   }
 
-  /** Counts a socket that has closed. */
+  /** Counts a closed socket, by its close code. */
   leave(code: number): void {
     this.#open--;
-    // these codes are grouped, because clients choose them
+    // codes from 3000 on are grouped, because clients can choose any of them
     this.#closed.add(1, code >= 4000 ? '4xxx' : code >= 3000 ? '3xxx' : String(code));
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Rooms: named groups of sockets that get the same messages. A RoomBus passes the messages to other
- * processes, too.
+ * Rooms: named groups of sockets that get the same messages. A RoomBus also passes the messages to other
+ * processes.
  *
- * On the bus, the first 12 bytes of each message identify the process that sent it. So no process delivers
- * its own messages twice.
+ * On the bus, each message begins with 12 bytes that identify the sending process. A process ignores its own
+ * messages, because it has already delivered them.
  */
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
@@ -18,30 +18,33 @@ import type { SharedFrames } from './deflate.ts';
 
 /** A socket in a room. */
 export interface RoomMember {
-  /** Called with each message; must not throw. */
+  /** Called with each message to the room. It must not throw. */
   deliver(message: SharedMessage): void;
 }
 
-/** Options of a broadcast. */
+/** Options of {@link RoomSender.broadcast}. */
 export interface BroadcastOptions {
-  /** A member that does not get the message, for example the sending socket. */
+  /** A member that must not get the message, for example the socket that sent it. */
   readonly except?: object | undefined;
 }
 
-/** Sends to rooms from any code: use `app.rooms`, or `Depends(rooms)`. */
+/** Sends messages to rooms. Use `app.rooms`, or `Depends(rooms)` in a handler. */
 export interface RoomSender {
-  /** Sends to every member of the room, in every process. A string becomes a text message, bytes a binary one. */
+  /**
+   * Sends a message to every member of the room, in every process. A string is sent as a text message, bytes
+   * as a binary one.
+   */
   broadcast(room: string, data: string | Uint8Array, options?: BroadcastOptions): void;
-  /** Sends a value as JSON. */
+  /** Sends a value as a JSON text message to every member of the room. */
   broadcastJson(room: string, value: unknown, options?: BroadcastOptions): void;
-  /** Number of sockets of this process in the room. */
+  /** Returns the number of sockets in the room that are connected to this process. */
   count(room: string): number;
 }
 
-/** Key of the application's rooms, for handlers of any kind: `Depends(rooms)`. */
+/** Dependency of handlers that send to rooms: `Depends(rooms)`. */
 export const rooms: StateKey<RoomSender> = stateKey('rooms');
 
-/** Maximum length of a room's name, in characters. */
+/** Maximum length of the name of a room, in characters. */
 const MOST_NAME_CHARACTERS = 256;
 const ORIGIN_BYTES = 12;
 
@@ -57,30 +60,30 @@ export class Rooms implements RoomSender {
     this.#log = log;
   }
 
-  /** Number of rooms that have members in this process. */
+  /** Number of rooms with at least one member in this process. */
   get size(): number {
     return this.#members.size;
   }
 
-  /** Whether a bus connects this process with others. */
+  /** Whether a RoomBus connects this process with others. */
   get isConnected(): boolean {
     return this.#bus !== undefined;
   }
 
-  /** Connects to other processes. */
+  /** Connects this process with others through a RoomBus. */
   connect(bus: RoomBus): void {
     this.disconnect();
     this.#bus = bus;
     this.#subscription = bus.subscribe((room, frame, isText) => this.#onBus(room, frame, isText));
   }
 
-  /** Disconnects from other processes. */
+  /** Disconnects this process from the RoomBus. */
   disconnect(): void {
     this.#subscription?.[Symbol.dispose]();
     this.#bus = this.#subscription = undefined;
   }
 
-  /** Adds a member to a room. @throws SvcError `E_ROOM` for an invalid name */
+  /** Adds a member to a room. @throws SvcError `E_ROOM` for an invalid name of a room */
   join(room: string, member: RoomMember): void {
     assertRoomName(room);
     const members = this.#members.get(room);
@@ -119,12 +122,12 @@ export class Rooms implements RoomSender {
 
   #onBus(room: string, frame: Uint8Array, isText: boolean): void {
     const bytes = asBuffer(frame);
-    // a message of this process has been delivered already; a shorter one is not of this framework
+    // ignores messages of this process, which were delivered already, and messages of other software, which
+    // are shorter
     if (bytes.length < ORIGIN_BYTES || bytes.subarray(0, ORIGIN_BYTES).equals(this.#origin)) return;
     if (!this.#members.has(room)) return;
     const payload = bytes.subarray(ORIGIN_BYTES);
-    // invalid UTF-8 is not a message of this framework; clients would close the connection because of it (RFC
-    // 6455 §8.1)
+    // ignores text that is not UTF-8, because clients would close the connection (RFC 6455 §8.1)
     if (isText && !isUtf8(payload)) return;
     this.#deliver(room, new SharedMessage(payload, isText));
   }
@@ -134,23 +137,23 @@ function assertRoomName(room: string): void {
   if (typeof room !== 'string' || room === '' || room.length > MOST_NAME_CHARACTERS)
     throw new SvcError('E_ROOM', [
       typeof room === 'string'
-        ? `a room name of ${room.length} characters`
-        : 'a room name that is not a string',
+        ? `a room whose name has ${room.length} characters`
+        : 'a room whose name is not a string',
     ]);
 }
 
-/** A message for several sockets. */
+/** A message that is sent to several sockets. */
 export class SharedMessage {
-  /** The bytes of the message, without a frame. */
+  /** Content of the message, without the head of a frame. */
   readonly payload: Buffer;
   readonly isText: boolean;
   /**
-   * Frames for all sockets. Set by the first socket that sends the message, so that this file need not load
-   * the code that encodes frames.
+   * Encoded frames, which all sockets share. FrameSender sets this member, so that this file need not load
+   * the code for frames.
    */
   frames: SharedFrames | undefined;
 
-  /** Bytes become a binary message, unless `isText` is true. */
+  /** A string is a text message. Bytes are a binary message, unless `isText` is true. */
   constructor(data: string | Uint8Array, isText: boolean = typeof data === 'string') {
     this.isText = isText;
     this.payload = typeof data === 'string' ? Buffer.from(data) : asBuffer(data);

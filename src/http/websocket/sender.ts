@@ -1,19 +1,19 @@
 /**
- * The sending side of a WebSocket: writes messages as frames to the stream, in batches, and as fast as the
- * peer reads.
+ * The sending side of a WebSocket: writes messages as frames to the stream, in batches, and only as fast as
+ * the client reads.
  *
  * Frames pass through three buffers:
- *   batch   all messages of one turn, which are sent in one write
- *   stream  up to 64 KiB that the kernel has not accepted
- *   queue   further frames, up to maxBufferedBytes; beyond that the policy for slow clients applies
+ *   - batch: the frames of one turn of the event loop, which are sent in one write
+ *   - stream: up to 64 KiB that the kernel has not accepted
+ *   - queue: further frames, up to maxBufferedBytes; beyond that, the policy for slow clients applies
  *
- * A long message is deflated in a thread. Meanwhile a placeholder is in the queue at its position, and later
- * messages wait after it.
+ * A long message is deflated in a thread. Until then, a placeholder for its frame is in the queue, and later
+ * messages wait behind it.
  *
  * Policies for clients that read too slowly:
- *   disconnect    the connection is closed with code 1008; the client may reconnect
- *   drop-oldest   the oldest message is dropped; for clients that need only the latest state
- *   wait          no accepted message is dropped, and further ones are refused; callers await drain()
+ *   - disconnect: closes the connection with code 1008; the client may reconnect
+ *   - drop-oldest: drops the oldest message in the queue; for clients that need only the latest data
+ *   - wait: refuses further messages, and drops none; callers await drain() before they send more
  */
 import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';
@@ -28,10 +28,13 @@ import type { MessageDeflater } from './deflate.ts';
 import type { ResolvedCompressionOptions } from './handshake.ts';
 import type { WebSocketMeter } from './meter.ts';
 
-/** Policy for a client that reads too slowly: see the table above. */
+/**
+ * Policy for clients that read too slowly. `disconnect` closes the connection, `drop-oldest` drops waiting
+ * messages, `wait` refuses new ones.
+ */
 export type SlowConsumerPolicy = 'disconnect' | 'drop-oldest' | 'wait';
 
-/** Options of a sender. */
+/** Options of a FrameSender. */
 export interface SenderOptions {
   readonly maxBufferedBytes: number;
   readonly slowConsumer: SlowConsumerPolicy;
@@ -39,43 +42,46 @@ export interface SenderOptions {
   readonly meter: WebSocketMeter | undefined;
 }
 
-/** Callbacks to the socket that owns the sender. */
+/** Callbacks to the socket that uses the sender. */
 export interface SenderOwner {
-  /** Called when the client reads too slowly under the policy `disconnect`. */
+  /** Called under the policy `disconnect` when more than maxBufferedBytes would wait. */
   onTooSlow(): void;
   /**
-   * Called with true when more bytes wait than half of the limit, and with false when fewer do. In between,
-   * the server stops reading from the client.
+   * Called with true when half of maxBufferedBytes or more wait, and with false when fewer bytes wait. In
+   * between, the server stops reading from the client.
    */
   onPressure(isHigh: boolean): void;
 }
 
-/** If fewer bytes than this wait, drain() resolves, and further frames are passed to the stream. */
+/**
+ * Maximum number of bytes that wait in the stream; further frames wait in the queue. If fewer bytes wait,
+ * drain() resolves.
+ */
 const HIGH_WATER_BYTES = 65_536;
 /**
- * Maximum sizes of binary and text messages that are copied into the batch. Longer ones are written without a
- * copy (test/bench/websocket.ts: text8KiB, text64KiB).
+ * Maximum sizes in bytes of binary and text messages that are copied into the batch. Longer messages are
+ * written without a copy (test/bench/websocket.ts: text8KiB, text64KiB).
  */
 const SHORT_BYTES = 2_048,
   COPIED_TEXT_BYTES = 65_536;
-/** Cost of a waiting frame in addition to its bytes, in bytes. */
+/** Memory that each waiting frame takes in addition to its content, in bytes. */
 const FRAME_COST = 128;
 /**
- * Maximum number of bytes of one socket's messages that may wait for deflation in threads. If there are more,
- * a message is deflated in the event loop.
+ * Maximum number of bytes in messages of one socket that wait for a thread. Further messages are deflated in
+ * the event loop.
  */
 const MOST_PENDING_BYTES = 16_777_216;
 /**
- * Frames that were sent are removed from the list if there are more of them than this, and more than waiting
- * frames.
+ * Number of sent frames from which on they are removed from the queue array, if they are also more than half
+ * of it.
  */
 const MOST_EMPTY = 64;
 
-/** Placeholder of a message in the queue while the message is deflated. */
+/** Placeholder in the queue for a message that is being deflated. */
 class PendingFrame {
-  /** Length of the uncompressed message. */
+  /** Length of the uncompressed message in bytes. */
   readonly bytes: number;
-  /** The frame; undefined until the message is deflated. */
+  /** The encoded frame. Undefined until the message was deflated. */
   frame: Buffer | undefined;
   /** Whether the message was dropped from the queue. */
   isDropped = false;
@@ -85,30 +91,36 @@ class PendingFrame {
   }
 }
 
-/** Frames that wait for the client to read. Created on demand, because most sockets are idle. */
+/**
+ * Frames that wait because the client has not read earlier ones. Created when needed, because most sockets
+ * are idle.
+ */
 class Backlog {
-  /** The frames from index `first` on wait. Undefined if none wait. */
+  /** Frames in the order of sending; those before index `first` were sent. Undefined if no frame waits. */
   queue: (Buffer | PendingFrame)[] | undefined;
   first = 0;
-  /** Bytes of all waiting frames. */
+  /** Size of all waiting frames in bytes. */
   bytes = 0;
-  /** Bytes of the messages that are being deflated. */
+  /** Size of the messages that are being deflated, in bytes. */
   pendingBytes = 0;
-  /** Pong that waits for other frames. Only the newest ping needs one (RFC 6455 §5.5.3). */
+  /**
+   * Pong that waits until the stream accepts bytes. It replaces an older one, because only the newest ping
+   * needs a pong (RFC 6455 §5.5.3).
+   */
   pong: Buffer | undefined;
   /**
-   * A ping that waits for other frames. It must not be dropped, because the connection is closed if the
+   * Ping that waits until the stream accepts bytes. It must be sent, because the connection is closed if the
    * client does not respond to it.
    */
   ping: Buffer | undefined;
-  /** A close frame that waits for other frames. */
+  /** The close frame, while it waits in the queue. */
   close: Buffer | undefined;
   /** Called when the queue is empty. */
   onEmpty: (() => void) | undefined;
   isHigh = false;
   waiters: (() => void)[] | undefined;
 
-  /** Whether the first waiting frame can be sent. */
+  /** Whether the first frame in the queue can be sent, because it is not being deflated. */
   get isReady(): boolean {
     const first = this.queue?.[this.first];
     return first !== undefined && (!(first instanceof PendingFrame) || first.frame !== undefined);
@@ -126,18 +138,18 @@ class Backlog {
   }
 }
 
-/** Sends the frames of one connection. */
+/** Encodes the messages to one client, and sends them. */
 export class FrameSender {
   readonly #stream: Duplex;
   readonly #options: SenderOptions;
   readonly #owner: SenderOwner;
   readonly #deflater: MessageDeflater | undefined;
   /**
-   * Whether the memory of written frames can be used again after the write. True for TCP sockets: if no bytes
-   * wait, they pass the bytes to the kernel at once.
+   * Whether the memory of frames can be used again after write(). True for TCP sockets, which pass bytes to
+   * the kernel within write() if no other bytes wait.
    */
   readonly canReuse: boolean;
-  /** Frames of this turn; undefined while nothing is being written. */
+  /** Frames that were not written to the stream yet. Undefined if there are none. */
   #batch: Batch | undefined;
   #backlog: Backlog | undefined;
   #isScheduled = false;
@@ -167,12 +179,12 @@ export class FrameSender {
     return this.#batch === undefined ? 0 : this.#batch.bytes;
   }
 
-  /** The current batch, created on demand. */
+  /** The batch for the next frames, which is created when needed. */
   get #open(): Batch {
     return (this.#batch ??= new Batch());
   }
 
-  /** Accepts no further frames. Calls `then` when the queue is empty. */
+  /** Accepts no further frames. Calls `then` when all waiting frames were written. */
   finish(then: () => void): void {
     this.flush();
     this.#isOver = true;
@@ -183,8 +195,8 @@ export class FrameSender {
   }
 
   /**
-   * Stops sending, and drops waiting frames. Only a waiting close frame is still sent, because a peer that
-   * has closed ignores the frames before it.
+   * Stops sending, and drops the waiting frames except the close frame. The client has closed, so it would
+   * ignore the others.
    */
   end(): void {
     this.flush();
@@ -199,14 +211,14 @@ export class FrameSender {
     this.#release();
   }
 
-  /** Collects all frames until {@link flush}, so that they are sent in one write. */
+  /** Collects frames until {@link flush} is called, so that they are sent in one write. */
   hold(): void {
     this.#isHeld = true;
   }
 
   /**
    * Sends a text message.
-   * @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
+   * @throws SvcError `E_WEBSOCKET_FULL` if the queue is full under the policy `wait`
    */
   sendText(text: string): void {
     const { compression } = this.#options;
@@ -218,7 +230,9 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** Sends a binary message. The bytes must not change afterwards. Throws as {@link sendText} does. */
+  /**
+   * Sends a binary message. The caller must not change the bytes afterwards. Throws like {@link sendText}.
+   */
   sendBytes(bytes: Uint8Array): void {
     const { compression } = this.#options;
     if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes)
@@ -227,7 +241,9 @@ export class FrameSender {
     this.#sendFrame(firstByte(OPCODE.binary), bytes);
   }
 
-  /** Sends a shared message. Never throws: if the queue is full, the message is dropped. */
+  /**
+   * Sends a message that several sockets share. Never throws: if the queue is full, the message is dropped.
+   */
   deliver(message: SharedMessage): void {
     if (this.#isOver) return;
     this.#options.meter?.messagesOut.add(1);
@@ -253,7 +269,9 @@ export class FrameSender {
     }
   }
 
-  /** Sends a control frame. A ping or pong is sent before waiting messages, a close frame after them. */
+  /**
+   * Sends a control frame. A ping or pong is sent before the messages in the queue, a close frame after them.
+   */
   sendControl(opcode: number, payload: Buffer): void {
     const frame = encodeFrame(opcode, payload);
     if (this.#isOver) return;
@@ -269,8 +287,8 @@ export class FrameSender {
   }
 
   /**
-   * Writes the frames of this turn. If earlier bytes wait in the stream, the frames are copied, because a few
-   * waiting bytes would keep the whole slab in memory.
+   * Writes the frames of the batch to the stream. If earlier bytes wait in the stream, copies the frames,
+   * because otherwise a few waiting bytes would keep the whole slab in memory.
    */
   flush(): void {
     this.#isHeld = false;
@@ -279,7 +297,7 @@ export class FrameSender {
     if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
     this.#options.meter?.bytesOut.add(batch.bytes);
     const one = batch.takeOne();
-    // before the write, because with a stream in memory, a reply may come within write() and need a new batch
+    // cleared before write(): a stream in memory may deliver a reply within write(), which needs a new batch
     this.#batch = undefined;
     if (one === undefined) this.#writeAll(batch.take());
     else {
@@ -290,7 +308,7 @@ export class FrameSender {
     if (stream.writableLength > 0) this.#feel();
   }
 
-  /** Called when the stream accepts more data. */
+  /** Writes waiting frames. Called when the stream accepts more bytes. */
   onDrain(): void {
     const stream = this.#stream;
     const backlog = this.#backlog;
@@ -310,7 +328,7 @@ export class FrameSender {
     if (backlog.isEmpty) this.#backlog = undefined;
   }
 
-  /** Resolves when fewer bytes than the high-water mark wait, or when sending has ended. */
+  /** Resolves when fewer than HIGH_WATER_BYTES wait, or when sending has ended. */
   drain(): Promise<void> {
     this.flush();
     if (
@@ -318,7 +336,7 @@ export class FrameSender {
       this.bufferedAmount < HIGH_WATER_BYTES ||
       (!this.#isBlocked() && !this.#stream.destroyed)
     )
-      return Promise.resolve(); // resolves at once, because a stream that is not full emits no "drain"
+      return Promise.resolve(); // a stream that is not full emits no "drain"
     return new Promise((resolve) => {
       ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve);
     });
@@ -333,27 +351,30 @@ export class FrameSender {
           encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
         ),
       );
-    // a message that must wait may be dropped from the queue, or refused
+    // the message will wait in the queue, where it may be dropped
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked();
     // `#deflater` is defined: the caller has checked it
     const deflated = this.#deflater!.deflate(bytes, mayBeLost);
     this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
   }
 
-  /** Whether a message may wait for its deflation in a thread. Not if too many bytes wait for the client. */
+  /**
+   * Whether another message may be deflated in a thread: not if too many bytes wait for a thread, or for the
+   * client.
+   */
   #hasRoomToDeflate(length: number): boolean {
     const pending = this.#backlog?.pendingBytes ?? 0;
     return pending + length <= MOST_PENDING_BYTES && this.#cost(EMPTY) <= this.#options.maxBufferedBytes;
   }
 
   /**
-   * Adds a placeholder for a message of `length` bytes to the queue. `making` is the promise of its frame,
-   * which never rejects.
+   * Adds a placeholder for a message of `length` bytes to the queue. `making` is the promise of its frame; it
+   * never rejects.
    */
   #keepPlace(length: number, making: Promise<Buffer>): void {
     if (this.#isOver) return;
     const pending = new PendingFrame(length);
-    this.flush(); // earlier messages must be sent first
+    this.flush(); // earlier frames must be sent first
     const backlog = (this.#backlog ??= new Backlog());
     const queue = (backlog.queue ??= []);
     queue.push(pending);
@@ -361,15 +382,15 @@ export class FrameSender {
     backlog.pendingBytes += length;
     this.#feel();
     void making.then((frame) => {
-      // the message or the queue was dropped meanwhile
+      // the placeholder or the whole queue was dropped meanwhile
       if (pending.isDropped || this.#backlog?.queue !== queue) return;
       this.#settle(this.#backlog, pending, frame);
     });
   }
 
   /**
-   * Called when a message was deflated. Sends it if it is the first one, and applies the policy with its new
-   * size.
+   * Called when a message was deflated. Sends the frame, or applies the policy, because the frame's size is
+   * known now.
    */
   #settle(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
     const { maxBufferedBytes, slowConsumer } = this.#options;
@@ -404,8 +425,8 @@ export class FrameSender {
   }
 
   /**
-   * Writes a text into the batch. A long text is encoded into a new buffer instead, which is added to the
-   * batch.
+   * Writes a text message into the batch. A long text is encoded into a buffer of its own, which is added to
+   * the batch.
    */
   #writeText(text: string): void {
     const length = Buffer.byteLength(text);
@@ -416,7 +437,7 @@ export class FrameSender {
     batch.wrote(start + batch.memory.write(text, start, length === text.length ? 'latin1' : 'utf8'));
   }
 
-  /** Called when bytes were added to the batch. Schedules their sending. */
+  /** Schedules the sending of the batch. Called when bytes were added to it. */
   #wrote(): void {
     if (this.#batchBytes >= HIGH_WATER_BYTES) {
       const isHeld = this.#isHeld;
@@ -444,7 +465,7 @@ export class FrameSender {
     stream.uncork();
   }
 
-  /** Whether the next frame must wait for earlier ones. */
+  /** Whether the next frame must wait in the queue. */
   #isBlocked(): boolean {
     if (this.#backlog?.queue !== undefined) return true;
     return this.#stream.writableNeedDrain;
@@ -454,7 +475,7 @@ export class FrameSender {
     if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#options.maxBufferedBytes]);
   }
 
-  /** Adds a frame to the queue, as the policy allows. Returns false if the frame was refused. */
+  /** Adds a frame to the queue, if the policy allows this. Returns false if the frame was refused. */
   #wait(frame: Buffer): boolean {
     const { maxBufferedBytes, slowConsumer, meter } = this.#options;
     if (this.#isOver) return true;
@@ -476,17 +497,17 @@ export class FrameSender {
     return true;
   }
 
-  /** Cost in bytes of all waiting frames and of one more frame. */
+  /** Returns the memory of all waiting frames and of another frame, in bytes. */
   #cost(frame: Buffer): number {
     const backlog = this.#backlog;
     const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
-    // messages that are being deflated do not count, because they do not wait for the client
+    // messages that wait for a thread do not count: the client is not the cause
     const pending = backlog?.pendingBytes ?? 0;
     return this.bufferedAmount - pending + frame.length + (count + 1) * FRAME_COST;
   }
 
   #enqueue(frame: Buffer): void {
-    this.flush(); // earlier messages must be sent first
+    this.flush(); // earlier frames must be sent first
     const backlog = (this.#backlog ??= new Backlog());
     (backlog.queue ??= []).push(frame);
     backlog.bytes += frame.length;
@@ -496,7 +517,7 @@ export class FrameSender {
   #takeFromQueue(backlog: Backlog): void {
     const { queue } = backlog;
     if (queue === undefined) return;
-    // at least the high-water mark of the stream, because with fewer bytes it emits no "drain"
+    // fills the stream to its own high-water mark, because it emits "drain" only then
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark);
     while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
       this.#open.add(shift(backlog, queue));
@@ -504,13 +525,13 @@ export class FrameSender {
   }
 
   #drop(backlog: Backlog): void {
-    const queue = backlog.queue!; // `queue` is defined: the caller has checked it
+    const queue = backlog.queue!; // defined: the caller has checked it
     shift(backlog, queue);
     this.#options.meter?.dropped.add(1);
     if (backlog.first === queue.length) this.forget();
   }
 
-  /** Drops all waiting frames. */
+  /** Drops all frames in the queue. */
   forget(): void {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
@@ -530,18 +551,18 @@ export class FrameSender {
   #release(): void {
     const waiters = this.#backlog?.waiters;
     if (waiters === undefined) return;
-    this.#backlog!.waiters = undefined; // `#backlog` is defined, because `waiters` is
+    this.#backlog!.waiters = undefined; // `#backlog` is defined, because it contains `waiters`
     for (const resolve of waiters) resolve();
   }
 }
 
 /**
- * Removes and returns the first frame of the queue. If its message is not deflated yet, the message is
+ * Removes and returns the first frame of the queue. If its message is still being deflated, the message is
  * dropped, and the result is empty.
  */
 function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
   const first = queue[backlog.first]!;
-  queue[backlog.first++] = EMPTY; // releases the memory of the frame
+  queue[backlog.first++] = EMPTY; // so that the frame does not stay in memory
   let frame = EMPTY;
   if (!(first instanceof PendingFrame)) frame = first;
   else if (first.frame !== undefined) frame = first.frame;

@@ -1,12 +1,12 @@
 /**
  * Calls the methods of a WebSocket connection when its TCP or TLS stream emits events.
  *
- * All sockets share one listener function for each event, because a closure for each socket would take memory
- * of idle sockets.
+ * All sockets share one listener function for each event. A closure for each socket would take memory,
+ * although most sockets are idle.
  */
 import type { Duplex } from 'node:stream';
 
-/** The WebSocket connection that receives the events of a stream. */
+/** A WebSocket connection, as it is called on events of its stream. */
 export interface StreamOwner {
   receive(chunk: Buffer): void;
   onDrain(): void;
@@ -19,16 +19,16 @@ interface OwnedStream extends Duplex {
   [OWNER]?: StreamOwner;
 }
 
-/** Passes the events of a stream to its owner. */
+/** Registers the listeners that call the methods of `owner`. */
 export function listen(stream: Duplex, owner: StreamOwner): void {
   (stream as OwnedStream)[OWNER] = owner;
   stream.on('drain', onDrain).on('end', onEnd).on('close', onClose);
-  // a second listener for "error" would make Node allocate an array for each socket
+  // with two listeners for "error", Node would allocate an array for each socket
   if (stream.listenerCount('error') === 0) stream.on('error', onError);
   stream.on('data', onData);
 }
 
-/** Destroys a stream whose peer has ended its side. If bytes are still being sent, waits for them. */
+/** Destroys a stream whose peer has ended its side, as soon as all written bytes are sent. */
 export function destroyAfterEnd(stream: Duplex): void {
   if (stream.writableEnded && !stream.writableFinished) stream.once('finish', () => stream.destroy());
   else stream.destroy();

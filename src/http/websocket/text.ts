@@ -1,26 +1,26 @@
 /**
- * Validates UTF-8 that arrives in parts (RFC 3629 §4). Invalid text is refused at once, which RFC 6455 §8.1
- * allows before the end of the message.
+ * Validates UTF-8 that arrives in parts (RFC 3629 §4). Invalid text is refused immediately, which RFC 6455
+ * §8.1 allows before the message has ended.
  *
- * isUtf8() of node:buffer checks whole characters. Only a character that is divided between two parts is
+ * isUtf8() of node:buffer checks complete characters. A character that is divided between two parts is
  * checked byte by byte.
  */
 import { isUtf8 } from 'node:buffer';
 
-/** Checks one text, part by part. */
+/** Validates one text, part by part. */
 export class Utf8Check {
-  /** Number of bytes that the last character still lacks. */
+  /** Number of bytes that are missing in the last character. */
   #missing = 0;
-  /** Range of values for the next continuation byte. */
+  /** Lower limit of the next continuation byte; `#most` is the upper limit. */
   #least = 0x80;
   #most = 0xbf;
 
-  /** Whether the text ends between two characters. */
+  /** Whether the last character of the text is complete. */
   get isComplete(): boolean {
     return this.#missing === 0;
   }
 
-  /** Checks the next part. Returns whether the text is still valid; do not call it again after false. */
+  /** Checks the next part. Returns false if the text is invalid; then the object must not be used again. */
   push(bytes: Uint8Array): boolean {
     let at = 0;
     for (; at < bytes.length && this.#missing > 0; at++) if (!this.#continue(bytes[at]!)) return false;
@@ -33,8 +33,8 @@ export class Utf8Check {
   }
 
   /**
-   * Checks the first byte of a character of several bytes by table 3-7 of Unicode, which refuses longer
-   * forms, surrogates and code points above U+10FFFF.
+   * Checks the first byte of a character with several bytes (table 3-7 of Unicode). Refuses forms longer than
+   * necessary, surrogates and code points above U+10FFFF.
    */
   #begin(byte: number): boolean {
     if (byte < 0xc2 || byte > 0xf4) return false;
@@ -53,7 +53,10 @@ export class Utf8Check {
   }
 }
 
-/** Index of an incomplete character at the end; the length of the bytes if the last character is complete. */
+/**
+ * Returns the offset of an incomplete character at the end of the bytes, or their length if the last
+ * character is complete.
+ */
 function endOfWhole(bytes: Uint8Array, from: number): number {
   const end = bytes.length;
   for (let back = 1; back <= 3 && end - back >= from; back++) {

@@ -1,39 +1,41 @@
 /**
- * Limits the time that zlib takes in the event loop. Short work runs at once if this turn of the event loop
- * has budget left, otherwise in a later turn. Long work runs in threads.
+ * Limits the time that zlib takes in the event loop. Short messages are compressed at once if the budget of
+ * this turn of the event loop allows it, otherwise in a later turn. Long messages are compressed in threads.
  *
- * The budget is the number of bytes that all sockets of the process may inflate and deflate within one turn.
- * Inflating 512 KiB takes one to two milliseconds. Calling zlib for 128 short messages takes as long, so a
- * call counts as 4 KiB.
+ * The budget of a turn is the number of bytes that all sockets of the process may inflate and deflate in it.
+ * Inflating 512 KiB takes one to two milliseconds. Inflating 128 short messages takes as long, so each call
+ * of zlib counts as 4 KiB more.
  *
  * At most two jobs run in threads at a time. The other threads of the pool stay free for the file system, DNS
  * and cryptography.
  */
 
-/** Budget of one turn, in bytes. */
+/** Number of bytes that may be inflated and deflated in one turn of the event loop. */
 const TURN_BYTES = 524_288;
-/** Cost of a call in addition to its bytes, in bytes. */
+/** Number of bytes that a call of zlib counts as, in addition to those of its message. */
 const CALL_COST = 4_096;
-/** Maximum number of jobs in threads: half of libuv's default number of threads. */
+/** Maximum number of jobs in threads: half of the default number of threads in libuv. */
 const MAX_JOBS = 2;
 
 let left = TURN_BYTES;
 let isScheduled = false;
 const later: (() => void)[] = [];
 
-/** Whether short work may run in this turn. */
+/** Whether this turn of the event loop has budget for another message. */
 export function hasBudget(): boolean {
   return left > 0 && later.length === 0;
 }
 
-/** Subtracts work on this number of bytes from the budget of this turn. */
+/** Subtracts a call of zlib for this number of bytes from the budget of this turn. */
 export function spend(bytes: number): void {
   left -= bytes + CALL_COST;
   if (!isScheduled) setImmediate(beginTurn);
   isScheduled = true;
 }
 
-/** Calls `work` in the first turn that has budget left. `work` must call {@link spend} before it returns. */
+/**
+ * Calls `work` in the first later turn with budget for it. `work` must call {@link spend} before it returns.
+ */
 export function whenBudget(work: () => void): void {
   later.push(work);
 }
@@ -51,7 +53,7 @@ function beginTurn(): void {
 let running = 0;
 const waiting: (() => void)[] = [];
 
-/** Runs long work as soon as a thread is free. */
+/** Calls `work`, which uses a thread, as soon as fewer than MAX_JOBS such calls are running. */
 export async function inThread<T>(work: () => Promise<T>): Promise<T> {
   if (running < MAX_JOBS) running++;
   else await new Promise<void>((resolve) => void waiting.push(resolve));

@@ -1,16 +1,16 @@
 /**
- * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
+ * One open WebSocket: reads messages, calls its handlers in order, closes, and limits waiting data in both directions.
  *
  * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream.
  * States of a socket:
- *   open -> closing (our close frame is sent) -> closed
- *   open -> answering (the peer has closed; handlers may still reply to earlier messages) -> closed, and the connection ends
+ *   - the server closes: open -> closing (its close frame is sent) -> closed (the client has sent its close frame)
+ *   - the client closes: open -> answering (handlers may still reply to earlier messages) -> closed (the connection ends)
  *
- * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call of
- * handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (outcome, close code for an error).
+ * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call
+ * of handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (close codes, progress of closing).
  *
- * The handler gets the next message when its previous call has settled. Messages that arrive meanwhile wait, up to 64 KiB; then
- * reading stops. It also stops if the peer does not read the messages for it.
+ * The handler gets a message when its call for the previous one has settled. Messages that arrive earlier wait, up to 64 KiB.
+ * Beyond that, the server stops reading from the client. It also stops if too many bytes wait for the client to read.
  */
 import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -41,75 +41,75 @@ import type { RoomMember, Rooms, SharedMessage } from './rooms.ts';
 import type { SenderOwner, SenderOptions } from './sender.ts';
 import type { StreamOwner } from './stream-events.ts';
 
-/** Settings and services of the sockets of a route. */
+/** Options and services that all sockets of a route share. */
 export interface SharedSocketDeps extends SenderOptions, LivenessOptions {
   readonly log: Logger;
   readonly rooms: Rooms;
   readonly listener: SocketListener<WebSocketConnection>;
   readonly maxMessageBytes: number;
-  /** Maximum time in milliseconds for the peer to respond to a close frame. */
+  /** Maximum time in milliseconds until the client responds to a close frame. */
   readonly closeTimeoutMs: number;
   readonly maxRooms: number;
-  /** Called with an error that no handler handled. */
+  /** Called with an error that the onError handler did not handle. */
   readonly onUnhandled: (error: unknown, req: TransportRequest) => void;
 }
 
-/** Dependencies of one socket. */
+/** Values that differ between the sockets of a route. */
 export interface SocketDeps {
   readonly protocol: string;
   readonly deflate: DeflateAgreement | undefined;
-  /** Context of the route, passed to the handlers with the socket. */
+  /** Value that handlers get in addition to the socket, such as parameters of the path. */
   readonly context: unknown;
-  /**
-   * Calls a function in the AsyncLocalStorage context of the handshake, so that handlers see the values that middleware has set.
-   */
+  /** Calls a function in the AsyncLocalStorage context of the handshake, in which middleware may have set values. */
   readonly enter: ContextRunner;
-  /** The request of the handshake. */
+  /** The request that opened the socket. */
   readonly req: TransportRequest;
   readonly host: SocketHost;
 }
 
-/** The server of a socket, which counts its open sockets. */
+/** The server of a socket. It counts its open sockets. */
 export interface SocketHost {
-  /** Called when no more messages are sent or received. Handlers may still run. */
+  /** Called when no more messages are sent or received. The onClose handler may still run. */
   onClosed(socket: WebSocketConnection): void;
-  /** Called once the stream is closed and the last handler has ended. `failure`: the error that ended the socket early. */
+  /**
+   * Called when the stream is closed and the last handler has settled. `failure`: the error because of which the socket ended.
+   */
   onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 
-/** Maximum time in milliseconds to wait until the peer closes its side, after the server has closed its own. */
+/** Maximum time in milliseconds until the client closes the TCP connection, after the server has ended its side. */
 const LINGER_MS = 2_000;
 
 const EMPTY: Buffer = Buffer.alloc(0);
-/** Reasons to stop reading, as bits. */
+/** Reasons why the server stops reading from the client, as bits. */
 const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 
 type State = 'open' | 'answering' | 'closing' | 'closed';
 
 /**
- * A WebSocket, as handlers get it. Most sockets are idle, so state that only some sockets need is in objects that are created on
- * demand (test/bench/websocket.ts: idle).
+ * A WebSocket, as handlers get it. State that only active sockets need is in objects that are created when needed, because most
+ * sockets are idle (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
   implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
 {
-  /** Context of the route, passed to the handlers with the socket. @internal */
+  /** Value that handlers get in addition to the socket. @internal */
   readonly context: unknown;
-  /** The request of the handshake. @internal */
+  /** The request that opened the socket. @internal */
   readonly req: TransportRequest;
-  /** The negotiated subprotocol; empty if there is none. */
+  /** The negotiated subprotocol; an empty text if there is none. */
   readonly protocol: string;
   readonly #stream: Duplex;
   readonly #deps: SharedSocketDeps;
   readonly #host: SocketHost;
   readonly #enter: ContextRunner;
-  /** Parser of received bytes; undefined between two messages, because most sockets are idle. */
+  /** Parser of received bytes. Undefined between two messages, to save memory while the socket is idle. */
   #reader: FrameReader | undefined;
   readonly #sender: FrameSender;
   #state: State = 'open';
   #end: Ending | undefined;
   #holds = 0;
-  /** Which handler is running: the one for a message, another one, or none. */
+  /** The handler that is running: that of a message, another one such as onOpen, or none. */
   #running: 'nothing' | 'message' | 'other' = 'other';
   #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
@@ -117,7 +117,7 @@ export class WebSocketConnection
   #rooms: Set<string> | undefined;
   #ping: RoundTrip | undefined;
 
-  /** Becomes the owner of the stream. Call {@link start} after the response to the handshake. @internal */
+  /** Call {@link start} when the response to the handshake was written. @internal */
   constructor(stream: Duplex, deps: SharedSocketDeps, own: SocketDeps) {
     const { protocol, deflate, context, enter, req, host } = own;
     this.#stream = stream;
@@ -129,21 +129,21 @@ export class WebSocketConnection
     this.#enter = enter;
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
     if (deflate !== undefined) this.#reader = inflatingReader(deflate, deps.maxMessageBytes, isSocket, this);
-    // `compression` is defined: without it, nothing is negotiated
+    // `compression` is defined: without this option, no compression is negotiated
     const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!);
     this.#sender = new FrameSender(stream, deps, this, deflater, isSocket);
   }
 
-  /** Opens the socket. `head`: bytes received together with the handshake. @internal */
+  /** Opens the socket. `head`: bytes that were received after the request of the handshake. @internal */
   start(head: Buffer): void {
     this.#deps.meter?.enter();
     this.#heart = startBeats(this.#deps, this);
     const stream = this.#stream;
     listen(stream, this);
-    const isOver = stream.readableEnded; // true if the peer has ended its side before the response
+    const isOver = stream.readableEnded; // true if the client has already ended its side
     if (isOver && head.length === 0) stream.destroy();
     if (stream.destroyed) {
-      this.#running = 'nothing'; // the peer has left, so no handler is called
+      this.#running = 'nothing'; // the client has disconnected, so no handler is called
       this.#ending.isReported = this.#ending.isHandled = true;
       return this.onStreamClose();
     }
@@ -151,25 +151,26 @@ export class WebSocketConnection
       () => this.#enter(this.#deps.listener.onOpen, this),
       () => this.#proceed(),
     );
-    // a copy, because the reader changes the bytes, and other code may use the chunk
+    // copied, because the reader changes the bytes in place, and other code may use the same chunk
     if (head.length > 0) this.receive(Buffer.from(head));
     if (isOver) this.onStreamEnd();
     else if (this.#holds === 0) stream.resume();
   }
 
-  /** Whether messages can be sent. After the peer has closed, handlers may still reply to earlier messages. */
+  /** Whether messages can be sent. If the client has closed, replies to its earlier messages are still possible. */
   get isOpen(): boolean {
     return this.#state === 'open' || this.#state === 'answering';
   }
 
-  /** Number of sent bytes that the system has not accepted yet. */
+  /** Number of bytes of sent messages that the operating system has not accepted yet. */
   get bufferedAmount(): number {
     return this.#sender.bufferedAmount;
   }
 
   /**
-   * Sends a string as a text message, bytes as a binary one. Bytes must not be changed afterwards. Returns false if the socket is
-   * closed, or this message closes it. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, if the queue is full
+   * Sends a string as a text message, bytes as a binary message. The bytes must not be changed afterwards. Returns false if the
+   * socket is closed, or is closed because of this message. @throws SvcError `E_WEBSOCKET_FULL` if the queue is full under the
+   * policy `wait`
    */
   send(data: string | Uint8Array): boolean {
     if (!this.isOpen) return false;
@@ -179,12 +180,12 @@ export class WebSocketConnection
     return this.isOpen;
   }
 
-  /** Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for a value without a JSON form */
+  /** Sends a value as JSON text, like {@link send}. @throws SvcError `E_REPLY` for a value without a JSON form */
   sendJson(value: unknown): boolean {
     return this.isOpen && this.send(toJson(value));
   }
 
-  /** Resolves when few bytes wait, so that more messages can be sent; see {@link bufferedAmount}. */
+  /** Resolves when few enough bytes wait that more messages can be sent; see {@link bufferedAmount}. */
   drain(): Promise<void> {
     return this.#sender.drain();
   }
@@ -205,32 +206,32 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(code, reason);
   }
 
-  /** Joins a room, to get its messages. @throws SvcError `E_ROOM` beyond `maxRooms`, and for an invalid name */
+  /** Adds this socket to a room. @throws SvcError `E_ROOM` if it is in `maxRooms` rooms already, or the name is invalid */
   join(room: string): void {
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
     if (!rooms.has(room) && rooms.size >= this.#deps.maxRooms)
-      throw new SvcError('E_ROOM', [`a socket that is in ${rooms.size} rooms already`]);
+      throw new SvcError('E_ROOM', [`a socket that is already in ${rooms.size} rooms, the maximum`]);
     this.#deps.rooms.join(room, this);
     rooms.add(room);
   }
 
-  /** Leaves a room. */
+  /** Removes this socket from a room. */
   leave(room: string): void {
     if (this.#rooms?.delete(room) === true) this.#deps.rooms.leave(room, this);
   }
 
-  /** Sends to every member of a room except this socket, in every process. This socket need not be a member. */
+  /** Sends a message to every member of a room in every process, except to this socket, which need not be a member. */
   broadcast(room: string, data: string | Uint8Array): void {
     this.#deps.rooms.broadcast(room, data, { except: this });
   }
 
-  /** Sends a value as JSON text to every member of a room except this socket; see {@link broadcast}. */
+  /** Sends a value as JSON text to every member of a room except to this socket, like {@link broadcast}. */
   broadcastJson(room: string, value: unknown): void {
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets the messages */
+  /** Iterates the received messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets them */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
@@ -245,7 +246,7 @@ export class WebSocketConnection
     this.#stream.destroy();
   }
 
-  /** Sends a message of a room. @internal */
+  /** Sends a message to a room that this socket has joined. @internal */
   deliver(message: SharedMessage): void {
     if (this.#state === 'open') this.#sender.deliver(message);
   }
@@ -277,7 +278,7 @@ export class WebSocketConnection
     if (this.#state === 'open') this.#sender.sendControl(OPCODE.pong, payload);
   }
 
-  /** A pong belongs to the ping with the same payload (RFC 6455 §5.5.3). Any other pong is ignored. @internal */
+  /** Ignores a pong unless its payload is that of the waiting ping (RFC 6455 §5.5.3). @internal */
   onPong(payload: Buffer): void {
     const ping = this.#ping;
     if (ping === undefined || !ping.payload.equals(payload)) return;
@@ -289,7 +290,7 @@ export class WebSocketConnection
   onClose(code: number, reason: string): void {
     if (this.#state !== 'open') return this.#agree();
     this.#state = 'answering';
-    this.#ending.close = { code, reason, wasClean: false }; // clean only when our close frame is sent
+    this.#ending.close = { code, reason, wasClean: false }; // becomes true when the server has sent its close frame
     this.#leave();
     if (this.#mayReply) this.#setTimer(this.#deps.closeTimeoutMs, () => this.#answerClose());
     else this.#answerClose();
@@ -308,7 +309,7 @@ export class WebSocketConnection
     this.#sender.onDrain();
   }
 
-  /** The peer has ended its side. Waiting replies are sent first. @internal */
+  /** Called when the client has ended its side. Waiting messages are sent before the stream is destroyed. @internal */
   onStreamEnd(): void {
     const isSending = this.#state === 'closed' && !this.#stream.writableEnded;
     const isInflating = (this.#holds & HOLD.inflating) !== 0;
@@ -326,7 +327,7 @@ export class WebSocketConnection
     this.#finish();
   }
 
-  /** The client reads too slowly. @internal */
+  /** Closes the socket, because the client reads too slowly. @internal */
   onTooSlow(): void {
     if (!this.isOpen) return;
     this.#deps.log.warn('websocket_slow_consumer', {
@@ -346,7 +347,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    // the end is handled after the message that was inflated
+    // the event "end" is processed again, because onStreamEnd() does nothing while a message is being inflated
     if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
 
@@ -360,7 +361,7 @@ export class WebSocketConnection
     );
     if (found === 'idle') this.close(CLOSE.normal, 'no message was received within the idle timeout');
     else if (found === 'silent')
-      // repeats the payload, because a peer may respond only to the newest ping
+      // with the payload of a waiting ping(), because a client may respond only to the newest ping
       this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY);
     else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
@@ -371,7 +372,7 @@ export class WebSocketConnection
   #onMessage(data: string | Buffer): void {
     this.#watch.onMessage();
     this.#deps.meter?.messagesIn.add(1);
-    if (this.#state !== 'open') return; // messages after our close frame are ignored (RFC 6455 §7.1.6)
+    if (this.#state !== 'open') return; // the server has sent its close frame, so messages are ignored (RFC 6455 §7.1.6)
     if (this.#running !== 'nothing' || this.#inbox?.isIterated === true) this.#keep(data);
     else this.#handle(data);
   }
@@ -385,7 +386,7 @@ export class WebSocketConnection
 
   #handle(data: string | Buffer): void {
     const { listener } = this.#deps;
-    if (listener.onMessage === undefined) return; // messages are ignored until code iterates the socket
+    if (listener.onMessage === undefined) return; // without a handler, messages are ignored until code iterates the socket
     try {
       const running = this.#enter(listener.onMessage, this, listener.decode(data));
       if (!isThenable(running)) return;
@@ -405,7 +406,7 @@ export class WebSocketConnection
     this.#proceed();
   }
 
-  /** Calls a handler, and then `then`. If the handler fails, onError is called before `then`. */
+  /** Calls a handler, and then `then`. If the handler fails, calls onError in between. */
   #run(handler: () => Awaitable<unknown>, then: () => void): void {
     this.#running = 'other';
     const done = (): void => {
@@ -415,7 +416,7 @@ export class WebSocketConnection
     callHandler(handler, done, (error) => this.#failed(error, done));
   }
 
-  /** Calls onError. Until it settles, the handler that has failed counts as running. */
+  /** Calls the onError handler. Until it settles, the handler that has failed counts as running. */
   #failed(error: unknown, done: () => void): void {
     const giveUp = (failure: unknown): void => {
       this.#giveUp(failure);
@@ -426,7 +427,7 @@ export class WebSocketConnection
     callHandler(() => this.#enter(handle, this, error), done, giveUp);
   }
 
-  /** Closes the socket because of an error that no handler handled. */
+  /** Closes the socket because of an error that the onError handler did not handle. */
   #giveUp(error: unknown): void {
     this.#ending.failure ??= error;
     const close = closeFor(error);
@@ -434,7 +435,7 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
-  /** Passes waiting messages to the handler until a call does not end at once. After the last message, reports the end. */
+  /** Passes waiting messages to the handler until a call returns a pending promise. After the last message, calls onClose. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
@@ -443,7 +444,7 @@ export class WebSocketConnection
       inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
-    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // calls #proceed() again
+    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // #answerClose() calls #proceed() again
     if (
       this.#state === 'answering' ||
       this.#end?.close === undefined ||
@@ -454,7 +455,7 @@ export class WebSocketConnection
     if (this.#running === 'nothing') this.#reportClose();
   }
 
-  /** Whether a message is being handled, or waits to be handled. */
+  /** Whether a message is being handled, or waits for its handler, so that a reply to it may follow. */
   get #mayReply(): boolean {
     if (this.#running === 'message') return true;
     const inbox = this.#inbox;
@@ -463,7 +464,7 @@ export class WebSocketConnection
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open' && why !== HOLD.inflating) return; // a closing socket is read to the close frame of the peer
+    if (this.#state !== 'open' && why !== HOLD.inflating) return; // while closing, the close frame must still be read
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
@@ -473,7 +474,7 @@ export class WebSocketConnection
     } else this.#read();
   }
 
-  /** Continues reading, first with the rest of the last chunk. */
+  /** Continues reading. The rest of the last chunk is parsed first. */
   #read(): void {
     this.#sender.hold();
     const reader = this.#reader;
@@ -484,8 +485,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Drops the reader if it has no bytes left, unless it inflates. `#reader` is compared, because a stream in memory may receive a
-   * reply within flush(), and then has another reader.
+   * Drops the reader between two messages, unless it inflates. With a stream in memory, a reply may be received within flush(),
+   * and `#reader` may be another one then.
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -501,7 +502,7 @@ export class WebSocketConnection
     return (this.#end ??= new Ending());
   }
 
-  /** Calls `then` after a delay, unless the next step of the end stops the timer before. */
+  /** Calls `then` after a delay. A previous timer of the closing is stopped. */
   #setTimer(delayMs: number, then: () => void): void {
     this.#ending.stopTimer();
     this.#ending.timer = this.#deps.clock.after(delayMs, then);
@@ -513,9 +514,9 @@ export class WebSocketConnection
     this.#state = 'closing';
     if (isAnswer) {
       inbox?.clear();
-      return queueMicrotask(() => this.#answerClose()); // delayed, because a handler may be running
+      return queueMicrotask(() => this.#answerClose()); // delayed until the current handler returns
     }
-    // clean only when the peer has sent its close frame
+    // becomes true when the client has sent its close frame
     this.#ending.close = { code, reason, wasClean: false };
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
@@ -526,26 +527,26 @@ export class WebSocketConnection
     inbox?.end();
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#read();
-    }); // reads up to the close frame of the peer; delayed, because the reader may be passing on a message
+    }); // reads up to the close frame of the client. Delayed, because the reader may be calling this socket now
   }
 
-  /** Responds to the close frame of the peer, with the same code and reason (RFC 6455 §5.5.1). */
+  /** Sends a close frame with the code and reason of the client's close frame (RFC 6455 §5.5.1). */
   #answerClose(): void {
     if (this.#state === 'closed') return;
-    const { code, reason } = this.#ending.close!; // code and reason of the peer
+    const { code, reason } = this.#ending.close!; // code and reason of the client
     const payload = code === CLOSE.noStatus ? EMPTY : closePayload(code, reason);
     this.#sender.sendControl(OPCODE.close, payload);
     this.#agree();
   }
 
-  /** Both sides have closed: ends the connection when all frames are sent, or after closeTimeoutMs. */
+  /** Called when both sides have closed. Ends the connection when all frames are sent, or after closeTimeoutMs. */
   #agree(): void {
-    this.#closed({ ...this.#ending.close!, wasClean: true }); // `close` is defined: set when the first side closed
+    this.#closed({ ...this.#ending.close!, wasClean: true }); // `close` was set by the first close
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.#endStream());
     this.#sender.finish(() => this.#endStream());
   }
 
-  /** Ends the socket: messages are no longer sent or received. */
+  /** Ends the socket: no more messages are sent or received. */
   #closed(close: WebSocketClose): void {
     if (this.#state === 'closed') return;
     const said = this.#state === 'open' ? undefined : this.#ending.close;
@@ -567,7 +568,7 @@ export class WebSocketConnection
     this.#rooms = undefined;
   }
 
-  /** Ends the connection. The server must do that before the client does (RFC 6455 §7.1.1). */
+  /** Ends the connection. The server has to end it before the client (RFC 6455 §7.1.1). */
   #endStream(): void {
     this.#ending.stopTimer();
     const stream = this.#stream;
@@ -576,7 +577,7 @@ export class WebSocketConnection
     stream.end();
     this.#setTimer(LINGER_MS, () => this.terminate());
     if (stream.readableEnded) destroyAfterEnd(stream);
-    else stream.resume(); // reads until the peer ends its side
+    else stream.resume(); // reads until the client ends its side
   }
 
   #reportClose(): void {
@@ -584,7 +585,7 @@ export class WebSocketConnection
     if (ending.isReported || this.#state !== 'closed') return;
     ending.isReported = true;
     this.#run(
-      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // `close` is defined: #closed() has set it
+      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // `close` was set by #closed()
       () => {
         ending.isHandled = true;
         this.#finish();

@@ -62,31 +62,31 @@ test('withNonce() adds the nonce to the directives for scripts and styles', () =
 });
 
 for (const [given, pattern] of [
-  [
-    { scriptSrcs: "'self'" },
-    /"scriptSrcs" is not a directive of Content-Security-Policy: did you mean "scriptSrc"\?/,
-  ],
-  [{ 'script-src': "'self'" }, /"script-src" is not a directive of Content-Security-Policy/],
+  [{ scriptSrcs: "'self'" }, /"scriptSrcs" is not the name of a directive: did you mean "scriptSrc"\?/],
+  [{ 'script-src': "'self'" }, /"script-src" is not the name of a directive/],
   ['script-scr self', /did you mean "script-src"/],
-  ['nonsense 1', /"nonsense" is not a directive of Content-Security-Policy$/],
-  [{ scriptSrc: 'self' }, /self, which is a host unless it is quoted: "'self'"/],
+  ['nonsense 1', /"nonsense" is not the name of a directive$/],
+  [
+    { scriptSrc: 'self' },
+    /self, which browsers read as a host name; the keyword needs quotation marks: "'self'"/,
+  ],
   [{ scriptSrc: "'unsafe-inlin'" }, /did you mean "'unsafe-inline'"/],
   [{ scriptSrc: "'qqqqqqqq'" }, /is not a keyword$/],
-  [{ scriptSrc: 'nonce-abc' }, /quoted/],
-  [{ scriptSrc: "'self" }, /quoted/],
-  [{ scriptSrc: ["'none'", "'self'"] }, /'none', which must be the only one/],
+  [{ scriptSrc: 'nonce-abc' }, /needs quotation marks/],
+  [{ scriptSrc: "'self" }, /needs quotation marks/],
+  [{ scriptSrc: ["'none'", "'self'"] }, /'none', which must be the only source/],
   [{ scriptSrc: [] }, /needs a source/],
   [{ scriptSrc: '' }, /needs a source/],
-  [{ scriptSrc: true }, /needs texts as its sources, found true/],
-  [{ scriptSrc: 'https://a.example;' }, /characters are not all allowed/],
-  [{ imgSrc: 'https://a.example,https://b.example' }, /characters are not all allowed/],
-  [{ imgSrc: 'https://bücher.example' }, /characters are not all allowed/],
-  [{ imgSrc: 'a\r\nX-Evil:1' }, /characters are not all allowed/],
-  [{ reportTo: [5] }, /needs texts as its sources/],
+  [{ scriptSrc: true }, /needs sources that are texts, found true/],
+  [{ scriptSrc: 'https://a.example;' }, /contains a character that is not allowed/],
+  [{ imgSrc: 'https://a.example,https://b.example' }, /contains a character that is not allowed/],
+  [{ imgSrc: 'https://bücher.example' }, /contains a character that is not allowed/],
+  [{ imgSrc: 'a\r\nX-Evil:1' }, /contains a character that is not allowed/],
+  [{ reportTo: [5] }, /needs sources that are texts/],
   ["default-src 'self'; default-src 'none'", /occurs twice/],
   ['', /empty policy/],
   [' ; ', /empty policy/],
-  ["default-src 'self', script-src 'none'", /not all allowed|quoted/],
+  ["default-src 'self', script-src 'none'", /contains a character that is not allowed|needs quotation marks/],
 ] as const) {
   test(`ContentSecurityPolicy refuses ${JSON.stringify(given)} (E_CSP)`, () => {
     assert.throws(

@@ -84,9 +84,14 @@ test('an exempt template of CSRFMiddleware does not exempt a more specific route
         'SVC121',
         'warning',
         'middleware csrf',
-        'the exempt path "/acount/{id}" matches no route that is checked: did you mean "/account/{id}"?',
+        'the path template "/acount/{id}" in the option "exempt" matches no route that changes state: did you mean "/account/{id}"?',
       ],
-      ['SVC121', 'warning', 'middleware csrf', 'the exempt path "/read" matches no route that is checked'],
+      [
+        'SVC121',
+        'warning',
+        'middleware csrf',
+        'the path template "/read" in the option "exempt" matches no route that changes state',
+      ],
     ],
   );
   await using client = new TestClient(app);

@@ -516,7 +516,7 @@ test('SVC121 reports the option "rateLimit" without RateLimitMiddleware, two lim
         .use(new RateLimitMiddleware({ perMinute: 5 })),
     ),
     [
-      'SVC121 error middleware rate-limit: another RateLimitMiddleware, which runs before this one, also has the name "default"',
+      'SVC121 error middleware rate-limit: another RateLimitMiddleware has the same name "default", so response fields, metrics and a shared store mix up the two limits',
     ],
   );
   const rules = (...list: NonNullable<RateLimitOptions['rules']>): string[] =>

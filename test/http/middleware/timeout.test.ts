@@ -59,7 +59,7 @@ test('TimeoutMiddleware answers 503 with Retry-After and a problem when its time
       body['code'],
       body['detail'],
     ],
-    [503, '5', 'application/problem+json', 'timeout', 'The request took longer than 5000 ms'],
+    [503, '5', 'application/problem+json', 'timeout', 'The server did not finish the request within 5000 ms'],
   );
   assert.deepEqual(await metric(client, 'svc_request_timeouts_total'), [
     'svc_request_timeouts_total{route="/slow"} 1',

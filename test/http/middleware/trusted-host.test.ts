@@ -148,7 +148,7 @@ test('if trustForwardedHost is true, TrustedHostMiddleware checks the forwarded 
 
 test('TrustedHostMiddleware refuses an invalid list of hosts, and suggests how to write it', () => {
   for (const [hosts, message] of [
-    [[], /the list is empty/],
+    [[], /"hosts" is empty/],
     [['*'], /remove the middleware/],
     [['*.example.com'], /must be written as "\.example\.com"/],
     [['https://example.com'], /has a scheme/],

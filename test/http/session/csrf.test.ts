@@ -658,7 +658,7 @@ test('csrfToken() throws if there is no CSRFMiddleware, or if the response has b
 
 test('if CSRFMiddleware has no session middleware before it, SVC121 reports it with the remedy, and the application does not compile', async () => {
   for (const [layers, expected] of [
-    [[new CSRFMiddleware()], /no session middleware is registered before the CSRF middleware/],
+    [[new CSRFMiddleware()], /no session middleware is registered, so the CSRF middleware has no session/],
     [[new CSRFMiddleware(), new SessionMiddleware()], /is registered after the CSRF middleware/],
     [[new SessionMiddleware(), new CSRFMiddleware()], undefined],
   ] as const) {
