@@ -1,7 +1,6 @@
 /**
  * Parses addresses of MySQL and MariaDB databases strictly. The parameters for TLS and for several hosts have
- * the names of libpq, as for PostgreSQL.
- *
+ * the names of libpq, as for PostgreSQL. Examples:
  *   mysql://user:password@host:3306/database             mariadb:// for MariaDB
  *   ...@one,two:3307,[::1]/database?target_session_attrs=read-write     the hosts are tried in this order
  *   mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock    a Unix socket
@@ -175,11 +174,11 @@ export interface MySqlConnectionOptions
   /** Whether transactions are read-only by default. */
   readonly isReadOnly: boolean;
   /**
-   * Whether the server must accept writes. If so, a connection becomes stale when its server reports that it
+   * Whether the server must accept writes. If so, the pool replaces a connection whose server reports that it
    * is read-only.
    */
   readonly mustWrite: boolean;
-  /** Maximum number of prepared statements. 0 means that none is kept. */
+  /** Maximum number of prepared statements. 0 disables the cache. */
   readonly statementCache: number;
   readonly values: MySqlValueOptions;
 }
