@@ -1,12 +1,9 @@
 /**
- * Parses the common parts of PostgreSQL, MySQL and MariaDB addresses strictly.
- *
+ * Parses the common parts of PostgreSQL, MySQL and MariaDB addresses strictly. Form of an address:
  *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
  * A parameter that the protocol does not list is refused. Percent-encode `@ : / ? # % ,` in a name or a
  * password. A `+` stands for itself and not for a space.
- *
- * The result has all that is needed to reach and verify a server.
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
@@ -238,7 +235,7 @@ function tlsOf(
   const mode = (settings.get('sslmode') ??
     (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode;
   if (mode === 'disable' && given.length > 0)
-    refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
+    refuse(`"sslmode=disable" and "${given[0]}" contradict each other: remove one of them`);
   if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))
     refuse('a connection over a Unix socket has no TLS: remove "sslmode" and the other TLS parameters');
   if (settings.has('sslcert') !== settings.has('sslkey'))
