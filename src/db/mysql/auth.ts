@@ -112,10 +112,10 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
   if (kind !== 0x50 || data.length < 2 + 8)
-    throw new ProtocolViolation('the server sent an invalid parsec salt');
+    throw new ProtocolViolation('the server sent an invalid salt for the authentication method parsec');
   if (factor > MAX_PARSEC_FACTOR)
     throw new ProtocolViolation(
-      `the server sent a parsec factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
+      `for the method parsec, the server sent a factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
     );
   return { salt: data.subarray(2), rounds: PARSEC_ROUNDS * 2 ** factor };
 }

@@ -138,9 +138,9 @@ const FATAL: ReadonlySet<number> = new Set([
 
 /**
  * Numbers of errors whose messages may quote a value. The value may be part of an expression in which MariaDB
- * fills in the `?`. It may also be the name of a time zone, lock, locale, collation, character set or engine,
- * an XML path, or text that cannot be encoded. A quoted part of the statement itself is not removed from the
- * message.
+ * fills in the `?`. It may also be the name of a time zone, lock, locale, collation, character set or engine.
+ * It may also be an XML path, or text that cannot be encoded. A quoted part of the statement itself is not
+ * removed from the message.
  */
 const QUOTES_VALUES: ReadonlySet<number> = new Set([
   1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163,
@@ -213,10 +213,10 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;
+  // a name with a dot consists of a table and its key
   return dot === -1
     ? { table: writtenTable(sql)?.table, constraint: key }
-    : // with a dot, the name consists of a table and its key
-      { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };
+    : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };
 }
 
 function one(name: string | undefined): readonly string[] | undefined {

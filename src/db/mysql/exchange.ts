@@ -156,7 +156,9 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
     if (first === REPLY.ok) return this.#onOk(bytes, at, end);
     if (first === REPLY.localInfile)
-      throw new ProtocolViolation('the server asked for a local file (LOCAL INFILE), which is refused');
+      throw new ProtocolViolation(
+        'the server requested a local file (LOCAL INFILE), which this client never sends',
+      );
     if (this.#kind === 'command') throw unexpected(first);
     return this.#onCount(bytes, at, end);
   }

@@ -355,7 +355,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
 
   async #onParsec(data: Buffer, password: string): Promise<void> {
     if (this.#nonce.length !== NONCE_BYTES)
-      throw new ProtocolViolation('the server sent an invalid parsec nonce');
+      throw new ProtocolViolation('the server sent an invalid nonce for the authentication method parsec');
     const { answer, publicKey } = await parsecAnswer(
       password,
       readParsecSalt(data),

@@ -273,8 +273,9 @@ async function runAll(
     isStale = error instanceof DatabaseError && isStaleStatement(error);
     throw error;
   } finally {
+    // `firsts` has one element for each statement
     statements.forEach((statement, index) => {
-      runner.release(sql, firsts[index]!, statement); // `firsts` has one element for each statement
+      runner.release(sql, firsts[index]!, statement);
       // the rows cannot be read twice, so only the next call prepares the statement again
       if (isStale) runner.forget(sql, firsts[index]!);
     });

@@ -55,7 +55,7 @@ export function readerOf(column: WireColumn, options: MySqlValueOptions, isText:
   const { decode, width } = reader;
   const parsed: Decoder = (bytes, at, end) => {
     const value = decode(bytes, at, end);
-    return value === null ? null : parse(value); // null for a zero date
+    return value === null ? null : parse(value); // `value` is null for the date 0000-00-00
   };
   return { decode: parsed, width };
 }

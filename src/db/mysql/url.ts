@@ -85,7 +85,7 @@ export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse
   const { settings, parameters } = url;
   for (const [name, value] of Object.entries(parameters))
     if (/['"\\\0-\x1f]/.test(value))
-      refuse(`"set.${name}" contains a quote, a backslash or a control character`);
+      refuse(`"set.${name}" must not contain a quote, a backslash or a control character`);
   if (url.target === 'prefer-standby' || url.target === 'standby' || url.target === 'primary')
     refuse('\"target_session_attrs\" must be \"any\", \"read-write\" or \"read-only\" for MySQL');
   const is = (key: string, fallback: boolean): boolean =>

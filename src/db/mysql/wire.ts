@@ -57,7 +57,7 @@ export const STATUS = {
   noBackslashEscapes: 0x200,
 } as const;
 
-/** First byte of the server's packets. */
+/** Meanings of the first byte of the server's packets. */
 export const REPLY = { ok: 0x00, moreData: 0x01, localInfile: 0xfb, eof: 0xfe, error: 0xff } as const;
 
 /** Codes of the types of columns and parameters. */

@@ -123,7 +123,7 @@ export class PostgresConnection
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, 'postgres'))
       await this.timed(text, () => this.runner.simple(text, limit));
-    // the script may have changed types, so prepared statements may be stale
+    // the script may have changed types, so prepared statements may be outdated
     this.runner.statements.clear();
   }
 

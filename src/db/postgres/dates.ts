@@ -54,7 +54,8 @@ export function timestampOf(high: number, low: number): string {
  * cannot hold.
  */
 export function instantOf(high: number, low: number): Date | string {
-  const micros = high * TWO_32 + low; // exact for 285 years before and after 2000, where it is below 2^53
+  // exact for 285 years before and after 2000, where the number is below 2^53
+  const micros = high * TWO_32 + low;
   if (Number.isSafeInteger(micros)) return new Date(EPOCH_MS + Math.floor(micros / 1_000));
   const endless = infinity(high, low);
   if (endless !== undefined) return endless;

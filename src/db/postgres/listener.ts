@@ -98,10 +98,9 @@ export class PostgresListener {
   async #unlisten(channel: string): Promise<void> {
     if (this.#channels.size === 0) return this.#end();
     if (this.#channels.has(channel)) return; // another listener of the channel was added meanwhile
-    // ignore an error: if the connection is lost, its LISTEN has ended, too
     await guarded(
       () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
-      () => undefined,
+      () => undefined, // ignore the error: if the connection is lost, its LISTEN has ended, too
     );
   }
 

@@ -77,7 +77,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     this.#link = link;
     this.#host = host;
     this.#options = options;
-    // 3.0 is the default as in libpq, because some poolers and proxies refuse 3.2
+    // protocol 3.0 is the default, as in libpq, because some poolers and proxies refuse 3.2
     this.#version = options.protocol === '3.2' ? PROTOCOL_3_2 : PROTOCOL_3_0;
     this.reader = new MessageReader((type, bytes, at, end) =>
       this.receive({ type, body: Buffer.from(bytes.subarray(at, end)) }),

@@ -60,6 +60,6 @@ async function checkedToListen(session: PostgresSession, limit: Limit): Promise<
   }
   void session.close();
   throw new SvcError('E_DB_OPTION', [
-    'the pooler assigns a session only for one transaction, but LISTEN needs a session of its own: open a second database with the address of the server itself',
+    'the pooler assigns a server session only for one transaction, but LISTEN needs a session of its own: open a second database with the address of the server itself',
   ]);
 }

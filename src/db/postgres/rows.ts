@@ -83,7 +83,9 @@ export class RowPlan implements RowReader {
 
   #begin(bytes: Buffer, at: number, end: number): number {
     if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
-      throw new ProtocolViolation('the server sent a row whose columns differ from its description');
+      throw new ProtocolViolation(
+        'the server sent a row whose number of columns differs from its description',
+      );
     return at + 2;
   }
 

@@ -66,7 +66,7 @@ export async function openSocket(
     const secure = await opening.encrypt({ ...options, ...(isDirect && { ALPNProtocols: [ALPN] }) });
     if (isDirect && secure.alpnProtocol !== ALPN)
       throw opening.refusal(
-        'the server did not negotiate the protocol "postgresql" (ALPN), which direct TLS needs: PostgreSQL 17 or newer is needed',
+        'the server did not negotiate the protocol "postgresql" (ALPN), which sslnegotiation=direct needs: use PostgreSQL 17 or newer, or remove sslnegotiation',
       );
     return opening.finished(secure);
   } catch (error) {

@@ -4,8 +4,8 @@
  *   type known     numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
  *   type unknown   text, which the server converts; needsTypes() finds values that need the type
  *
- * A value that does not fit its type is sent as text. Then the server reports the same error before and after
- * the type is known.
+ * A value that does not fit its type is sent as text. Then the server reports the same error, whether or not
+ * the client knows the type.
  */
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
@@ -111,7 +111,10 @@ function textIssue(text: string): Refusal | undefined {
   return text.isWellFormed() ? undefined : parameterIssue(text);
 }
 
-/** Checks the number of values. @throws SvcError `E_DB_PARAMETER_COUNT` when their number is not `needed` */
+/**
+ * Checks the number of values. @throws SvcError `E_DB_PARAMETER_COUNT` when the number of values is not
+ * `needed`
+ */
 export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
 }

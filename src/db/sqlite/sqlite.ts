@@ -59,7 +59,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; if an open transaction holds the connection, run the statements on the handle of that transaction',
+      hint: '; if an open transaction holds the connection, run the statements on the transaction that its callback receives',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,

@@ -164,10 +164,10 @@ export class SqliteStatement {
 
   #row(values: unknown[]): Row {
     const names = (this.#names ??= this.#readNames());
+    // 'bigint', because a bigint that a custom type has returned must not be converted
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
-      : // 'bigint' keeps a bigint that a custom type has returned
-        rowOf(names, this.#decode(values), 'bigint');
+      : rowOf(names, this.#decode(values), 'bigint');
   }
 
   #decode(values: unknown[]): unknown[] {
@@ -247,7 +247,7 @@ export class SqliteStatement {
 
   /**
    * Runs a step of the statement. After a schema change, SQLite recompiles the statement. Then the columns of
-   * `*` and the table may differ, so both are removed from the cache.
+   * `*` and the row keys of the table may differ, so their cached values are removed.
    */
   #step(how: Step, inputs: readonly SqliteInput[]): unknown {
     const before = this.#counters.compilations;

@@ -5,8 +5,8 @@
  *   FieldReader   one body -> fields
  *   ByteWriter    fields -> one buffer
  *
- * A length is checked before any byte of its body is buffered. Memory is allocated only for bytes that have
- * arrived, whatever length the peer has announced.
+ * The length of a frame is checked before any byte of the frame's body is buffered. Memory is allocated only
+ * for bytes that have arrived, whatever length the peer has announced.
  */
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';

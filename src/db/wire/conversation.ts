@@ -22,7 +22,7 @@ import type { ServerSocket } from './server-socket.ts';
 
 /** Maximum time until the socket is closed after the last message was sent, in milliseconds. */
 const CLOSE_MS = 1_000;
-/** Number of bytes in the buffer from which they are sent at once. */
+/** Number of buffered bytes from which the buffer is sent at once. */
 const FLUSH_BYTES = 64 * 1024;
 
 /**
@@ -53,7 +53,7 @@ export interface RowReader {
 export class ServerExchange<Plan extends RowReader> {
   /** SQL text as it was sent. Errors contain it. */
   readonly sql: string;
-  /** The next exchange in the queue of its conversation. */
+  /** The next request in the queue. */
   next: this | undefined;
   plan: Plan | undefined;
   /** Rows that have arrived, as objects or lists. */
@@ -140,17 +140,17 @@ export class ServerExchange<Plan extends RowReader> {
   }
 }
 
-/** Returns the first row as an object. Only for `wanted` of `first` or `objects`. */
+/** Returns the first row as an object. Only valid if `wanted` is `first` or `objects`. */
 export function firstRow({ rows }: ServerExchange<RowReader>): Row | undefined {
   return rows[0] as Row | undefined;
 }
 
-/** Returns the rows as objects. Only for `wanted` of `objects`. */
+/** Returns the rows as objects. Only valid if `wanted` is `objects`. */
 export function allRows({ rows }: ServerExchange<RowReader>): Row[] {
   return rows as Row[];
 }
 
-/** Returns the first value of the first row. Only for `wanted` of `firstList` or `lists`. */
+/** Returns the first value of the first row. Only valid if `wanted` is `firstList` or `lists`. */
 export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
   return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }

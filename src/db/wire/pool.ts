@@ -502,7 +502,7 @@ function closed(): unknown {
 
 /* Reports of a pool: log entries, events, and the errors of callers that cannot be served. */
 
-/** Minimum time in milliseconds between two warnings about connections that were returned in use. */
+/** Minimum milliseconds between two warnings about connections that were returned with pending work. */
 const WARN_EVERY_MS = 60_000;
 
 /** Load of a pool, and the reason why the pool cannot open more connections. */

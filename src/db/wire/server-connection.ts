@@ -1,6 +1,6 @@
 /**
  * One connection to a database server, in any protocol, which a pool lends to one caller at a time. Has the
- * methods that run a statement, the end of transactions, and the state that the pool needs.
+ * methods that run a statement or end a transaction, and the state that the pool needs.
  */
 import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
@@ -46,7 +46,7 @@ export abstract class ServerConnection<
   abstract reset(): Promise<void>;
   /** Sends COMMIT, and throws when the server did not commit. */
   protected abstract sendCommit(limit: Limit | undefined): Promise<void>;
-  /** Sends a request that makes the server answer and runs no statement. */
+  /** Sends a request that the server answers without running a statement. */
   protected abstract sendPing(limit: Limit | undefined): Promise<unknown>;
   /** Returns the error for a statement that was called after the server had ended the transaction. */
   protected abstract endedError(sql: string): DatabaseError;
