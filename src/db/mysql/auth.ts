@@ -1,13 +1,13 @@
 /**
- * Authentication methods of MySQL and MariaDB as pure functions, named after the servers' plugins.
- *
+ * Authentication methods of MySQL and MariaDB as pure functions, named after the servers' plugins. The
+ * formulas use pw for the password, ⊕ for XOR and || for concatenation:
  *   mysql_native_password   SHA1(pw) ⊕ SHA1(nonce || SHA1(SHA1(pw)))
  *   caching_sha2_password   SHA256(pw) ⊕ SHA256(SHA256(SHA256(pw)) || nonce)
  *                           or the password itself, see encryptedPassword()
  *   parsec                  Ed25519 signature with a key that PBKDF2 derives from the password
  *
- * An eavesdropper cannot learn the password from the first two methods. With either method, an eavesdropper
- * who also has the hashes of the server can compute a valid reply and log in.
+ * An eavesdropper cannot learn the password from mysql_native_password or caching_sha2_password. But an
+ * eavesdropper who also has the server's password hashes can compute a valid reply and log in.
  */
 import {
   constants,
@@ -31,12 +31,12 @@ const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 const SPKI_BYTES = 12;
 const SEED_BYTES = 32;
 /**
- * Maximum n. PBKDF2 runs 1024 · 2^n rounds, and MariaDB uses n = 0. A larger n would only cost the client CPU
- * time.
+ * Maximum factor n of the parsec method. PBKDF2 runs 1024 · 2^n rounds, and MariaDB uses n = 0. The maximum
+ * limits the CPU time that a server can cause.
  */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
-/** Number of bytes in each block that OAEP with SHA-1 needs for itself. */
+/** Number of bytes in each block that the padding OAEP with SHA-1 needs. */
 const OAEP_BYTES = 42;
 
 function sha1(...parts: readonly (Uint8Array | string)[]): Buffer {
@@ -53,7 +53,7 @@ function digest(algorithm: string, parts: readonly (Uint8Array | string)[]): Buf
 }
 
 function xor(left: Uint8Array, right: Uint8Array): Buffer {
-  // index % length exists, because the nonce is not empty
+  // the byte of `right` exists, because hashes and nonces are not empty
   return Buffer.from(left.map((byte, index) => byte ^ right[index % right.length]!));
 }
 
@@ -70,8 +70,8 @@ export function nativeHash(password: string): Buffer {
 }
 
 /**
- * Returns the client's first reply for caching_sha2_password. The server may then ask for more. The reply is
- * empty when the password is empty.
+ * Returns the client's first reply for caching_sha2_password. The server may then request the password
+ * itself. The reply is empty when the password is empty.
  */
 export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer {
   if (password === '') return Buffer.alloc(0);
@@ -80,7 +80,8 @@ export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer
 }
 
 /**
- * Encrypts the password for the owner of a public key: RSA-OAEP with SHA-1 of (password and NUL) ⊕ nonce.
+ * Encrypts a password with the server's public key. RSA-OAEP with SHA-1 encrypts the password and a NUL,
+ * combined with the nonce by XOR.
  *
  * @throws ProtocolViolation for a key that is invalid or not an RSA key; RangeError for a password that is
  *   too long for the key
@@ -99,7 +100,7 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
   const most = Math.ceil(key.asymmetricKeyDetails!.modulusLength! / 8) - OAEP_BYTES;
   if (text.length > most)
     throw new RangeError(
-      `a password of ${text.length - 1} bytes is too long for this key: the limit is ${most - 1} bytes`,
+      `a password of ${text.length - 1} bytes is too long for the server's RSA key: the limit is ${most - 1} bytes`,
     );
   return publicEncrypt({ key, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' }, text);
 }
@@ -111,10 +112,10 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
   if (kind !== 0x50 || data.length < 2 + 8)
-    throw new ProtocolViolation('the server sent an invalid parsec salt');
+    throw new ProtocolViolation('the server sent an invalid salt for the authentication method parsec');
   if (factor > MAX_PARSEC_FACTOR)
     throw new ProtocolViolation(
-      `the server sent a parsec factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
+      `for the method parsec, the server sent a factor of ${factor} for the PBKDF2 rounds; the limit is ${MAX_PARSEC_FACTOR}`,
     );
   return { salt: data.subarray(2), rounds: PARSEC_ROUNDS * 2 ** factor };
 }

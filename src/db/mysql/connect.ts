@@ -1,9 +1,9 @@
 /**
  * Connects to one MySQL or MariaDB server: socket, greeting, TLS and login. Cancels a statement over a second
- * connection.
+ * connection. Encryption by options:
+ *   sslmode=disable, or a Unix socket   no TLS
+ *   other sslmode                       after the greeting, SSLRequest and TLS 1.2 or newer; if the server has no TLS, an error, but no TLS with sslmode=prefer
  *
- *   TCP or Unix socket -> greeting - disable ----------------------------------> plain
- *                                 \ SSLRequest -> TLS 1.2 or newer            -> encrypted; if the server has no TLS, an error, except with `prefer`
  *
  * Only the greeting may have arrived when TLS begins, because an attacker may have injected any further
  * bytes. MariaDB 11.4 and newer creates its own certificate if none is configured. Such a certificate is
@@ -30,20 +30,21 @@ import type { Driver, Limit } from '../driver.ts';
 import type { Greeting } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
-/** Milliseconds that the connection for canceling a statement may take. */
+/** Maximum time of the second connection, which cancels a statement, in milliseconds. */
 const CANCEL_MS = 4_000;
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
 /**
- * Names of proxies in the version that the server reports. These proxies cannot handle a second request
- * before they have answered the first one.
+ * Matches names of proxies in the version that the server reports. These proxies cannot handle a second
+ * request before they have answered the first one.
  */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
 /**
  * Returns a connection that is ready for statements.
  *
- * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout, QueryCanceled;
- *   DatabaseError with the error number of the server; SvcError `E_DB_CONNECT` for a permanent failure
+ * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout or QueryCanceled when
+ *   `limit` ends; DatabaseError with the error number of the server; SvcError `E_DB_CONNECT` for a permanent
+ *   failure
  */
 async function connectMySql(
   host: ServerHost,
@@ -163,7 +164,7 @@ async function openLink(
     const mayProve =
       isMariaDb && checksChain(tls) && tls.rootCertificate === undefined && (password ?? '') !== '';
     const secure = await opening.encrypt({ ...options, ...(mayProve && { rejectUnauthorized: false }) });
-    // Node.js sets a code here, although its types declare an Error
+    // Node.js sets an error code in this property, although its types declare an Error
     const problem = secure.authorizationError as Error | string | undefined;
     if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
       throw opening.refusal(`the TLS connection to the server failed (${String(problem)})`);
@@ -204,8 +205,8 @@ async function cancel(
 }
 
 /**
- * Whether the statement cache must separate statements by the kinds of their values. MySQL needs this since
- * 8.0.22. For earlier 8.0 versions it only prepares more statements than necessary.
+ * Returns whether the cache needs a separate prepared statement for each combination of value types. MySQL
+ * needs this since 8.0.22. For earlier 8.0 versions, more statements than necessary are prepared.
  */
 function pinsTypes({ version, isMariaDb }: Greeting): boolean {
   return !isMariaDb && Number.parseInt(version, 10) >= 8;

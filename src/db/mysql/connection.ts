@@ -1,6 +1,6 @@
 /**
- * One connection to MySQL or MariaDB, lent to one owner at a time: queries, transactions, and the state that
- * a pool needs.
+ * One connection to MySQL or MariaDB, which a pool lends to one caller at a time: queries, transactions, and
+ * the state that the pool needs.
  */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
@@ -22,15 +22,15 @@ import type { Params } from '../values.ts';
 const BATCH_ROWS = 256;
 /** Message of the error for statements after the server has ended the transaction. */
 const OVER =
-  'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
+  'The server has ended the transaction, because of an error, or because a statement such as CREATE TABLE commits by itself';
 
 /** Connection to MySQL or MariaDB. See {@link ServerConnection}. */
 export class MySqlConnection extends ServerConnection<Exchange, MySqlConversation, MySqlRunner> {
   readonly #options: MySqlConnectionOptions;
 
   /**
-   * `pinsTypes` is true when a prepared statement accepts only values of the kinds of its first use: see
-   * types.ts.
+   * `pinsTypes` is true when a prepared statement accepts only values with the types of its first execution:
+   * see types.ts.
    */
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
     super(new MySqlRunner(conversation, options, pinsTypes));
@@ -88,8 +88,8 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   /**
-   * Streams through a cursor. The server computes all rows when it opens the cursor, so later writes are not
-   * visible. Other requests can run between two fetches.
+   * Streams rows through a cursor. The server computes all rows when it opens the cursor, so later writes are
+   * not visible. Other requests can run between two fetches.
    */
   async *stream(
     sql: string,
@@ -101,7 +101,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     let cursor: Cursor | undefined;
     try {
       cursor = await timing.wait(() => this.runner.open(sql, params, limit));
-      // the server has sent all rows, because it has no cursor for this statement
+      // if the server supports no cursor for this statement, it has already sent all rows
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[];
       if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit, timing);
     } finally {
@@ -148,7 +148,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    // no request is pending, so the reported status of the transaction is current
+    // no request is pending, so the last reported transaction status is up to date
     if (this.isBroken || !this.isInTransaction) return;
     await this.runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
@@ -202,7 +202,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     }
   }
 
-  /** Runs work on many rows. {@link MySqlRunner.explained} adds details to its error. */
+  /** Runs `work` for many rows. Adds details to its error, see {@link MySqlRunner.explained}. */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {
       return await this.timed(sql, work);
@@ -252,9 +252,10 @@ function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptio
     ...(isStrict && parameters['sql_mode'] === undefined
       ? [`sql_mode = concat(@@sql_mode, ',${STRICT}')`]
       : []),
+    // the values contain no quotes, because url.ts refuses them
     ...Object.entries(parameters).map(
       ([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`,
-    ), // url.ts refuses values that contain quotes
+    ),
   ];
   return [
     `set ${settings.map((setting) => `session ${setting}`).join(', ')}`,

@@ -19,18 +19,18 @@ interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'wr
 }
 
 /**
- * Statements that may begin a transaction and then fail. After such a failure, it is unknown whether a
- * transaction is open.
+ * Matches statements that may begin a transaction and then fail. After such a failure, it is unknown whether
+ * a transaction is open.
  */
 const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
 /**
- * Statements that only read. After a cancellation, their result is refused even if the server reports no
- * error, because the result may be incomplete: a canceled SLEEP() returns 1.
+ * Matches statements that only read. After a cancellation, their result is refused even if the server reports
+ * no error, because the result may be incomplete: a canceled SLEEP() returns 1.
  */
 const READS = /^[\s(]*(?:select|with|values|table)\b/i;
 const INTERRUPTED = 1317;
 
-/** The requests and replies of one connection, in order. */
+/** Sends the requests of one connection, and matches replies to requests in order. */
 export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   readonly dialogue: Dialogue;
   readonly #reader: PacketReader;
@@ -57,12 +57,12 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   get hasPlainBackslashes(): boolean {
     return (this.#status & STATUS.noBackslashEscapes) !== 0;
   }
-  /** Resolves when all requests that are in the queue now have ended. */
+  /** Resolves when all requests that were in the queue at the time of the call have ended. */
   async settledAll(): Promise<void> {
     await this.last?.done.catch(() => undefined);
   }
 
-  /** Creates the exchange for a request. Pass it to add() or send(). */
+  /** Creates the object that handles the replies to a request. Pass it to add() or send(). */
   exchange(options: ExchangeDeps): Exchange {
     return new Exchange(options, this.dialogue);
   }
@@ -75,10 +75,11 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Waits for the end of an exchange. When the limit is reached, cancels the statement on the server. After
-   * an error, asks the server whether the transaction is still open, because some errors end it.
+   * Waits until all replies of a request have arrived. When `limit` ends, cancels the statement on the
+   * server. After an error, asks the server whether the transaction is still open, because some errors end
+   * it.
    *
-   * @throws the error of the exchange, or of the limit
+   * @throws the error that the server reported, or the error of `limit`
    */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
     const canceling = await this.ended(exchange, limit);
@@ -93,8 +94,8 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /**
-   * Waits after an error until the status of the transaction is known, as finish() does. For callers that use
-   * `answered()` and not finish().
+   * Waits after an error until the status of the transaction is known. Callers of finish() do not need this
+   * method.
    */
   async settled(exchange: Exchange): Promise<void> {
     if (this.#isUncertain(exchange)) await this.#settle();
@@ -152,10 +153,13 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (exchange.error?.errno === INTERRUPTED) await this.#settle();
     else if (exchange.error !== undefined)
       this.destroy(
-        new ConnectionLost('The state of the session could not be read', {
-          sqlstate: '08006',
-          cause: exchange.error,
-        }),
+        new ConnectionLost(
+          'The status of the transaction could not be read after an error or a cancellation',
+          {
+            sqlstate: '08006',
+            cause: exchange.error,
+          },
+        ),
       );
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Maps error numbers of MySQL and MariaDB to error classes. Messages name the problem without values: quoted
- * input is removed.
+ * Maps error numbers of MySQL and MariaDB to error classes. Messages contain no values: quoted input is
+ * removed.
  */
 import { writtenTable } from '../dialects.ts';
 import {
@@ -29,8 +29,8 @@ import type { ErrorFields } from './messages.ts';
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /**
- * Error classes by MySQL error number. A SQLSTATE is listed if PostgreSQL's is more specific than `23000` or
- * `HY000`.
+ * Error classes by MySQL error number. An entry has PostgreSQL's SQLSTATE for the same error if MySQL's is
+ * only `23000` or `HY000`.
  */
 const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> = new Map([
   ...numbers([1022, 1062, 1169, 1586, 1859], UniqueViolation, '23505'),
@@ -84,7 +84,10 @@ const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
   '70': QueryCanceled,
 };
 
-/** Returns the error of a statement, or of a connection that runs no statement. */
+/**
+ * Converts an error of the server. `sql` is the statement that failed, or undefined if no statement was
+ * running.
+ */
 export function mysqlError(
   { errno, sqlstate, message }: ErrorFields,
   sql: string | undefined,
@@ -100,16 +103,16 @@ export function mysqlError(
 }
 
 /**
- * Returns whether an error means that a prepared statement is stale, so that preparing it again may help.
- * These are 1615, 1243, and for some statements 3988. MySQL reports 3988 when a text does not fit the
- * character set that the column had at preparation, and that may have changed.
+ * Returns whether a prepared statement may succeed after it is prepared again: errors 1615, 1243, and for
+ * some statements 3988. MySQL reports 3988 when a text does not fit the column's character set at the time of
+ * the preparation, which may have changed since.
  */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
   return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));
 }
 /**
- * Statements that change nothing when they fail. A procedure is different: some of its statements may have
- * run.
+ * Matches statements that change nothing when they fail. It does not match calls of procedures, because some
+ * of their statements may have run.
  */
 const CHANGES_AT_ONCE = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
 /** Returns whether the server cannot prepare this kind of statement (1295). */
@@ -135,16 +138,17 @@ const FATAL: ReadonlySet<number> = new Set([
 
 /**
  * Numbers of errors whose messages may quote a value. The value may be part of an expression in which MariaDB
- * fills in the `?`. It may also be the name of a time zone, lock, locale, collation, character set or engine,
- * an XML path, or text that cannot be encoded. Quoted parts of the statement itself stay in the message.
+ * fills in the `?`. It may also be the name of a time zone, lock, locale, collation, character set or engine.
+ * It may also be an XML path, or text that cannot be encoded. A quoted part of the statement itself is not
+ * removed from the message.
  */
 const QUOTES_VALUES: ReadonlySet<number> = new Set([
   1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163,
 ]);
 
 /**
- * Returns the message without values: `Duplicate entry 'secret' for key 'name'` loses its value. Names of
- * columns and keys stay.
+ * Returns the message without values: `Duplicate entry 'secret' for key 'name'` becomes `Duplicate entry '…'
+ * for key 'name'`. Names of columns and keys are not removed.
  */
 function shownMessage(errno: number, message: string, sql: string | undefined): string {
   if (QUOTES_VALUES.has(errno))
@@ -209,10 +213,10 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;
+  // a name with a dot consists of a table and its key
   return dot === -1
     ? { table: writtenTable(sql)?.table, constraint: key }
-    : // a name that contains a dot is a table and its key
-      { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };
+    : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) };
 }
 
 function one(name: string | undefined): readonly string[] | undefined {

@@ -1,11 +1,12 @@
 /**
- * One request to MySQL or MariaDB and its expected replies, packet by packet.
- *
+ * One request to MySQL or MariaDB and its expected replies, packet by packet. Replies to a command, and to
+ * the preparation of a statement:
  *   command      OK | error | count columns [end] rows end        repeated while an end announces another result
  *   statement    id  parameters [end]  columns [end]            [end] is sent only by servers before MySQL 5.7
  *
  * An unexpected packet is a protocol violation. It ends the connection, because later replies could be
- * matched to the wrong request. When a server asks for a file, the client never sends one.
+ * matched to the wrong request. If a server requests a local file of the client, the client ends the
+ * connection, too.
  */
 import { mysqlError } from './errors.ts';
 import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './messages.ts';
@@ -22,7 +23,7 @@ import type { MySqlValueOptions } from './url.ts';
  */
 type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
 
-/** Format of replies, as the client and the server have agreed on it. */
+/** Format of replies, on which the client and the server have agreed during the login. */
 export interface Dialogue {
   readonly capabilities: number;
   /** Capability flags of MariaDB that both sides have. */
@@ -30,9 +31,9 @@ export interface Dialogue {
   readonly values: MySqlValueOptions;
 }
 
-/** Options of an exchange. */
+/** Properties of a request that its {@link Exchange} needs. */
 export interface ExchangeDeps {
-  /** SQL text as it was sent, for errors. */
+  /** SQL text as it was sent. Errors contain it. */
   readonly sql: string;
   readonly kind: Kind;
   readonly wanted: RowsWanted;
@@ -41,11 +42,12 @@ export interface ExchangeDeps {
   /** Whether further requests may be added to this exchange until close() is called. */
   readonly isOpen?: boolean | undefined;
   /**
-   * Last row plan of the statement. It is reused if the column descriptions are equal or left out. It is read
-   * and replaced when a reply arrives, because replies arrive in order.
+   * Decoders of the statement's rows, from its last reply. They are reused if a reply has the same column
+   * descriptions or none. They are read only when a reply arrives, because the reply to an earlier request
+   * may replace them.
    */
   readonly memory?: { plan: RowPlan | undefined } | undefined;
-  /** Row plan for a reply that has no column descriptions. */
+  /** Decoders for the rows of a reply that has no column descriptions. */
   readonly plan?: RowPlan | undefined;
 }
 
@@ -61,15 +63,15 @@ const EOF_BYTES = 5;
 /** Maximum number of columns in a result. MySQL and MariaDB allow 4,096 in a table. */
 const MAX_COLUMNS = 65_535;
 
-/** One request and its replies. */
+/** A request that was sent, and the state of its replies. */
 export class Exchange extends ServerExchange<RowPlan> {
   readonly #kind: Kind;
   readonly #dialogue: Dialogue;
   #step: Step = 'head';
   #isAtHead = true;
   /**
-   * Sequence numbers of the first packets of replies, by the index of the reply. The number 1, which is
-   * usual, is not stored.
+   * Sequence number of the first packet of each reply, by the index of the reply. The usual number 1 is not
+   * stored.
    */
   #sequences: Map<number, number> | undefined;
   #written = 1;
@@ -79,12 +81,12 @@ export class Exchange extends ServerExchange<RowPlan> {
   #lacking = 0;
   #columnsLater = 0;
   #areParameters = false;
-  /** Whether all column descriptions so far are equal to those of the plan. */
+  /** Whether all column descriptions so far are equal to those in `plan`. */
   #isSame = true;
   #same = 0;
-  /** New column descriptions. Undefined while all are equal to those of the plan. */
+  /** New column descriptions. Undefined while all are equal to those in `plan`. */
   #definitions: Definitions | undefined;
-  /** Rows of each result, if the exchange keeps several results. */
+  /** Rows of each result, if `wanted` is `sets`. */
   readonly sets: Row[][] = [];
   #isFirstResult = true;
   #hasResult = false;
@@ -104,7 +106,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (options.kind === 'fetch') this.#step = 'rows';
   }
 
-  /** Adds a request of the same kind to the exchange. */
+  /** Adds a request of the same kind. `sequence` is the sequence number of the first packet of its reply. */
   add(sequence: number): void {
     if (sequence !== 1) (this.#sequences ??= new Map()).set(this.#written, sequence);
     this.#written++;
@@ -154,7 +156,9 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
     if (first === REPLY.ok) return this.#onOk(bytes, at, end);
     if (first === REPLY.localInfile)
-      throw new ProtocolViolation('the server asked for a local file (LOCAL INFILE), which is refused');
+      throw new ProtocolViolation(
+        'the server requested a local file (LOCAL INFILE), which this client never sends',
+      );
     if (this.#kind === 'command') throw unexpected(first);
     return this.#onCount(bytes, at, end);
   }
@@ -216,7 +220,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   }
 
   /**
-   * Handles a column description. If it is equal to the description in the plan, it is neither parsed nor
+   * Handles a column description. If it is equal to the description in `plan`, it is neither parsed nor
    * stored again.
    */
   #onColumn(bytes: Buffer, at: number, end: number): void {
@@ -316,7 +320,9 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.isOver;
   }
 
-  /** Whether the exchange keeps the rows of this result. */
+  /**
+   * Whether the rows of the current result are returned to the caller. Usually this is only the first result.
+   */
   get #isWanted(): boolean {
     return this.#isFirstResult || this.wanted === 'sets';
   }
@@ -341,7 +347,10 @@ function unexpected(first: number): ProtocolViolation {
   return new ProtocolViolation(`the server sent an unexpected packet, which begins with ${first}`);
 }
 
-/** Returns whether the bytes are equal. For so few bytes, a loop is faster than a method of Buffer. */
+/**
+ * Returns whether the bytes from `at` up to `end` are equal to `known`. For short packets, a loop is faster
+ * than a method of Buffer.
+ */
 function holds(bytes: Buffer, at: number, end: number, known: Buffer): boolean {
   if (end - at !== known.length) return false;
   for (let index = 0; index < known.length; index++) if (bytes[at + index] !== known[index]) return false;

@@ -1,12 +1,12 @@
 /**
- * The start of a conversation with MySQL or MariaDB: greeting, capabilities and login.
- *
+ * The start of a conversation with MySQL or MariaDB: greeting, capabilities and login. Order of the packets:
  *   greeting -> [SSLRequest -> TLS] -> response -> AuthSwitchRequest, at most twice -> AuthMoreData -> OK
  *
  * Only methods that the address allows are used, whatever the server requests. A clear-text password is sent
  * only over TLS with a verified certificate, or to this machine. An RSA-encrypted password is sent only if
  * the server's key is configured, or if no attacker can be on the connection. If the certificate is
- * self-signed, the server must prove before the first statement that it is its own (MariaDB 11.4).
+ * self-signed, the server must prove before the first statement that the certificate is its own (MariaDB
+ * 11.4).
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -64,9 +64,12 @@ const NEEDED = CAPABILITY.protocol41 | CAPABILITY.secureConnection;
 const WANTED_OF_MARIADB = MARIADB.stmtBulkOperations | MARIADB.extendedMetadata | MARIADB.cacheMetadata;
 /** Maximum number of packets from the server during login. A server sends about ten. */
 const MAX_PACKETS = 50;
-/** Maximum number of switches to another method. Accounts with two methods switch twice. */
+/** Maximum number of switches to another authentication method. Accounts with two methods switch twice. */
 const MAX_SWITCHES = 3;
-/** Status bytes of caching_sha2_password in packets from the server. */
+/**
+ * Status bytes that the server sends for caching_sha2_password: the reply was correct, or the password itself
+ * is needed.
+ */
 const FAST = 0x03;
 const FULL = 0x04;
 const ASK_KEY_CACHING = 0x02;
@@ -74,13 +77,13 @@ const ASK_KEY_SHA256 = 0x01;
 const NONCE_BYTES = 32;
 const PROOF_MARK = 0x01;
 /**
- * MariaDB plugin that this client does not support. It derives the private key from a password of any length,
- * and Node.js accepts only seeds of 32 bytes.
+ * Authentication plugin of MariaDB that this client does not support. It derives the private key from a
+ * password of any length, and Node.js accepts only seeds of 32 bytes.
  */
 const UNSPOKEN = 'client_ed25519';
 const NO_SIGNATURE_BYTES = 64;
 
-/** A login on a new socket. Afterwards, the conversation uses the same reader. */
+/** Logs in over a new socket. After the login, a MySqlConversation uses the same reader. */
 export class MySqlLogin extends ServerLogin<Buffer> {
   readonly reader: PacketReader;
   readonly #host: ServerHost;
@@ -93,7 +96,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #isUnproved = false;
   #plugin: AuthPlugin = 'mysql_native_password';
   #nonce: Buffer = Buffer.alloc(0);
-  /** Error to throw if the login fails after the server has asked for {@link UNSPOKEN}. */
+  /** Error to throw if the login fails after the server has requested {@link UNSPOKEN}. */
   #unspoken: SvcError<'E_DB_CONNECT'> | undefined;
   /** Hash of the password as the server stores it, if the plugin has such a hash. */
   #hash: Buffer | undefined;
@@ -111,8 +114,9 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 
   /**
-   * Waits for the greeting, which is the only packet that may arrive now.
+   * Waits for the greeting, which is the only packet that the server may send before the client does.
    * @throws DatabaseError if the server sends an error such as 1040 (too many connections); ConnectionLost
+   *   when no greeting arrives
    */
   async greet(more: () => Promise<Buffer>): Promise<Greeting> {
     return this.guarded(async () => {
@@ -143,7 +147,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     } catch (cause) {
       if (!(cause instanceof QueryTimeout)) throw cause;
       throw new ConnectionLost(
-        `${this.#shown} sent no greeting within ${this.#options.dialect === 'mysql' ? 'MySQL' : 'MariaDB'}: a server of another kind may be at this address, or the server is overloaded`,
+        `${this.#shown} sent no ${this.#options.dialect === 'mysql' ? 'MySQL' : 'MariaDB'} greeting within the time limit: a server of another kind may be at this address, or the server is overloaded`,
         { sqlstate: '08001', cause },
       );
     }
@@ -157,7 +161,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#writer.take();
   }
 
-  /** Passes the packets that have arrived to the conversation, and all later packets, too. */
+  /** Passes all packets after the login to `onPacket`, including those that have already arrived. */
   handOver(onPacket: OnPacket): void {
     this.reader.onPacket = onPacket;
     // sequence 0, because these packets belong to no request
@@ -165,11 +169,11 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 
   /**
-   * Logs in. `isUnproved` is true when the certificate is self-signed, so that the server must prove that it
-   * is its own.
+   * Logs in. `isUnproved` is true when the certificate is self-signed, so that the server must prove that the
+   * certificate is its own.
    *
-   * @throws DatabaseError with the server's error number; ConnectionLost; SvcError `E_DB_CONNECT` for a
-   *   permanent failure
+   * @throws DatabaseError with the server's error number; ConnectionLost when the connection breaks; SvcError
+   *   `E_DB_CONNECT` for a permanent failure
    */
   async run(link: ServerSocket, isUnproved: boolean): Promise<LoggedIn> {
     this.#link = link;
@@ -220,7 +224,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     if ((agreed & CAPABILITY.pluginAuthLenenc) === 0) writer.byte(answer.length);
     else writer.lengthOf(answer.length);
     writer.raw(answer);
-    // both sides have this capability only if the address has a database
+    // `database` is set, because the client requests this capability only with a database
     if ((agreed & CAPABILITY.connectWithDb) !== 0) writer.textNul(database!);
     if ((agreed & CAPABILITY.pluginAuth) !== 0) writer.textNul(this.#plugin);
     if ((agreed & CAPABILITY.connectAttributes) !== 0)
@@ -244,7 +248,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       case 'caching_sha2_password':
         return cachingSha2Password(password, this.#nonce);
       default:
-        return Buffer.alloc(0); // with an empty reply, the server asks again and names its method
+        return Buffer.alloc(0); // after an empty reply, the server names its method in an AuthSwitchRequest
     }
   }
 
@@ -257,7 +261,9 @@ export class MySqlLogin extends ServerLogin<Buffer> {
           return this.#onOk(packet);
         case REPLY.eof:
           if (++switches > MAX_SWITCHES)
-            throw new ProtocolViolation('the server asked for too many authentication methods in turn');
+            throw new ProtocolViolation(
+              `the server requested more than ${MAX_SWITCHES} changes of the authentication method`,
+            );
           await this.#onSwitch(packet);
           break;
         case REPLY.moreData:
@@ -278,7 +284,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   async #onSwitch(packet: Buffer): Promise<void> {
     if (packet.length === 1)
       throw this.#refusal(
-        'it wants the password in the form of before MySQL 4.1, which anybody can break: give the account another plugin',
+        'the server requests a password hash of a version before MySQL 4.1, which is insecure: give the account another authentication plugin',
       );
     const fields = new Fields(packet, 1, packet.length);
     const name = fields.textNul();
@@ -286,7 +292,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#hash = undefined;
     if (name === UNSPOKEN) {
       this.#unspoken = this.#refusal(
-        `its account is of the plugin "${UNSPOKEN}", by which Node.js cannot sign: give the account parsec, caching_sha2_password or mysql_native_password`,
+        `the account uses the authentication plugin "${UNSPOKEN}", which this client does not support: give the account the plugin parsec, caching_sha2_password or mysql_native_password`,
       );
       // send a dummy signature, so that an account with two methods can continue with the other one
       return this.#answer(new Uint8Array(NO_SIGNATURE_BYTES));
@@ -295,7 +301,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     const plugin = this.#options.plugins.find((each) => each === name);
     if (plugin === undefined)
       throw this.#refusal(
-        `its account is of the plugin "${name}", and we log in by ${this.#options.plugins.join(', ')} (auth_plugins)`,
+        `the account uses the authentication plugin "${name}", but the client may use only ${this.#options.plugins.join(', ')} (auth_plugins)`,
       );
     this.#plugin = plugin;
     this.#nonce =
@@ -349,7 +355,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
 
   async #onParsec(data: Buffer, password: string): Promise<void> {
     if (this.#nonce.length !== NONCE_BYTES)
-      throw new ProtocolViolation('the server sent an invalid parsec nonce');
+      throw new ProtocolViolation('the server sent an invalid nonce for the authentication method parsec');
     const { answer, publicKey } = await parsecAnswer(
       password,
       readParsecSalt(data),
@@ -374,7 +380,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         !this.#isUnproved);
     if (!isSafe)
       throw this.#refusal(
-        `it asks for the password itself (${this.#plugin}), which is sent only over TLS with a verified certificate (sslmode=verify-full), or on this machine`,
+        `the server requests a clear-text password (${this.#plugin}), which is sent only over TLS with a verified certificate (sslmode=verify-full), or to a server on this machine`,
       );
     return Buffer.from(`${password}\0`);
   }
@@ -382,7 +388,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #checkRetrieval(): void {
     if (this.#options.allowsKeyRetrieval || isLocalHost(this.#host.host)) return;
     throw this.#refusal(
-      `it asks for the password encrypted with a key that it sends (${this.#plugin}), which an attacker in between could replace: use TLS (sslmode=verify-full), or name its key by server_public_key=…`,
+      `the server requests the password encrypted with the server's key (${this.#plugin}), which an attacker could replace: use TLS (sslmode=verify-full), or set server_public_key=… to a file with the server's key`,
     );
   }
 
@@ -407,7 +413,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     const received = infoOf(info);
     if (this.#hash === undefined || (this.#options.password ?? '') === '')
       throw this.#refusal(
-        'its certificate is signed by itself, and an account without a password, or of this plugin, cannot prove it: name its authority by sslrootcert',
+        `the server's certificate is self-signed, and an account without a password, or with the plugin ${this.#plugin}, cannot prove that it is genuine: set sslrootcert=… to the certificate`,
       );
     const expected = Buffer.from(
       certificateProof(this.#hash, this.#greeting!.nonce, Buffer.from(fingerprint ?? '', 'hex')),
@@ -415,7 +421,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     const proof = Buffer.from(received.subarray(1).toString('latin1').toLowerCase());
     if (received[0] !== PROOF_MARK || proof.length !== expected.length || !timingSafeEqual(proof, expected))
       throw this.#refusal(
-        'its certificate is signed by itself, and it does not prove that it is its own: an attacker may be in between',
+        "the server's certificate is self-signed, and the server does not prove that it is its own: an attacker may be between client and server",
       );
   }
 
@@ -445,7 +451,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #serverError(packet: Buffer): DatabaseError {
     const { user, database } = this.#options;
     const error = mysqlError(readError(packet, 0, packet.length), undefined);
-    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to "${database}"`}: ${error.message}`;
+    error.message = `${this.#shown} refused the login of "${user}"${database === undefined ? '' : ` to "${database}"`}: ${error.message}`;
     return error;
   }
 
@@ -458,7 +464,10 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 }
 
-/** Returns the text of an OK packet. The text has a length prefix or extends to the end of the packet. */
+/**
+ * Returns the text at the end of an OK packet. The text has a length prefix or extends to the end of the
+ * packet.
+ */
 function infoOf(info: Buffer): Buffer {
   return info.length > 0 && info[0] === info.length - 1 ? info.subarray(1) : info;
 }

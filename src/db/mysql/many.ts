@@ -1,7 +1,6 @@
 /**
  * Runs one statement for many rows of values. Requests are sent while rows are produced, without waiting for
- * replies.
- *
+ * replies. Request for each kind of statement:
  *   insert ... values (?, ?)    a text that repeats the placeholders, for hundreds of rows per statement
  *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows of equal types as fit in a request
  *   others, in MySQL            COM_STMT_EXECUTE for each row
@@ -38,7 +37,7 @@ const MAX_ROWS = 500;
 /** Minimum number of rows for which it is worth preparing an uncached multi-row statement. */
 const FEW_ROWS = 16;
 /**
- * Maximum number of prepared statements for one call. Each combination of kinds of values needs its own
+ * Maximum number of prepared statements for one call. Each combination of value types needs its own prepared
  * statement.
  */
 const MAX_KINDS = 8;
@@ -50,11 +49,11 @@ interface Many {
   readonly sql: string;
   readonly limit: Limit | undefined;
   /**
-   * Prepared statements, one for each combination of kinds of values. Only one if the server accepts all
-   * kinds.
+   * Prepared statements, one for each combination of value types. Only one if a prepared statement accepts
+   * all types.
    */
   readonly statements: KnownStatement[];
-  /** Number of values in one request. */
+  /** Number of placeholders in the statement. */
   readonly placeholders: number;
   /**
    * Number of values in each row that the caller passes. Differs from `placeholders` if a statement has
@@ -238,7 +237,7 @@ async function runEach(
 }
 
 /**
- * Runs a statement for all rows. Starts a new batch for each new combination of kinds of values. Returns the
+ * Runs a statement for all rows. Starts a new batch for each new combination of value types. Returns the
  * number of rows affected, or undefined if the server cannot prepare the statement.
  */
 async function runAll(
@@ -274,8 +273,9 @@ async function runAll(
     isStale = error instanceof DatabaseError && isStaleStatement(error);
     throw error;
   } finally {
+    // `firsts` has one element for each statement
     statements.forEach((statement, index) => {
-      runner.release(sql, firsts[index]!, statement); // one for each
+      runner.release(sql, firsts[index]!, statement);
       // the rows cannot be read twice, so only the next call prepares the statement again
       if (isStale) runner.forget(sql, firsts[index]!);
     });
@@ -297,7 +297,7 @@ function affectedRows(exchange: Exchange): number {
   return exchange.affectedRows;
 }
 
-/** Requests that are answered in order. Callers wait for all of them together. */
+/** Several requests for one statement. The caller waits for all replies together. */
 class Batch {
   readonly #conversation: MySqlConversation;
   readonly #sql: string;
@@ -307,7 +307,7 @@ class Batch {
   #finished: Promise<Exchange> | undefined;
 
   /**
-   * `statement` is the prepared statement of the first request. Rows are decoded with its cached row plan.
+   * `statement` is the prepared statement of the first request. Its cached decoders are used for all replies.
    */
   constructor(
     conversation: MySqlConversation,
@@ -343,7 +343,7 @@ class Batch {
         }),
       );
       this.#finished = this.#conversation.finish(this.#exchange, this.#limit);
-      this.#finished.catch(() => undefined); // no unhandled rejection: end() handles the error
+      this.#finished.catch(() => undefined); // prevents an unhandled rejection: end() handles the error
     } else this.#exchange.add(sequence);
     return this.#conversation.room();
   }
@@ -367,7 +367,7 @@ async function inBatch(
   try {
     await write(batch);
   } catch (error) {
-    // throw the error of a value or of the source of rows, and not an error of the batch
+    // ignore an error of the batch: the error of a value or of the iterator of rows is thrown instead
     await batch.end().catch(() => undefined);
     throw error;
   }
@@ -411,7 +411,7 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
   while (many.next.done !== true && !batch.hasFailed) {
     runner.check(sql, limit);
     const before = writer.length;
-    // with bulk requests, one statement accepts all kinds of values
+    // in bulk requests, one prepared statement accepts all types of values
     const bulk = new Bulk(runner, sql, statements[0]!.id!, placeholders);
     try {
       for (

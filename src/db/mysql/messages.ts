@@ -83,7 +83,7 @@ export class Fields extends FieldReader {
     return this.bytes(this.left);
   }
 
-  /** Reads a length prefix. @throws ProtocolViolation for NULL */
+  /** Reads a length prefix. @throws ProtocolViolation for NULL, or for a length above 2^53 */
   length(): number {
     const value = this.integer();
     if (typeof value === 'bigint') throw new ProtocolViolation('the server sent a length above 2^53');
@@ -141,7 +141,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const low = fields.uint16();
   if (fields.left === 0)
     throw new ProtocolViolation('the server sent the greeting of a version older than MySQL 4.1');
-  fields.skip(1 + 2); // character set and status
+  fields.skip(1 + 2); // skip the character set and the status
   const capabilities = (low | (fields.uint16() << 16)) >>> 0;
   const nonceLength = fields.byte();
   fields.skip(6);
@@ -160,7 +160,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   };
 }
 
-/** Parses an OK packet with its first byte. Such a packet also marks the end of rows. */
+/** Parses an OK packet, beginning with its first byte. A packet of this form also marks the end of rows. */
 export function readOk(bytes: Buffer, at: number, end: number): Ok {
   const fields = new Fields(bytes, at + 1, end);
   const affectedRows = fields.length();
@@ -184,7 +184,7 @@ export function readEof(
   return { warnings: fields.uint16(), status: fields.uint16() };
 }
 
-/** Parses an error packet with its first byte. */
+/** Parses an error packet, beginning with its first byte. */
 export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
   const fields = new Fields(bytes, at + 1, end);
   const errno = fields.uint16();

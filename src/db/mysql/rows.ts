@@ -1,7 +1,6 @@
 /**
- * Decodes rows of MySQL and MariaDB to objects or lists, by a plan that is built once per statement and
- * format.
- *
+ * Decodes rows of MySQL and MariaDB to objects or lists. A RowPlan has the decoders of a statement's columns,
+ * and is built once per statement and format. Formats of a row:
  *   binary   0, then a bitmap of NULLs that starts at its third bit, then the values
  *   text     the values, each with its length in front; 0xfb stands for NULL
  */
@@ -16,7 +15,7 @@ import type { MySqlValueOptions } from './url.ts';
 const NULL_LENGTH = -1;
 const NULL_MARK = 0xfb;
 
-/** Plan for decoding the rows of a statement. */
+/** Decodes the rows of a statement, with one decoder for each column. */
 export class RowPlan implements RowReader {
   /** Whether rows are in the text format, because their statement was not prepared. */
   readonly isText: boolean;
@@ -28,7 +27,7 @@ export class RowPlan implements RowReader {
   readonly #decoders: readonly Decoder[];
   /** Length in bytes of each binary value. 0 means that the value has a length prefix. */
   readonly #widths: readonly number[];
-  /** Whether a column has the name `__proto__`, so that a row must be set by setColumn(). */
+  /** Whether a column has the name `__proto__`, which only setColumn() can set on a row. */
   readonly #hasProto: boolean;
 
   constructor(
@@ -48,7 +47,7 @@ export class RowPlan implements RowReader {
     this.#hasProto = this.#names.includes('__proto__');
   }
 
-  /** Returns the columns in the form that callers get. */
+  /** Returns the names, tables and types of the columns. */
   shownColumns(): readonly Column[] {
     return this.columns.map((column) => ({
       name: column.name,
@@ -73,8 +72,8 @@ export class RowPlan implements RowReader {
   }
 
   /**
-   * Sets each value of a row by its key. Making a list first and converting it would take 5 % of a query of
-   * 1,000 rows.
+   * Sets the values of a row under `keys`: names for an object, indexes for a list. Reading a list first and
+   * converting it would take 5 % of the time of a query of 1,000 rows.
    */
   #read(
     row: Record<string | number, unknown>,
@@ -153,7 +152,7 @@ function isNull(bytes: Buffer, at: number, index: number): boolean {
 function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
   const from = at + 1 + ((columns + 9) >> 3);
   if (from > end || bytes[at] !== 0)
-    throw new ProtocolViolation('the server sent a row that has more bytes than its values');
+    throw new ProtocolViolation('the server sent a binary row with an invalid beginning');
   return from;
 }
 

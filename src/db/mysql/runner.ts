@@ -1,7 +1,6 @@
 /**
  * Runs statements on a conversation with MySQL or MariaDB. Statements are prepared, so values are sent
- * separately from the text, and rows are binary.
- *
+ * separately from the text, and rows are binary. Requests at each use of a statement:
  *   first use      COM_STMT_PREPARE, then COM_STMT_EXECUTE      two round trips
  *   later uses     COM_STMT_EXECUTE                              one round trip
  *
@@ -41,7 +40,7 @@ interface Request {
 export interface Cursor {
   readonly id: number;
   readonly sql: string;
-  /** First exchange of the cursor. It has all rows if the server could not open a cursor. */
+  /** Reply to the request that opened the cursor. It has all rows if the server could not open a cursor. */
   readonly opened: Exchange;
 }
 
@@ -55,10 +54,10 @@ export interface KnownStatement {
    * as text.
    */
   readonly id: number | undefined;
-  /** Last row plan of the statement. */
+  /** Decoders of the statement's rows, from its last reply. */
   plan: RowPlan | undefined;
   /**
-   * Kinds of values to which the statement's parameters are fixed. Undefined if the server does not fix them.
+   * Kinds of values that the statement's parameters accept: see types.ts. Undefined if they accept all kinds.
    */
   readonly kinds: Kinds | undefined;
 }
@@ -69,10 +68,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   /** `max_allowed_packet` of the server in bytes. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
-  /**
-   * Whether the server fixes the parameters of a prepared statement to the kinds of their first values: see
-   * types.ts.
-   */
+  /** Whether a prepared statement accepts only values with the types of its first execution: see types.ts. */
   readonly #pinsTypes: boolean;
 
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
@@ -113,26 +109,29 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Returns the error of a statement. Adds details for which the server must be asked. */
+  /** Returns the error of a statement, with further details that the server is asked for. */
   explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
     return withKeyColumns(error, (text, params) =>
       this.run(text, params, limit, 'lists', ({ rows }) => rows as unknown[][]),
     );
   }
 
-  /** Returns the number of values that a statement needs. @throws SvcError `E_DB_STATEMENT` */
+  /**
+   * Returns the number of values that a statement needs. @throws SvcError `E_DB_STATEMENT` when the text
+   * cannot run as one statement
+   */
   placeholdersOf(text: string): number {
     return checkedStatement(text, this.#options.dialect, this.conversation.hasPlainBackslashes).placeholders;
   }
 
-  /** Sends SQL text unchanged, as one statement that has no parameters. */
+  /** Sends SQL text as one statement without parameters, which is not prepared. */
   async query(text: string, limit: Limit | undefined, wanted: RowsWanted = 'none'): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(text, limit);
     return this.conversation.finish(this.#writeQuery(text, wanted), limit);
   }
 
-  /** Runs several statements in one round trip. If one of them fails, the connection becomes unusable. */
+  /** Runs several statements in one round trip. If one of them fails, later ones may still run. */
   async flight(texts: readonly string[], limit: Limit | undefined): Promise<void> {
     while (this.mustWait) await this.turn();
     this.check(texts[0], limit);
@@ -207,8 +206,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Returns a prepared statement for values of these kinds. It may be cached or not, so call release()
-   * afterwards. Until then, no other request may be written.
+   * Returns a prepared statement for the types of `params`, from the cache or new. Call release() afterwards,
+   * and write no other request until then.
    */
   async prepared(
     text: string,
@@ -230,14 +229,14 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       this.statements.close(statement);
   }
 
-  /** Removes the statements for a text and these kinds of values from the cache, because they are stale. */
+  /** Removes outdated prepared statements from the cache: those for a text and the types of `params`. */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
   /**
-   * Whether a request must wait. If the server cannot pipeline requests, a request also waits for the pending
+   * Whether a request must wait for another request. If pipelining is off, it also waits for the pending
    * reply.
    */
   override get mustWait(): boolean {
@@ -313,7 +312,10 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Runs a statement again if it failed only because it was stale. Otherwise throws the error. */
+  /**
+   * Runs a statement again if its preparation was outdated, or if the server had too many prepared
+   * statements. Otherwise throws the error.
+   */
   async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
     if (isOutOfStatements(error)) this.statements.clear();
@@ -371,7 +373,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      // the server has prepared the statement, but then the limit was reached
+      // `limit` ended after the server had prepared the statement
       if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId);
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
@@ -379,7 +381,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
     if (exchange.parameters !== parameters) {
       this.statements.closeHandles(exchange.statementId);
-      // throws if the server counts more or fewer placeholders than the client
+      // the server has found more or fewer placeholders than the client
       refuseCount(exchange.parameters, parameters);
     }
     return {
@@ -478,7 +480,7 @@ function hasLarge(params: Params): boolean {
 }
 
 /**
- * Returns the cache key of a statement for values of these kinds: the text, a NUL and the kinds. SQL text
+ * Returns the cache key of a statement for the kinds of `params`: the text, a NUL and the kinds. SQL text
  * cannot contain NUL.
  */
 function variant(text: string, params: Params): string {

@@ -1,6 +1,5 @@
 /**
- * The types of MySQL and MariaDB: converts the bytes of a column to a JavaScript value.
- *
+ * The types of MySQL and MariaDB: converts the bytes of a column to a JavaScript value. Value for each type:
  *   TINYINT ... INT, YEAR, FLOAT, DOUBLE   number
  *   BIGINT, signed or unsigned             number, or bigint beyond 2^53 - 1 (option int8)
  *   DECIMAL                                string with all digits
@@ -23,7 +22,7 @@ import type { Int8 } from '../driver.ts';
 import type { CheckedType, OwnTypes } from '../own-types.ts';
 import type { MySqlValueOptions } from './url.ts';
 
-/** Decodes a value from the bytes of a row. */
+/** Decodes a value from the bytes of a row, from `at` up to `end`. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
 interface ColumnReader {
@@ -56,7 +55,7 @@ export function readerOf(column: WireColumn, options: MySqlValueOptions, isText:
   const { decode, width } = reader;
   const parsed: Decoder = (bytes, at, end) => {
     const value = decode(bytes, at, end);
-    return value === null ? null : parse(value); // null for a zero date
+    return value === null ? null : parse(value); // `value` is null for the date 0000-00-00
   };
   return { decode: parsed, width };
 }
@@ -146,7 +145,7 @@ function builtInReader(column: WireColumn, options: MySqlValueOptions, isText: b
   }
 }
 
-/** Returns the name of a column's type. */
+/** Returns the name of a column's type, such as `int unsigned` or `varchar`. */
 export function typeName({ type, charset, length, extended, flags }: WireColumn): string {
   if (extended !== '') return extended;
   const number = NUMBERS[type];
@@ -289,8 +288,8 @@ function dateTimeOf(
 }
 
 /**
- * Formats the date and the time in one step, as one text of 19 characters. Concatenated parts would be joined
- * again at each use.
+ * Formats a date and time as one text of 19 characters. V8 would store a concatenation as separate parts, and
+ * join them later.
  */
 function isoOf(bytes: Buffer, at: number): string {
   const year = bytes[at]! | (bytes[at + 1]! << 8);
@@ -454,11 +453,11 @@ function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOpti
 }
 
 /*
- * Kinds of parameters. MySQL since 8.0.22 fixes a prepared statement's parameter types at its first
- * execution, and converts later values to them. `select ?` with 5 and then 'abc' gives 5 and 0. A TEXT column
- * gets 0000-00-00 for 0.1 if a Date came first. So each prepared statement takes only values of the kinds of
- * its first execution, and the text is prepared again for other kinds. NULL fits every kind, and an integer
- * fits every kind of number. MariaDB and older MySQL versions do not convert values.
+ * Kinds of values for parameters. MySQL since 8.0.22 fixes a prepared statement's parameter types at its
+ * first execution, and converts later values to them. `select ?` with 5 and then 'abc' gives 5 and 0. A TEXT
+ * column gets 0000-00-00 for 0.1 if a Date came first. So each prepared statement takes only values of the
+ * kinds of its first execution, and the text is prepared again for other kinds. NULL fits every kind, and an
+ * integer fits every kind of number. MariaDB and older MySQL versions do not convert values.
  */
 
 const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6, decimal: 7 } as const;

@@ -1,7 +1,6 @@
 /**
  * Parses addresses of MySQL and MariaDB databases strictly. The parameters for TLS and for several hosts have
- * the names of libpq, as for PostgreSQL.
- *
+ * the names of libpq, as for PostgreSQL. Examples:
  *   mysql://user:password@host:3306/database             mariadb:// for MariaDB
  *   ...@one,two:3307,[::1]/database?target_session_attrs=read-write     the hosts are tried in this order
  *   mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock    a Unix socket
@@ -86,7 +85,7 @@ export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse
   const { settings, parameters } = url;
   for (const [name, value] of Object.entries(parameters))
     if (/['"\\\0-\x1f]/.test(value))
-      refuse(`"set.${name}" contains a quote, a backslash or a control character`);
+      refuse(`"set.${name}" must not contain a quote, a backslash or a control character`);
   if (url.target === 'prefer-standby' || url.target === 'standby' || url.target === 'primary')
     refuse('\"target_session_attrs\" must be \"any\", \"read-write\" or \"read-only\" for MySQL');
   const is = (key: string, fallback: boolean): boolean =>
@@ -175,11 +174,11 @@ export interface MySqlConnectionOptions
   /** Whether transactions are read-only by default. */
   readonly isReadOnly: boolean;
   /**
-   * Whether the server must accept writes. If so, a connection becomes stale when its server reports that it
+   * Whether the server must accept writes. If so, the pool replaces a connection whose server reports that it
    * is read-only.
    */
   readonly mustWrite: boolean;
-  /** Maximum number of prepared statements. 0 means that none is kept. */
+  /** Maximum number of prepared statements. 0 disables the cache. */
   readonly statementCache: number;
   readonly values: MySqlValueOptions;
 }

@@ -1,6 +1,5 @@
 /**
- * Encodes JavaScript values as parameters of MySQL and MariaDB. Each value carries its type:
- *
+ * Encodes JavaScript values as parameters of MySQL and MariaDB. Each value is sent with its type:
  *   integer, bigint -> LONGLONG, never DOUBLE (a LIMIT would refuse it) · other number -> DOUBLE · boolean -> TINY
  *   string, json() -> VAR_STRING · Uint8Array -> BLOB · Date -> DATETIME in UTC, to the millisecond
  */
@@ -23,7 +22,7 @@ const MAX_YEAR = 9_999;
 /** A value that is longer than this number of bytes is sent in chunks before the statement. */
 export const LARGE_BYTES: number = 1024 * 1024;
 
-/** Error numbers with which servers refuse a value with this SQLSTATE. */
+/** MySQL's error number for each SQLSTATE of a refused value. */
 const ERRNO: Readonly<Record<DataState, number>> = { '22021': 1366, '22003': 1264, '22007': 1292 };
 
 /** Position of the values among many rows, for error messages. */
@@ -38,11 +37,11 @@ interface Place {
 type ParameterType = number;
 
 /**
- * Writes values into a COM_STMT_EXECUTE. `withoutLarge` is true when the values that are large by {@link
- * isLarge} have already been sent.
+ * Writes values into a COM_STMT_EXECUTE. `withoutLarge` is true when large values (see {@link isLarge}) have
+ * already been sent.
  *
  * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
- * the packet is then incomplete
+ *   the packet is then incomplete
  */
 export function writeParams(
   writer: PacketWriter,
@@ -81,7 +80,7 @@ function positionOf(index: number, place: Place | undefined): Pick<ParameterPlac
   return { position: (index % place.perRow) + 1, row: place.row + Math.floor(index / place.perRow) };
 }
 
-/** Throws the error for an invalid value, with the error number of the server for its content. */
+/** Throws the error for an invalid value, with the error number that the server would report. */
 export function refuse(refusal: Refusal, place: ParameterPlace): never {
   const { sqlstate } = refusal;
   refuseParameter(refusal, { ...place, errno: sqlstate === undefined ? undefined : ERRNO[sqlstate] });
@@ -147,14 +146,16 @@ function writeString(writer: PacketWriter, value: string): ParameterType | Refus
   return TYPE.varString;
 }
 
-/** Removes the `Z` of an instant, because servers refuse it and the session is in UTC. */
+/** Removes the `Z` at the end of a date and time. Servers refuse the `Z`, and sessions are in UTC. */
 function withoutZone(text: string): string {
   return text.endsWith('Z') && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/.test(text)
     ? text.slice(0, -1)
     : text;
 }
 
-/** Writes a bigint. BIGINT UNSIGNED is in the range, although other databases have no such type. */
+/**
+ * Writes a bigint. The range includes BIGINT UNSIGNED. An integer outside of the range is sent as a DECIMAL.
+ */
 function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | Refusal {
   if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);
   writer.int64(Number(value >> 32n), Number(value & 0xffff_ffffn));
@@ -186,7 +187,10 @@ function writeObject(writer: PacketWriter, value: object): ParameterType | Refus
 function writeDate(writer: PacketWriter, date: Date): ParameterType | Refusal {
   const year = date.getUTCFullYear();
   if (year < 0 || year > MAX_YEAR)
-    return { problem: `the year ${year}, where 0 … 9999 are possible`, sqlstate: '22007' };
+    return {
+      problem: `a date in the year ${year}, but the year must be from 0 to ${MAX_YEAR}`,
+      sqlstate: '22007',
+    };
   writer.byte(11);
   writer.uint16(year);
   writer.byte(date.getUTCMonth() + 1);

@@ -1,14 +1,13 @@
 /**
  * The protocol of MySQL and MariaDB: splits bytes into packets, and defines the protocol's constants. Sockets
- * and timers are in conversation.ts.
- *
- *   packet = length:3  sequence:1  payload
+ * and timers are in conversation.ts. Fields of a packet, with their lengths in bytes:
+ *   length:3  sequence:1  payload
  *
  * A payload of exactly 16,777,215 bytes continues in the next packet, which may be empty.
  *
  * Integers are little-endian. The sequence number starts at 0 for each command and counts the packets of both
- * sides. The packet handler checks it. Packets are ranges of the chunk in which they arrived. Only a packet
- * that spans chunks is copied. The socket reuses its chunks.
+ * sides. The packet handler checks it. A packet is passed on as a range of the received chunk, and copied
+ * only if it spans several chunks.
  */
 import { ProtocolViolation } from '../errors.ts';
 import { FrameReader } from '../wire/bytes.ts';
@@ -31,10 +30,10 @@ export const CAPABILITY = {
   deprecateEof: 0x100_0000,
 } as const;
 
-/** Capability flags of MariaDB. They are a second word, in a place that MySQL leaves empty. */
+/** Capability flags of MariaDB. They are a second 32-bit number of the greeting, where MySQL sends zeros. */
 export const MARIADB = { stmtBulkOperations: 0x4, extendedMetadata: 0x8, cacheMetadata: 0x10 } as const;
 
-/** Commands. They are the first byte of the client's packets. */
+/** Codes of commands. The code is the first byte of a request. */
 export const COMMAND = {
   quit: 0x01,
   query: 0x03,
@@ -58,10 +57,10 @@ export const STATUS = {
   noBackslashEscapes: 0x200,
 } as const;
 
-/** First byte of the server's packets. */
+/** Meanings of the first byte of the server's packets. */
 export const REPLY = { ok: 0x00, moreData: 0x01, localInfile: 0xfb, eof: 0xfe, error: 0xff } as const;
 
-/** Types of columns and parameters. */
+/** Codes of the types of columns and parameters. */
 export const TYPE = {
   decimal: 0,
   tiny: 1,
@@ -128,7 +127,7 @@ export class PacketReader extends FrameReader {
     return super.hasPartial || this.#chunks.length > 0;
   }
 
-  /** Sequence number that follows the last packet. */
+  /** Sequence number that is expected after the last packet. */
   get sequence(): number {
     return this.#sequence;
   }

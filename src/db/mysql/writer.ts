@@ -1,9 +1,6 @@
 /**
  * The protocol of MySQL and MariaDB: encodes the client's packets in one reused buffer. A new buffer for each
- * flush would cost 30-50 % of the time.
- *
- * Use:
- *
+ * flush would cost 30-50 % of the encoding time. Example:
  *   writer.command(COMMAND.query); writer.text(sql); const reply = writer.end(); socket.write(writer.take())
  *
  * rewind() removes a partial packet that cannot be completed.
@@ -145,7 +142,7 @@ export class PacketWriter extends ByteWriter {
     this.bytes[at] = this.at - at - 1;
   }
 
-  /** Inserts a header before each further part of a long payload, and starts with the last part. */
+  /** Splits a long payload into packets: moves its parts, the last one first, and inserts headers. */
   #divide(more: number): void {
     const from = this.#packetAt + HEADER_BYTES;
     const end = this.at;

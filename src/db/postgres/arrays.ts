@@ -1,16 +1,16 @@
 /**
- * PostgreSQL's text form of arrays, such as {1,2,NULL,"a,\"b"}. Arrays may be nested. An array whose bounds
- * do not begin at 1 has its bounds in front of it.
+ * Reads and writes PostgreSQL's text form of arrays, such as {1,2,NULL,"a,\"b"}. Arrays may be nested. If a
+ * lower bound is not 1, the text begins with the bounds: [0:1]={1,2}.
  */
 
 const MAX_DEPTH = 6;
 
 /**
- * Parses an array from the server. `element` parses each element, and NULL becomes null. Returns text that is
- * not an array unchanged.
+ * Parses the server's text of an array. `element` parses each element, and NULL becomes null. Returns text
+ * that is not an array unchanged.
  */
 export function arrayFromText(text: string, element: (text: string) => unknown, delimiter: string): unknown {
-  // drop the lower bounds of an array such as [0:1]={...}
+  // skip the bounds at the start of a text such as [0:1]={1,2}
   const start = text.startsWith('[') ? text.indexOf('=') + 1 : 0;
   const reader = new ArrayReader(text, start, element, delimiter);
   return reader.read() ?? text;
@@ -68,7 +68,7 @@ class ArrayReader {
       const character = this.#text[this.#at];
       if (character !== '"' && character !== '\\') continue;
       value += this.#text.slice(from, this.#at);
-      from = ++this.#at; // the escaped character belongs to the next slice
+      from = ++this.#at; // the next slice begins with the character after the backslash
       if (character === '"') return this.#element(value);
     }
     return undefined;
@@ -76,8 +76,8 @@ class ArrayReader {
 }
 
 /**
- * Returns a list in the server's text form. `element` returns the text of each element, or null for NULL.
- * Nested lists become further dimensions of the array.
+ * Returns the text of a list as a PostgreSQL array. `element` returns the text of each element, or null for
+ * NULL. Nested lists become further dimensions.
  */
 export function arrayText(
   list: readonly unknown[],

@@ -1,17 +1,16 @@
 /**
- * tls-server-end-point (RFC 5929 §4.1): the digest of the server's certificate. Its hash function is the one
- * of the certificate's signature.
+ * Computes the channel binding tls-server-end-point (RFC 5929 §4.1): a digest of the server's certificate.
+ * The digest uses the hash function of the certificate's signature.
  *
+ * The signature algorithm is read from the DER encoding of the certificate, because some supported Node.js
+ * versions do not expose it:
  *   Certificate = SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, parameters }, signature }
- *
- * The signature algorithm is read from the DER encoding, because some supported Node.js versions do not
- * expose it.
  */
 import { createHash } from 'node:crypto';
 
 const SEQUENCE = 0x30;
 const OID = 0x06;
-/** DER tag [0] EXPLICIT. In RSASSA-PSS-params it contains the hash algorithm (RFC 4055 §3.1). */
+/** DER tag [0] EXPLICIT, which marks the hash algorithm in RSASSA-PSS-params (RFC 4055 §3.1). */
 const CONTEXT_0 = 0xa0;
 
 /**
@@ -85,14 +84,14 @@ function pssHash(parameters: Uint8Array): string | undefined {
   return Object.hasOwn(HASHES, name) ? HASHES[name] : undefined;
 }
 
-/** Reads one DER element: its tag, length and value. Returns undefined when they exceed the input. */
+/** Reads one DER element: its tag, length and value. Returns undefined when the element exceeds `bytes`. */
 function element(bytes: Uint8Array): Element | undefined {
   const [tag, first] = bytes;
   if (tag === undefined || first === undefined) return undefined;
   const lengthBytes = first < 0x80 ? 0 : first & 0x7f;
   if (first === 0x80 || lengthBytes > 4 || bytes.length < 2 + lengthBytes) return undefined;
   let length = first < 0x80 ? first : 0;
-  // the length bytes exist, because the input was found long enough above
+  // all length bytes exist, because the number of bytes was checked above
   for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!;
   const start = 2 + lengthBytes;
   return start + length > bytes.length

@@ -13,15 +13,16 @@ import { probeWhenSilent } from '../wire/server-probe.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
-/** Milliseconds that the connection for canceling a statement may take. */
+/** Maximum time of the second connection, which cancels a statement, in milliseconds. */
 const CANCEL_MS = 4_000;
 
 /**
  * Returns a connection that is ready for statements. All connections to one database share `types`, so the
  * database is asked only once for types that are not built in.
  *
- * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout, QueryCanceled;
- *   DatabaseError with the SQLSTATE of the server's refusal; SvcError `E_DB_CONNECT` for a permanent failure
+ * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout or QueryCanceled when
+ *   `limit` ends; DatabaseError with the SQLSTATE of the server's refusal; SvcError `E_DB_CONNECT` for a
+ *   permanent failure
  */
 export async function connectPostgres(
   host: PostgresHost,
@@ -87,8 +88,8 @@ async function setUp(connection: PostgresConnection, limit: Limit): Promise<void
 }
 
 /**
- * Sends a CancelRequest (PostgreSQL manual §55.2.8) to the same address. It is encrypted like the connection
- * itself. The server answers by closing the socket.
+ * Sends a CancelRequest (PostgreSQL manual §55.2.8) over a second socket to the same address, with the same
+ * TLS options. The server replies by closing this socket.
  */
 async function cancel(
   { address }: PostgresSocket,
@@ -99,7 +100,7 @@ async function cancel(
   if (key.length === 0) return;
   const limit = limitIn(CANCEL_MS, clock);
   const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
-  incoming.listen(() => undefined); // ignore data, because the server sends no reply
+  incoming.listen(() => undefined); // ignore incoming data: the server only closes the socket
   const closed = Promise.withResolvers<void>();
   const late = clock.after(CANCEL_MS, () => socket.destroy());
   socket.on('error', () => socket.destroy());

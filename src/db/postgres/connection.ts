@@ -1,6 +1,6 @@
 /**
- * One connection to PostgreSQL, lent to one owner at a time: queries, transactions, and the state that a pool
- * needs.
+ * One connection to PostgreSQL, which a pool lends to one caller at a time: queries, transactions, and the
+ * state that the pool needs.
  */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
@@ -27,7 +27,7 @@ export class PostgresConnection
   readonly #options: PostgresConnectionOptions;
   #beginText = '';
   #askedAtBegin = 0;
-  /** Number of transactions so far, so that a stream notices that its transaction has ended. */
+  /** Increases when a transaction begins or ends, so that a stream notices the end of its own transaction. */
   #transactions = 0;
   #portals = 0;
 
@@ -83,8 +83,8 @@ export class PostgresConnection
   }
 
   /**
-   * Streams through a portal, which lasts until its transaction ends. If no transaction is open, begins one,
-   * which ends with the stream.
+   * Streams rows through a portal (a cursor), which lasts until its transaction ends. If no transaction is
+   * open, begins one, and ends it after the last row.
    */
   async *stream(
     sql: string,
@@ -123,7 +123,7 @@ export class PostgresConnection
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, 'postgres'))
       await this.timed(text, () => this.runner.simple(text, limit));
-    // the script may have changed types, so prepared statements may be stale
+    // the script may have changed types, so prepared statements may be outdated
     this.runner.statements.clear();
   }
 
@@ -153,7 +153,7 @@ export class PostgresConnection
   }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
-    // no request is pending, so the reported status of the transaction is current
+    // no request is pending, so the last reported transaction status is up to date
     if (this.isBroken || !this.isInTransaction) return;
     await this.runner.simple(`rollback to savepoint ${name}`, limit);
     await this.runner.simple(`release savepoint ${name}`, limit);
@@ -180,10 +180,13 @@ export class PostgresConnection
   }
 
   protected endedError(sql: string): TransactionAborted {
-    return new TransactionAborted('The transaction was ended before it could be committed', {
-      sqlstate: '25P01',
-      sql,
-    });
+    return new TransactionAborted(
+      'The transaction had already ended before its COMMIT, for example by a statement that ran COMMIT or ROLLBACK',
+      {
+        sqlstate: '25P01',
+        sql,
+      },
+    );
   }
 
   protected override over(): void {
@@ -205,8 +208,8 @@ export class PostgresConnection
   }
 
   /**
-   * Ends the failed transaction and begins a new one. Both statements are in one request, so that no other
-   * request can come between them.
+   * Restarts a failed transaction if the failed statement was its only one. Otherwise returns false. ROLLBACK
+   * and BEGIN are in one request, so that no other request can come between them.
    */
   async #beginAnew(limit: Limit | undefined): Promise<boolean> {
     if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + 1) return false;

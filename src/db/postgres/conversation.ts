@@ -19,10 +19,10 @@ interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
 }
 
 const UTF8 = /^(?:utf-?8|unicode)$/i;
-/** Maximum number of reported settings that are kept. A server reports about 15. */
+/** Maximum number of session settings that the server may report. A server reports about 15. */
 const MAX_PARAMETERS = 200;
 
-/** The requests and replies of one connection, in order. */
+/** Sends the requests of one connection, and matches replies to requests in order. */
 export class PostgresConversation extends Conversation<Exchange, MessageWriter> {
   readonly parameters: Map<string, string>;
   readonly processId: number;
@@ -47,8 +47,9 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   }
 
   /**
-   * Waits for the end of an exchange. When the limit is reached, cancels the statement on the server.
-   * @throws the error of the exchange, or of the limit
+   * Waits until all replies of a request have arrived. When `limit` ends, cancels the statement on the
+   * server.
+   * @throws the error that the server reported, or the error of `limit`
    */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
     const canceling = await this.ended(exchange, limit);
@@ -95,7 +96,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
     if (exchange.next !== undefined || exchange !== this.first)
-      throw new ProtocolViolation('COPY FROM STDIN was run together with other statements');
+      throw new ProtocolViolation('COPY FROM STDIN was run together with other statements: use insertMany()');
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
     // send another Sync, because the server has read this request's own Sync as data to copy
@@ -125,11 +126,11 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
 
   #onParameterStatus(name: string, value: string): void {
     if (!this.parameters.has(name) && this.parameters.size >= MAX_PARAMETERS)
-      throw new ProtocolViolation('the server sent too many settings of the session');
+      throw new ProtocolViolation(`the server sent more than ${MAX_PARAMETERS} session settings`);
     this.parameters.set(name, value);
     if (name === 'client_encoding' && !UTF8.test(value)) {
-      // the escapes of COPY work only in an encoding where an ASCII byte is never part of another character;
-      // SJIS is not such an encoding
+      // end the connection: in an encoding such as SJIS, a byte of another character can look like an escape
+      // of COPY
       this.abandon(
         new ConnectionLost(
           `The client_encoding of the connection was changed to "${value}", but text must be UTF-8: use convert_from() and convert_to() for other encodings`,

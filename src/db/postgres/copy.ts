@@ -1,7 +1,7 @@
 /**
  * Inserts rows with COPY ... FROM STDIN (PostgreSQL manual §55.2.6). The data are text with one line for each
- * row and \N for NULL. Compared with INSERT, the server needs half the time, and the rows need no messages of
- * their own.
+ * row and \N for NULL. Compared with INSERT, the server needs half the time, and the client sends no separate
+ * messages for each row.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { checkCount, textOf, type RowPlace } from './values.ts';
@@ -13,7 +13,7 @@ import type { Params } from '../values.ts';
 interface Copy {
   /** COPY statement, such as `copy "t" ("a") from stdin`. */
   readonly text: string;
-  /** Oids of the types of the columns. */
+  /** Oids of the column types. */
   readonly oids: readonly number[];
   readonly rows: Iterator<Params>;
   readonly limit: Limit | undefined;
@@ -25,13 +25,14 @@ const SPECIAL = /[\\\n\r\t]/;
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /**
- * Query that returns whether COPY has the same effect as INSERT on a table. It has not for a view, or for a
- * table with rules or row-level security.
+ * Query that returns whether COPY has the same effect as INSERT on a table. It returns false for a view, and
+ * for a table with rules or row-level security.
  */
 export const CAN_COPY = `select c.relkind in ('r', 'p') and not c.relhasrules and not pg_catalog.row_security_active(c.oid) from pg_catalog.pg_class c where c.oid = pg_catalog.to_regclass($1)`;
 
 /**
- * Copies all rows or none. Returns the number of rows. No other request may be written until it has ended.
+ * Copies all rows or none. Returns the number of rows. Write no other request until the returned promise
+ * settles.
  */
 export async function copyRows(
   conversation: PostgresConversation,
@@ -46,7 +47,7 @@ export async function copyRows(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, copy.limit);
-  finished.catch(() => undefined); // no unhandled rejection: the error is checked below
+  finished.catch(() => undefined); // prevents an unhandled rejection: `finished` is awaited below
   await answered;
   let failure: { readonly error: unknown } | undefined;
   try {
@@ -60,7 +61,7 @@ export async function copyRows(
     conversation.flushSoon();
   }
   if (failure === undefined) return (await finished).affectedRows;
-  // the error of a value or of the source of rows is thrown, and not this one
+  // ignore the server's error: it is a consequence of `failure`, which is thrown instead
   await finished.catch(() => undefined);
   throw failure.error;
 }

@@ -1,7 +1,7 @@
 /**
  * Converts dates and times from each DateStyle of the server to the ISO style (PostgreSQL manual §8.5.2). A
- * session may change its DateStyle, and a pooler may set another one when a session begins.
- *
+ * session may change its DateStyle, and a pooler may set another one when a session begins. Examples of the
+ * four styles:
  *   ISO        1997-12-17 07:37:16-08              SQL       12/17/1997 07:37:16 UTC · day first: 17/12/1997
  *   German     17.12.1997 07:37:16 UTC             Postgres  Wed Dec 17 07:37:16 1997 UTC · date alone: 12-17-1997
  *
@@ -16,7 +16,9 @@ const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 const UTC = /^(?:UTC|GMT|Z)$/;
 const OFFSET = /^[-+]\d\d(?::?\d\d){0,2}$/;
 
-/** Returns the text in the ISO style. `style` is the DateStyle of the session, for example `SQL, DMY`. */
+/**
+ * Converts a date or time to the ISO style. `style` is the DateStyle of the session, for example `SQL, DMY`.
+ */
 export function isoFromStyle(text: string, style: string | undefined): string {
   if (style === undefined || style.startsWith('ISO')) return text;
   const numeric = NUMERIC.exec(text);

@@ -1,7 +1,6 @@
 /**
  * Converts PostgreSQL's days and microseconds since 2000-01-01 to ISO text and Date, and back. The results do
- * not depend on the time zone of this process.
- *
+ * not depend on the time zone of this process. Examples of the ISO text:
  *   date 2024-03-10 · timestamp 2024-03-10T02:30:00.5 · 0044-03-15 BC · infinity, -infinity
  *
  * Years BC and years with more than four digits keep the server's form, so that the server accepts them as
@@ -32,7 +31,7 @@ let lastText = '';
 
 /** Returns a day as `YYYY-MM-DD`. The text of a year before Christ ends with ` BC`. */
 function dateText(days: number): string {
-  // the text of the last day is kept, because neighbouring rows often have the same day
+  // the text of the last day is cached, because neighboring rows often have the same day
   if (days === lastDay) return lastText;
   lastDay = days;
   const [year, month, day] = civil(days);
@@ -55,7 +54,8 @@ export function timestampOf(high: number, low: number): string {
  * cannot hold.
  */
 export function instantOf(high: number, low: number): Date | string {
-  const micros = high * TWO_32 + low; // exact for 285 years before and after 2000, where it is below 2^53
+  // exact for 285 years before and after 2000, where the number is below 2^53
+  const micros = high * TWO_32 + low;
   if (Number.isSafeInteger(micros)) return new Date(EPOCH_MS + Math.floor(micros / 1_000));
   const endless = infinity(high, low);
   if (endless !== undefined) return endless;
@@ -93,7 +93,7 @@ export function utcFromText(text: string): string {
   return timestampText(days, (read.seconds - days * DAY_SECONDS) * SECOND_MICROS + read.micros, 'Z', true);
 }
 
-/** Parses a timestamp into seconds since 2000-01-01 UTC and microseconds of the second. */
+/** Parses a timestamp into whole seconds since 2000-01-01 UTC and the remaining microseconds. */
 function splitText(text: string): { readonly seconds: number; readonly micros: number } | undefined {
   const match = TIMESTAMP.exec(text);
   if (match === null) return undefined;
@@ -166,7 +166,7 @@ function infinity(high: number, low: number): string | undefined {
   return high === MIN_INT32 && low === 0 ? '-infinity' : undefined;
 }
 
-/** Splits microseconds into days and the microseconds of the last day. Both numbers are exact. */
+/** Splits a number of microseconds, without rounding, into whole days and the remaining microseconds. */
 function splitMicros(high: number, low: number): readonly [days: number, inDay: number] {
   const micros = high * TWO_32 + low;
   const perDay = DAY_SECONDS * SECOND_MICROS;
@@ -180,9 +180,9 @@ function splitMicros(high: number, low: number): readonly [days: number, inDay: 
 }
 
 /**
- * Returns year, month and day for a number of days since 2000-01-01. Year 0 is 1 BC. The calendar repeats
- * every 400 years, so a Date in the years 2000 ... 2399 gives the result. PostgreSQL has years that a Date
- * cannot hold.
+ * Returns year, month and day for a number of days since 2000-01-01. Year 0 is 1 BC. PostgreSQL has years
+ * that a Date cannot hold. Because the calendar repeats every 400 years, the result is computed with a Date
+ * in the years 2000 ... 2399.
  */
 function civil(days: number): readonly [year: number, month: number, day: number] {
   const era = Math.floor(days / ERA_DAYS);

@@ -1,6 +1,6 @@
 /**
- * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Messages describe the problem and
- * contain no values: details are left out, and quoted input is removed.
+ * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Messages contain no values: the
+ * DETAIL of the server's error is left out, and quoted input is removed.
  */
 import {
   CheckViolation,
@@ -73,32 +73,38 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
  */
 const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
 
-/** Names of encodings. In a message about invalid bytes, the quoted name of the encoding stays. */
+/** Matches names of encodings, which are not removed from a message about invalid bytes. */
 const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI8[RU])$/;
 
-/** SQLSTATE of the error that a prepared statement now returns other columns. */
+/** SQLSTATE when the result of a prepared statement has other columns than at its preparation. */
 const CHANGED = '0A000';
-/** SQLSTATEs of a prepared statement whose plan is stale, so that preparing it again may help. */
+/**
+ * SQLSTATEs when the plan of a prepared statement is outdated. The statement may succeed after it is prepared
+ * again.
+ */
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
 /**
- * Server routine that reports a changed result type. Its SQLSTATE alone does not tell, because unsupported
- * features have the same one.
+ * Function of the server that reports changed result columns. The SQLSTATE does not identify this error,
+ * because unsupported features have the same SQLSTATE.
  */
 const FINDS_STALE = 'RevalidateCachedQuery';
-/** Server routine with which PL/pgSQL code raises errors with any SQLSTATE and text. */
+/**
+ * Function of the server that runs RAISE in PL/pgSQL, which can raise an error with any SQLSTATE and message.
+ */
 const RAISES = 'exec_stmt_raise';
 /**
- * "statement timeout" in the languages of the server: English, German, French, Spanish, Italian, Portuguese,
- * Swedish, Russian and Polish.
+ * Matches "statement timeout" in the languages of the server: English, German, French, Spanish, Italian,
+ * Portuguese, Swedish, Russian and Polish.
  */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
-/** Errors with the SQLSTATE of a stale plan that have another cause. */
+/** Errors that have the SQLSTATE of an outdated plan, but another cause. */
 const OTHERS = new WeakSet<DatabaseError>();
 
 /**
- * Matches internal errors about a dropped catalog object to which a plan refers. They are never translated.
+ * Matches internal errors when the plan of a statement refers to a dropped object. The server never
+ * translates them.
  */
 const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relation with OID) \d+/;
 /** Matches errors about a missing object in any language, because the word OID is not translated. */
@@ -107,7 +113,10 @@ const DROPPED_OID = /\bOID \d+\b/;
 /** SQLSTATEs of a value with a wrong type, and of a type that fits no column or operator. */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
-/** Returns the error of a statement, or of a connection that runs no statement. */
+/**
+ * Converts an error of the server. `sql` is the statement that failed, or undefined if no statement was
+ * running.
+ */
 export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
   const { sqlstate, position, constraint, table, routine } = fields;
   const Class = isTimeout(fields)
@@ -137,22 +146,25 @@ export function isStalePlan(error: DatabaseError): boolean {
 }
 
 /**
- * Returns whether the schema has changed since a statement was prepared. Then prepared statements of other
- * connections are stale, too.
+ * Returns whether a statement failed because the schema has changed since its preparation. Then the prepared
+ * statements of other connections are outdated, too.
  */
 export function isOfChangedSchema(error: DatabaseError): boolean {
   return error.sqlstate === CHANGED || isOfDropped(error);
 }
 
-/** Returns whether a plan refers by OID to an object that was dropped, for example to a replaced type. */
+/**
+ * Returns whether a statement failed because its plan refers to a dropped object, for example to a replaced
+ * type.
+ */
 function isOfDropped({ sqlstate, message }: DatabaseError): boolean {
   if (sqlstate === 'XX000') return DROPPED_OBJECT.test(message);
   return sqlstate?.startsWith('42') === true && DROPPED_OID.test(message);
 }
 
 /**
- * Returns whether a prepared statement may have failed because a column has a new type, so that its parameter
- * types are outdated.
+ * Returns whether a column may have a new type, so that the parameter types of the prepared statement are
+ * outdated.
  */
 export function isOfTypes({ sqlstate }: DatabaseError): boolean {
   return sqlstate !== undefined && OF_TYPES.has(sqlstate);
@@ -172,8 +184,8 @@ export function isFatal({ severity }: ErrorFields): boolean {
 }
 
 /**
- * Returns the message without quoted values: `invalid input syntax for type integer: "secret"` loses its
- * value. Names of columns and constraints stay. Text that is part of the statement stays, too.
+ * Returns the message without values: `invalid input syntax for type integer: "secret"` ends with `"…"`
+ * instead. Names of columns and constraints are not removed, nor is text that the statement contains.
  */
 function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string | undefined): string {
   const cut = sqlstate.startsWith('22')
@@ -183,7 +195,7 @@ function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string 
   const known = [named.column, named.table, named.constraint, named.type, named.schema];
   for (const { 0: quoted, 1: text, index } of cut.matchAll(/"([^"]*)"/g)) {
     if (text === '…' || sql.includes(text!) || known.includes(text) || ENCODING.test(text!)) continue;
-    // the value itself may contain quotation marks, so the last one counts
+    // remove all text up to the last quotation mark, because the value may contain quotation marks
     return `${cut.slice(0, index)}"…"${cut.slice(Math.max(cut.lastIndexOf('"') + 1, index + quoted.length))}`;
   }
   return cut;
@@ -193,9 +205,9 @@ function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string 
 const QUOTED_NAME = /["„“«「][^"“”»」]+["“”»」]/g;
 
 /**
- * Returns the column that is NULL, or the columns of the key in `Key (a, b)=(1, 2) already exists.` if they
- * are plain names. If a row is still referenced, the key in the text belongs to the other table, so it is
- * left out.
+ * Returns the columns that violate a constraint: the column that is NULL, or the columns in a DETAIL such as
+ * `Key (a, b)=(1, 2) already exists.`. Returns undefined if the key contains an expression. Also returns
+ * undefined if a row is still referenced, because then the DETAIL has columns of the other table.
  */
 function columnsOf({ column, detail, sqlstate, message }: ErrorFields): readonly string[] | undefined {
   if (column !== undefined) return [column];

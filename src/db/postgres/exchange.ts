@@ -1,11 +1,10 @@
 /**
  * One request to PostgreSQL and its expected replies, message by message, up to the ReadyForQuery of its
- * Sync.
- *
+ * Sync. Messages of a request, and the types of their replies:
  *   request   Parse  Describe  Bind  Execute     Sync
  *   reply     1      t T|n     2     D* C|I|s    Z
  *
- * An error may come in place of any reply, and then only Z follows.
+ * The server may send an error instead of any reply. Then only ReadyForQuery (Z) follows.
  *
  * An unexpected message is a protocol violation. It ends the connection, because later replies could be
  * matched to the wrong request.
@@ -31,28 +30,30 @@ export const STEP = {
   copied: 8,
   ready: 9,
 } as const;
-/** A value of {@link STEP}. */
+/** Kind of a reply that an exchange expects: a value of {@link STEP}. */
 export type Step = (typeof STEP)[keyof typeof STEP];
 
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
-/** Options of an exchange. */
 interface ExchangeDeps {
-  /** SQL text as it was sent, for errors. */
+  /** SQL text as it was sent. Errors contain it. */
   readonly sql: string;
   readonly steps: readonly Step[];
   readonly wanted: RowsWanted;
   readonly types: PostgresTypes;
-  /** Row plan for rows that arrive without a description. */
+  /** Decoders for rows that arrive without a RowDescription, because the statement is prepared. */
   readonly plan?: RowPlan | undefined;
 }
 
-/** One request and its replies. */
+/** A request that was sent, and the state of its replies. */
 export class Exchange extends ServerExchange<RowPlan> {
   readonly #steps: readonly Step[];
   readonly #types: PostgresTypes;
   #at = 0;
-  /** Number of further pairs of Bind and Execute that were written. */
+  /**
+   * Number of pairs of Bind and Execute that were written after the first messages, one for each row of
+   * values.
+   */
   pairsWritten = 0;
   #pairsRead = 0;
   #isInPair = false;
@@ -62,11 +63,11 @@ export class Exchange extends ServerExchange<RowPlan> {
   isSuspended = false;
   /** Whether the server has confirmed a Parse, so that the prepared statement exists. */
   isParsed = false;
-  /** Whether the server waits for data to copy. */
+  /** Whether the server waits for the data of COPY ... FROM STDIN. */
   isCopying = false;
   /**
-   * State of a COPY that a caller ran as an ordinary statement and that the client must end. `refused` means
-   * that the client has refused to send data.
+   * State of a COPY that a caller ran as an ordinary statement, so that the client must end it. `refused`
+   * means that the client has refused to send data.
    */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
 
@@ -163,7 +164,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#advance();
   }
 
-  /** Handles a reply to a script, which may contain any statements. Ignores their results. */
+  /** Handles a reply to a simple query, which may contain several statements. Ignores their rows. */
   #onSimple(type: number, bytes: Buffer, at: number, end: number): boolean {
     switch (type) {
       case SERVER.readyForQuery:

@@ -1,7 +1,6 @@
 /**
  * Converts intervals from each IntervalStyle of the server to ISO 8601 (PostgreSQL manual §8.5.5). A pooler
- * may set another style than the client has requested. The same interval in four styles:
- *
+ * may set another style than the client has requested. The same interval in the four styles:
  *   P1Y2M3DT4H5M6.5S · 1 year 2 mons 3 days 04:05:06.5 · @ 1 year 2 mons 3 days 4 hours 5 mins 6.5 secs ago · +1-2 +3 +4:05:06.5
  */
 
@@ -52,7 +51,8 @@ function byUnits(words: readonly string[]): string[] | undefined {
 }
 
 /**
- * Parses the SQL standard's form `years-months days time`. A separate sign at the start applies to all parts.
+ * Parses the SQL standard's form `years-months days time`. If only the first part has a sign, and it is a
+ * minus, the sign applies to all parts.
  */
 function byPlaces(words: readonly string[]): string[] | undefined {
   const parts = ['0', '0', '0', '0', '0', '0'];

@@ -1,7 +1,6 @@
 /**
  * LISTEN and NOTIFY on a separate connection. The connection is checked twice a minute, and replaced when the
- * server does not answer.
- *
+ * server does not answer. Subscription, and recovery after a lost connection:
  *   listen(channel, fn) -> LISTEN "channel"            for the first listener of a channel
  *   connection lost -> back-off -> LISTEN again for all channels -> onReconnect of each listener, because notifications may be lost
  */
@@ -31,13 +30,16 @@ interface Subscription {
   readonly onReconnect: (() => unknown) | undefined;
 }
 
-/** Delivers the notifications of one database. */
+/** Delivers the notifications of one database to listeners. */
 export class PostgresListener {
   readonly #deps: ListenerDeps;
   readonly #channels = new Map<string, Set<Subscription>>();
   readonly #abort = new AbortController();
   #session: PostgresSession | undefined;
-  /** Runs changes of the connection one after another. */
+  /**
+   * Settles when all changes of the connection that were requested so far have ended. Changes run one after
+   * another.
+   */
   #work: Promise<unknown> = Promise.resolve();
   #keepalive: Disposable | undefined;
   #isReconnecting = false;
@@ -81,9 +83,9 @@ export class PostgresListener {
   }
 
   /**
-   * Removes a listener. The last listener of a channel ends its LISTEN, and the last channel closes the
-   * connection. Does not wait when the connection is lost, because the next connection will not listen to the
-   * channel.
+   * Removes a listener. After the last listener of a channel, sends UNLISTEN. After the last listener of all
+   * channels, closes the connection. If the connection is lost, does nothing more, because the next
+   * connection will not listen to the channel.
    */
   async #remove(subscription: Subscription): Promise<void> {
     const { channel } = subscription;
@@ -95,14 +97,14 @@ export class PostgresListener {
 
   async #unlisten(channel: string): Promise<void> {
     if (this.#channels.size === 0) return this.#end();
-    if (this.#channels.has(channel)) return; // another listener was added meanwhile
+    if (this.#channels.has(channel)) return; // another listener of the channel was added meanwhile
     await guarded(
       () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
-      () => undefined,
-    ); // if the connection is lost, its LISTEN has ended, too
+      () => undefined, // ignore the error: if the connection is lost, its LISTEN has ended, too
+    );
   }
 
-  /** Opens a connection that listens to all channels. */
+  /** Opens a connection, and sends LISTEN for all channels. */
   async #connected(): Promise<PostgresSession> {
     const session = await this.#deps.connect(this.#within(this.#deps.connectTimeoutMs));
     if (this.#abort.signal.aborted) {
@@ -126,13 +128,16 @@ export class PostgresListener {
   }
 
   /**
-   * Throws if the connection has ended, because a reply and the end of the connection may arrive in the same
-   * chunk.
+   * Throws if `session` is no longer the current connection: its end may have arrived together with the last
+   * reply.
    * @throws ConnectionLost
    */
   #assertCurrent(session: PostgresSession): void {
     if (this.#session !== session)
-      throw new ConnectionLost('The connection ended as soon as LISTEN was confirmed', { sqlstate: '08006' });
+      throw new ConnectionLost(
+        'The connection was lost just after the server confirmed LISTEN: call listen() again',
+        { sqlstate: '08006' },
+      );
   }
 
   #notify(channel: string, payload: string, processId: number): void {
@@ -158,7 +163,10 @@ export class PostgresListener {
       });
   }
 
-  /** Reconnects. Other changes can run between two attempts, so that none of them waits for the server. */
+  /**
+   * Reconnects, and tries again until an attempt succeeds. Between two attempts, listeners can be added and
+   * removed.
+   */
   async #reconnect(): Promise<void> {
     const { clock, log } = this.#deps;
     const backoff = new Backoff(Math.random);
@@ -202,7 +210,9 @@ export class PostgresListener {
           session.destroy();
           this.#lost(
             session,
-            error instanceof Error ? error : new ConnectionLost('The server did not answer a ping'),
+            error instanceof Error
+              ? error
+              : new ConnectionLost('The server did not reply to a ping on the connection for LISTEN'),
           );
         },
       );
@@ -227,7 +237,10 @@ export class PostgresListener {
   }
 }
 
-/** Calls a listener. If the listener throws, the connection and other listeners are not affected. */
+/**
+ * Runs `work`, and passes its error to `failed`. So an error of a listener does not affect the connection or
+ * other listeners.
+ */
 async function guarded(work: () => unknown, failed: (error: unknown) => void): Promise<void> {
   try {
     await work();

@@ -1,6 +1,5 @@
 /**
- * Start-up and login of a PostgreSQL connection (PostgreSQL manual §55.2.1, §55.3).
- *
+ * Start-up and login of a PostgreSQL connection (PostgreSQL manual §55.2.1, §55.3). Order of the messages:
  *   StartupMessage -> [NegotiateProtocolVersion] -> authentication -> AuthenticationOk
  *                  -> settings, cancellation key -> ReadyForQuery
  *
@@ -22,14 +21,19 @@ import { isLocalHost } from '../wire/server-url.ts';
 import * as read from './messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
-/** Result of a login. */
+/**
+ * Result of a login: the settings that the server reports, and the process id and key for a CancelRequest.
+ */
 export interface LoggedIn {
   readonly parameters: Map<string, string>;
   readonly processId: number;
   readonly key: Buffer;
 }
 
-/** Settings on which the decoding of values depends. Some poolers refuse all of them except the encoding. */
+/**
+ * Start-up parameters. The decoding of values depends on all of them except application_name. Some poolers
+ * accept only client_encoding.
+ */
 const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   application_name: 'svc',
   client_encoding: 'UTF8',
@@ -44,7 +48,10 @@ const PROTOCOL_VIOLATION = '08P01';
 /** Maximum number of messages from the server during login. A server sends about twenty. */
 const MAX_MESSAGES = 500;
 
-/** SCRAM keys. All connections of this process share them, so each account derives its keys once. */
+/**
+ * Cache of SCRAM keys. All connections of this process share it, so the keys of an account are derived only
+ * once.
+ */
 const keys = new ScramKeyring();
 
 interface Message {
@@ -52,7 +59,7 @@ interface Message {
   readonly body: Buffer;
 }
 
-/** A login on a new socket. Afterwards, the conversation uses the same reader and writer. */
+/** Logs in over a new socket. After the login, a PostgresConversation uses the same reader and writer. */
 export class PostgresLogin extends ServerLogin<Message> {
   readonly reader: MessageReader;
   readonly writer: MessageWriter = new MessageWriter();
@@ -70,22 +77,22 @@ export class PostgresLogin extends ServerLogin<Message> {
     this.#link = link;
     this.#host = host;
     this.#options = options;
-    // 3.0 is the default as in libpq, because some poolers and proxies refuse 3.2
+    // protocol 3.0 is the default, as in libpq, because some poolers and proxies refuse 3.2
     this.#version = options.protocol === '3.2' ? PROTOCOL_3_2 : PROTOCOL_3_0;
     this.reader = new MessageReader((type, bytes, at, end) =>
       this.receive({ type, body: Buffer.from(bytes.subarray(at, end)) }),
     );
   }
 
-  /** Passes the messages that have arrived to the conversation, and all later messages, too. */
+  /** Passes all messages after the login to `onMessage`, including those that have already arrived. */
   handOver(onMessage: OnMessage): void {
     this.reader.onMessage = onMessage;
     for (const { type, body } of this.inbox.splice(0)) onMessage(type, body, 0, body.length);
   }
 
   /**
-   * Logs in. @throws DatabaseError with the server's SQLSTATE; ConnectionLost; SvcError `E_DB_CONNECT` for a
-   * permanent failure
+   * Logs in. @throws DatabaseError with the server's SQLSTATE; ConnectionLost when the connection breaks;
+   * SvcError `E_DB_CONNECT` for a permanent failure
    */
   async run(): Promise<LoggedIn> {
     const { user, database, parameters, hasPlainStartup } = this.#options;
@@ -103,7 +110,7 @@ export class PostgresLogin extends ServerLogin<Message> {
       });
     } catch (error) {
       throw error instanceof ScramIssue
-        ? this.#refusal(`its log-in (SCRAM) is not accepted: ${error.message}`)
+        ? this.#refusal(`the login by SCRAM failed: ${error.message}`)
         : error;
     }
     return { parameters: this.#parameters, processId: this.#processId, key: this.#key };
@@ -115,7 +122,7 @@ export class PostgresLogin extends ServerLogin<Message> {
       case 'ok':
         if (this.#options.tls.channelBinding === 'require')
           throw this.#refusal(
-            'it asks for no password, and channel_binding=require wants SCRAM-SHA-256-PLUS',
+            'the server requests no password, but channel_binding=require needs a login by SCRAM-SHA-256-PLUS',
           );
         return;
       case 'cleartext':
@@ -125,7 +132,7 @@ export class PostgresLogin extends ServerLogin<Message> {
       case 'sasl':
         return this.#scram(asked.mechanisms);
       case 'unsupported':
-        throw this.#refusal(`it asks for a login by ${asked.what}, which is not supported`);
+        throw this.#refusal(`the server requests a login by ${asked.what}, which is not supported`);
       default:
         throw new ProtocolViolation(
           'the server sent a message of an authentication method that has not begun',
@@ -134,10 +141,10 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   async #cleartext(): Promise<void> {
-    const password = this.#password('a password in the clear');
+    const password = this.#password('a clear-text password');
     if (this.#link.tls?.authorized !== true && !isLocalHost(this.#host.host)) {
       throw this.#refusal(
-        'it asks for the password in the clear, which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine',
+        'the server requests a clear-text password, which is sent only over TLS with a verified certificate (sslmode=verify-full), or to a server on this machine',
       );
     }
     this.writer.password(password);
@@ -154,16 +161,20 @@ export class PostgresLogin extends ServerLogin<Message> {
   async #scram(mechanisms: readonly string[]): Promise<void> {
     const binding = this.#binding(mechanisms);
     if (binding.kind !== 'tls-server-end-point' && this.#options.tls.channelBinding === 'require')
-      throw this.#refusal('SCRAM-SHA-256-PLUS is not possible, and channel_binding=require wants it');
-    const first = new ScramFirst(this.#password('SCRAM', true), binding, keys);
+      throw this.#refusal(
+        'channel_binding=require needs SCRAM-SHA-256-PLUS, which is not possible: the server does not offer it, or the connection has no TLS',
+      );
+    const first = new ScramFirst(this.#password('a password for SCRAM', true), binding, keys);
     if (!mechanisms.includes(first.mechanism))
-      throw this.#refusal(`it offers ${mechanisms.join(', ') || 'nothing'}, and we speak SCRAM-SHA-256`);
+      throw this.#refusal(
+        `the server offers the login methods ${mechanisms.join(', ') || '(none)'}, but the client supports only SCRAM-SHA-256`,
+      );
     this.writer.saslInitial(first.mechanism, first.message);
     this.#send();
     const final = await first.answer(await this.#data('sasl-continue'));
     this.writer.saslResponse(final.message);
     this.#send();
-    // throws unless the server has proved that it knows the password
+    // throws if the server does not prove that it knows the password
     final.verify(await this.#data('sasl-final'));
     const asked = await this.#asked();
     if (asked.kind !== 'ok')
@@ -173,8 +184,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Returns the channel binding. It is used if both sides support it. If the server does not, the reply says
-   * that the client would support it (RFC 5802 §6).
+   * Returns the channel binding, which is used if client and server support it. If only the client supports
+   * it, the login says so to the server (RFC 5802 §6).
    */
   #binding(mechanisms: readonly string[]): ChannelBinding {
     const { tls } = this.#link;
@@ -188,21 +199,25 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Returns the password. Throws if this connection is not safe enough for the method that the server
-   * requested.
+   * Returns the password. Throws if the address has no password, or if it requires channel binding and the
+   * server requested another method.
    */
   #password(what: string, isScram: boolean = false): string {
     const { password, tls } = this.#options;
     if (!isScram && tls.channelBinding === 'require')
-      throw this.#refusal(`it asks for ${what}, and channel_binding=require wants SCRAM-SHA-256-PLUS`);
+      throw this.#refusal(
+        `the server requests ${what}, but channel_binding=require needs SCRAM-SHA-256-PLUS`,
+      );
     if (password === undefined || password === '')
-      throw this.#refusal(`it asks for ${what}, and the address has none for "${this.#options.user}"`);
+      throw this.#refusal(
+        `the server requests ${what}, but the address has no password for the user "${this.#options.user}"`,
+      );
     return password;
   }
 
   async #expectOk(): Promise<void> {
     if ((await this.#asked()).kind !== 'ok')
-      throw new ProtocolViolation('the server asked for the password twice');
+      throw new ProtocolViolation('the server requested the password twice');
   }
 
   async #data(kind: 'sasl-continue' | 'sasl-final'): Promise<string> {
@@ -210,8 +225,8 @@ export class PostgresLogin extends ServerLogin<Message> {
     if (asked.kind !== kind)
       throw new ScramIssue(
         asked.kind === 'ok'
-          ? 'it reports success without proving that it knows the password'
-          : 'its messages come in the wrong order',
+          ? 'the server reports success, but has not proved that it knows the password'
+          : "the server's messages came in the wrong order",
       );
     return (asked as { data: string }).data;
   }
@@ -249,7 +264,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     }
   }
 
-  /** Returns the next message that the login needs. */
+  /** Waits for the next message. Ignores notices, and throws the server's errors. */
   async #next(): Promise<Message> {
     for (;;) {
       const message = this.inbox.shift();
@@ -276,11 +291,11 @@ export class PostgresLogin extends ServerLogin<Message> {
     if (fields.sqlstate === PROTOCOL_VIOLATION && parameter !== undefined)
       return this.#refusal(
         Object.keys(this.#options.parameters).some((name) => name.toLowerCase() === parameter.toLowerCase())
-          ? `a pooler is between, which does not take the setting "${parameter}" at the start: leave it out of the address, and set it for the account (alter role … set ${parameter} = …)`
-          : `a pooler is between, which does not take the setting "${parameter}" at the start: write startup=plain&statement_cache=0 into the address`,
+          ? `the pooler refuses the start-up parameter "${parameter}": remove it from the address, and set it for the account (alter role … set ${parameter} = …)`
+          : `the pooler refuses the start-up parameter "${parameter}": add startup=plain&statement_cache=0 to the address`,
       );
     const error = postgresError(fields, undefined);
-    error.message = `${shownHost(this.#host)} refused the log-in of "${this.#options.user}" to "${this.#options.database}": ${error.message}`;
+    error.message = `${shownHost(this.#host)} refused the login of "${this.#options.user}" to "${this.#options.database}": ${error.message}`;
     return error;
   }
 

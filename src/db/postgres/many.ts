@@ -9,7 +9,7 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** A statement to run for many rows, and its rows. */
+/** A statement, and the rows of values for which it runs. */
 export interface Many {
   readonly text: string;
   /** Name of the prepared statement. Empty for an unnamed statement. */
@@ -32,8 +32,8 @@ const TEXT_FORMATS = new Uint8Array(0);
 const NO_PORTAL = 'svc_undo';
 
 /**
- * Runs the statement for all rows or none. Returns the number of rows affected. No other request may be
- * written until it has ended.
+ * Runs the statement for all rows or none. Returns the number of rows affected. Write no other request until
+ * the returned promise settles.
  */
 export async function writeMany(
   conversation: PostgresConversation,
@@ -51,19 +51,19 @@ export async function writeMany(
   });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, many.limit);
-  finished.catch(() => undefined); // no unhandled rejection: the error is checked below
+  finished.catch(() => undefined); // prevents an unhandled rejection: `finished` is awaited below
   let failure: { readonly error: unknown } | undefined;
   try {
     await writePairs(conversation, types, many, exchange);
   } catch (error) {
     failure = { error };
-    // cause an error that undoes this request; if a transaction was open, its owner rolls back
+    // cause an error that undoes this request; inside a transaction, the caller rolls back instead
     if (wasIdle) writer.execute(NO_PORTAL, 0);
   }
   writer.sync();
   conversation.flushSoon();
   if (failure === undefined) return (await finished).affectedRows;
-  // the error of a value or of the source of rows is thrown, and not this one
+  // ignore the server's error: it is a consequence of `failure`, which is thrown instead
   await finished.catch(() => undefined);
   throw failure.error;
 }

@@ -1,8 +1,7 @@
 /**
  * PostgreSQL protocol 3: decodes the server's messages (PostgreSQL manual §55.7). Sockets and timers are in
- * conversation.ts.
- *
- *   message = type:1  length:4 (includes itself, not the type)  body
+ * conversation.ts. Fields of a message, with their lengths in bytes:
+ *   type:1  length:4 (includes itself, not the type)  body
  *
  * Every count and length is checked against the end of the message before it is used or memory is allocated.
  */
@@ -35,13 +34,13 @@ export const SERVER = {
   rowDescription: 0x54,
 } as const;
 
-/** Maximum length of a message in bytes. */
+/** Maximum length of a message from the server, in bytes. */
 export const MAX_MESSAGE_BYTES: number = 1024 ** 3;
 
 const HEADER_BYTES = 5;
 const LENGTH_BYTES = 4;
 
-/** Request in an authentication message of the server. */
+/** Content of an authentication message: the method that the server requests, its data, or `ok`. */
 export type Authentication =
   | { readonly kind: 'ok' | 'cleartext' }
   | { readonly kind: 'md5'; readonly salt: Buffer }
@@ -113,7 +112,7 @@ export class MessageReader extends FrameReader {
     const length = bytes.readInt32BE(at + 1);
     if (length < LENGTH_BYTES)
       throw new ProtocolViolation(
-        `the server sent a message length of ${length}, which is below the minimum`,
+        `the server sent a message length of ${length}, which is below the minimum of ${LENGTH_BYTES}`,
       );
     if (length > this.maxBytes)
       throw new ProtocolViolation(
@@ -152,7 +151,7 @@ export class BodyReader extends FieldReader {
     return text;
   }
 
-  /** Returns a copy of the next bytes. */
+  /** Returns a copy of the next `count` bytes. */
   copy(count: number): Buffer {
     const at = this.take(count);
     return Buffer.from(this.source.subarray(at, at + count));
@@ -165,7 +164,7 @@ export class BodyReader extends FieldReader {
   count(leastBytes: number): number {
     const count = this.uint16();
     if (count * leastBytes > this.left)
-      throw new ProtocolViolation('the server sent a number of values that exceeds its message');
+      throw new ProtocolViolation('the server announced more values than the message contains');
     return count;
   }
 
@@ -224,7 +223,7 @@ export function readNegotiation(
   const version = body.int32();
   const count = body.uint32();
   if (count > body.left)
-    throw new ProtocolViolation('the server sent a number of values that exceeds its message');
+    throw new ProtocolViolation('the server announced more values than the message contains');
   return finished(body, { version, unknown: Array.from({ length: count }, () => body.text()) });
 }
 
@@ -294,7 +293,7 @@ export function readCommandTag(bytes: Buffer, at: number, end: number): string {
   return bytes.toString('latin1', at, end - 1);
 }
 
-/** Notification from LISTEN. `processId` is the server process of the sender. */
+/** Notification that was sent by NOTIFY. `processId` is the id of the sender's server process. */
 export interface Notification {
   readonly processId: number;
   readonly channel: string;
@@ -310,11 +309,11 @@ export function readNotification(bytes: Buffer, at: number, end: number): Notifi
 function readColumn(body: BodyReader): WireColumn {
   const name = body.text();
   const tableOid = body.uint32();
-  body.int16(); // number of the column in its table
+  body.int16(); // skip the number of the column in its table
   const typeOid = body.uint32();
-  body.int16(); // size of the type
+  body.int16(); // skip the size of the type
   const typeModifier = body.int32();
-  body.int16(); // format of the column
+  body.int16(); // skip the format of the column
   return { name, tableOid, typeOid, typeModifier };
 }
 

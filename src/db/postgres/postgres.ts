@@ -47,8 +47,8 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
 }
 
 /**
- * Checks that LISTEN works on this connection. A pooler in transaction mode gives each transaction any free
- * session. Then a notification would reach another client or none, so LISTEN is refused.
+ * Checks that LISTEN works on this connection. A pooler in transaction mode runs each transaction in any free
+ * session of the server. Then a notification would reach another client or none, so LISTEN is refused.
  */
 async function checkedToListen(session: PostgresSession, limit: Limit): Promise<PostgresSession> {
   try {
@@ -60,6 +60,6 @@ async function checkedToListen(session: PostgresSession, limit: Limit): Promise<
   }
   void session.close();
   throw new SvcError('E_DB_OPTION', [
-    'the pooler assigns a session only for one transaction, but LISTEN needs a session of its own: open a second database with the address of the server itself',
+    'the pooler assigns a server session only for one transaction, but LISTEN needs a session of its own: open a second database with the address of the server itself',
   ]);
 }

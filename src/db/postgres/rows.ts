@@ -1,5 +1,6 @@
 /**
- * Decodes DataRow messages to objects or lists, by a plan that is built once per statement and format.
+ * Decodes DataRow messages to objects or lists. A RowPlan has the decoders of a statement's columns, and is
+ * built once per statement and format.
  */
 import { widthOf, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
 import { utf8 } from '../wire/bytes.ts';
@@ -12,18 +13,21 @@ import type { Row, SqlValue } from '../driver.ts';
 const NO_FORMATS = new Uint8Array(0);
 const NULL_LENGTH = -1;
 
-/** Plan for decoding the rows of a statement. */
+/** Decodes the rows of a statement, with one decoder for each column. */
 export class RowPlan implements RowReader {
   readonly columns: readonly WireColumn[];
   readonly names: readonly string[];
-  /** Formats of the columns for Bind, two bytes each. Empty when all columns are text. */
+  /** Formats of the result columns for a Bind message, two bytes each. Empty when all columns are text. */
   readonly formats: Uint8Array;
-  /** Indexes of columns with unknown types. Their values are read as text at first, and decoded later. */
+  /**
+   * Indexes of columns with unknown types. Their values are read as text, and decoded when the types are
+   * known.
+   */
   readonly unknown: readonly number[];
   readonly #decoders: readonly Decoder[];
-  /** Length in bytes that a binary value must have. 0 allows every length. */
+  /** For each column: required length of a binary value in bytes, or 0 if every length is valid. */
   readonly #widths: readonly number[];
-  /** Whether a column has the name `__proto__`, so that a row must be set by setColumn(). */
+  /** Whether a column has the name `__proto__`, which only setColumn() can set on a row. */
   readonly #hasProto: boolean;
 
   /**
@@ -79,7 +83,9 @@ export class RowPlan implements RowReader {
 
   #begin(bytes: Buffer, at: number, end: number): number {
     if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
-      throw new ProtocolViolation('the server sent a row whose columns differ from its description');
+      throw new ProtocolViolation(
+        'the server sent a row whose number of columns differs from its description',
+      );
     return at + 2;
   }
 
@@ -100,8 +106,8 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
     const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
-      // the decoder of a custom type may return any value; if two columns have the same name, the last one
-      // counts
+      // a value that is not text is NULL, or was already decoded for another column with the same name; the
+      // decoder of a custom type may return any value
       if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue;
     }
   }

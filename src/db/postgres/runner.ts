@@ -1,9 +1,8 @@
 /**
  * Runs statements on a conversation with PostgreSQL. It decides when a statement is prepared, and in which
- * format values and rows are sent.
- *
+ * format values and rows are sent. Messages at each use of a statement:
  *   first use      Parse Describe Bind Execute, unnamed, all values as text
- *   second use     Parse Describe Bind Execute, named; its parameter types and columns are kept
+ *   second use     Parse Describe Bind Execute, named; its parameter types and columns are cached
  *   later uses     Bind Execute, with binary values where that is faster
  *
  * Each use takes one round trip. The encoding of lists, objects and bytes depends on the type of the
@@ -64,7 +63,7 @@ interface KnownStatement {
   name: string;
   /** Oids of the parameter types of the prepared statement. Undefined until they are known. */
   oids: readonly number[] | undefined;
-  /** Plan for decoding the rows. Undefined for a statement that returns no rows. */
+  /** Decoders of the rows. Undefined for a statement that returns no rows. */
   plan: RowPlan | undefined;
   /** Whether `oids` and `plan` are valid. */
   isDescribed: boolean;
@@ -85,7 +84,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   readonly #options: PostgresConnectionOptions;
   /**
    * Value of {@link PostgresTypes.changes} when the cached statements were prepared. If `changes` is higher
-   * now, they may be stale.
+   * now, these statements may be outdated.
    */
   #changes: number;
   /** Restarts the open transaction if the failed statement was its only one. Otherwise returns false. */
@@ -121,7 +120,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     }
   }
 
-  /** Sends SQL text unchanged, as one statement that has no parameters. */
+  /** Sends SQL text without parameters, as a simple query. */
   async simple(text: string, limit: Limit | undefined): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(text, limit);
@@ -238,8 +237,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Removes prepared statements if another connection has found that the schema changed. In a transaction, a
-   * stale statement would make the transaction fail.
+   * Removes cached statements if another connection has found that the schema changed. An outdated statement
+   * would make an open transaction fail.
    */
   forgetOld(): void {
     if (this.#changes === this.types.changes) return;
@@ -311,7 +310,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Runs a statement again if it failed only because of a stale plan or outdated parameter types. Otherwise
+   * Runs a statement again if it failed only because its plan or its parameter types are outdated. Otherwise
    * throws the error.
    */
   async #onceMore(request: Request, error: unknown, wasIdle: boolean): Promise<Exchange> {
@@ -331,8 +330,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Returns the error for a stale plan that made a transaction fail. Drops prepared statements, so that a
-   * retry of the transaction prepares its statements again.
+   * Returns the error for an outdated plan. Removes all cached statements, so that a retry of the transaction
+   * prepares its statements again.
    */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
@@ -340,7 +339,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     // only this session
     if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++;
     this.#changes = this.types.changes;
-    this.statements.clear(); // other statements may be stale for the same reason
+    this.statements.clear(); // other statements may be outdated for the same reason
     return new StalePlan(error.message, { sqlstate, sql, cause: error });
   }
 
@@ -353,13 +352,14 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
       const { oids } = await this.#described(text, limit);
       return oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
     } catch {
-      return false; // so that the caller throws its first error, which is more informative
+      return false; // then the caller throws the original error, which is more informative
     }
   }
 
   /**
-   * Returns the cache entry of a text that was used before. For a new text, adds an entry and returns
-   * undefined: it is prepared only at its second use, because most generated texts never recur.
+   * Returns the cache entry of a statement that was used before. For a new statement, adds an entry and
+   * returns undefined. A statement is prepared only at its second use, because most generated texts never
+   * recur.
    */
   #seen(text: string): KnownStatement | undefined {
     const known = this.statements.get(text);
@@ -443,8 +443,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /**
-   * Returns the types of a statement, for which the server is asked if necessary. If the text is in the
-   * cache, the statement is prepared under a name.
+   * Returns the parameter types and decoders of a statement. Asks the server if they are not cached. If the
+   * statement was used before, prepares it under a name.
    */
   async #described(text: string, limit: Limit | undefined): Promise<Description> {
     const known = this.#seen(text) ?? this.statements.peek(text);
@@ -457,7 +457,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
-    // the server has described the statement and not run it
+    // `parameterOids` is set, because the server has described the statement
     await this.#learn(exchange.parameterOids!, exchange.plan, limit);
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
     // another caller has prepared the text at the same time, so close that caller's statement
@@ -486,7 +486,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(
       foundType,
     );
-    // a type that was dropped meanwhile counts as text, so that the database is not asked again
+    // treat a type that was dropped meanwhile as text, so that the database is not asked for it again
     const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid));
     this.types.learn([
       ...found,

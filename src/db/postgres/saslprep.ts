@@ -3,11 +3,12 @@
  * equal.
  *
  * PostgreSQL checks for prohibited characters before normalization, and the RFC after it. The password hashes
- * in PostgreSQL's catalog depend on this order, so this code does the same. A password that fails the check
- * is hashed unchanged, as on the server.
+ * in PostgreSQL's catalog depend on this order, so this code uses PostgreSQL's order. A password that fails
+ * the check is hashed unchanged, as on the server.
  *
- * The tables below are from stringprep (RFC 3454). They have ranges of code points in hexadecimal that
- * include both ends. They belong to Unicode 3.2; Node.js has only the tables of newer versions.
+ * The tables below are from stringprep (RFC 3454). They list code points and ranges of code points in
+ * hexadecimal; a range includes both ends. The tables belong to Unicode 3.2, but Node.js has only the tables
+ * of newer versions.
  */
 
 type Ranges = readonly (readonly [first: number, last: number])[];
@@ -26,8 +27,8 @@ const ASCII = /^[\x20-\x7e]+$/;
 let tables: Tables | undefined;
 
 /**
- * Returns the prepared text. Returns undefined when the text has prohibited characters, mixes directions, or
- * is empty after preparation.
+ * Returns the prepared text. Returns undefined when the text has prohibited characters, mixes writing
+ * directions, or is empty after preparation.
  */
 export function saslPrep(text: string): string | undefined {
   if (ASCII.test(text)) return text;
@@ -50,16 +51,16 @@ export function saslPrep(text: string): string | undefined {
 }
 
 /**
- * Returns the text of a password that is hashed: the prepared text, or the password itself if it cannot be
- * prepared.
+ * Returns the text that is hashed instead of a password: the prepared text, or the password itself if it
+ * cannot be prepared.
  */
 export function preparedPassword(password: string): string {
   return saslPrep(password) ?? password;
 }
 
 /**
- * Returns whether a text has only one direction. A text with right-to-left characters must not contain
- * left-to-right letters, and must begin and end with right-to-left characters (RFC 3454 §6).
+ * Returns whether a text has only one writing direction. A text with right-to-left characters must not
+ * contain left-to-right letters, and must begin and end with right-to-left characters (RFC 3454 §6).
  */
 function isOneWay(codes: readonly number[], { rightToLeft, leftToRight }: Tables): boolean {
   if (!codes.some((code) => isIn(code, rightToLeft))) return true;

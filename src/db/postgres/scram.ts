@@ -1,10 +1,9 @@
 /**
  * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677): the client's side, as functions that do no I/O.
- * Also has the md5 method for old accounts.
+ * Also has the md5 method for old accounts. Order of calls and messages:
+ *   new ScramFirst() -> client-first -> server-first -> answer() -> client-final -> server-final -> verify()
  *
- *   begin() -> client-first -> server-first -> client-final -> server-final -> the server is authenticated
- *
- * Each step returns the object for the next step. A `ScramDone` exists only after the server's signature was
+ * Each call returns the object for the next call. A `ScramDone` exists only after the server's signature was
  * verified, so a server that does not know the password is never accepted.
  */
 import {
@@ -42,7 +41,7 @@ export class ScramIssue extends Error {
 
 /** Channel binding of the exchange to the TLS connection (RFC 5802 §6). */
 export type ChannelBinding =
-  /** The connection has no TLS. */
+  /** Channel binding is disabled or not possible, for example because the connection has no TLS. */
   | { readonly kind: 'none' }
   /**
    * The client supports channel binding, but the server's message did not offer it. If an attacker has
@@ -59,7 +58,7 @@ interface ScramDone {
 
 const DONE: ScramDone = Object.freeze({ kind: 'verified' });
 
-/** State after the client's first message. */
+/** State of a login after the client's first message. */
 export class ScramFirst {
   readonly message: string;
   readonly mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-256-PLUS';
@@ -91,7 +90,7 @@ export class ScramFirst {
     this.message = header + this.#bare;
   }
 
-  /** Returns the reply to server-first. @throws ScramIssue */
+  /** Returns the reply to the server's first message, with the client's proof. @throws ScramIssue */
   async answer(serverFirst: string): Promise<ScramFinal> {
     const { nonce, salt, iterations } = readServerFirst(serverFirst, this.#nonce);
     const { clientKey, storedKey, serverKey } = await this.#keys.get(this.#password, salt, iterations);
@@ -106,7 +105,7 @@ export class ScramFirst {
   }
 }
 
-/** State after the client has sent its proof. */
+/** State of a login after the client has sent its proof. */
 class ScramFinal {
   readonly message: string;
   readonly #expected: Buffer;
@@ -119,18 +118,18 @@ class ScramFinal {
   /** Verifies server-final. @throws ScramIssue */
   verify(serverFinal: string): ScramDone {
     const [, kind, value = ''] = /^([ve])=([^,]*)(?:,|$)/.exec(serverFinal) ?? [];
-    if (kind === 'e') throw new ScramIssue('the server ended the exchange with an error');
+    if (kind === 'e') throw new ScramIssue('the server ended the login with an error');
     const signature = kind === 'v' ? fromBase64(value) : undefined;
-    if (signature === undefined) throw new ScramIssue('the last message has no signature');
+    if (signature === undefined) throw new ScramIssue("the server's last message has no signature");
     if (signature.length !== this.#expected.length || !timingSafeEqual(signature, this.#expected))
-      throw new ScramIssue('the signature is wrong: this server does not know the password');
+      throw new ScramIssue("the server's signature is wrong: this server does not know the password");
     return DONE;
   }
 }
 
 /**
- * Keys that a login derives from a password (RFC 5802 §3). With these keys and this salt, a client can log in
- * without the password, so they are never shown.
+ * Keys that a login derives from a password (RFC 5802 §3). With these keys, a client can log in without the
+ * password, so they are never shown.
  */
 interface ScramKeys {
   readonly clientKey: Uint8Array;
@@ -139,8 +138,9 @@ interface ScramKeys {
 }
 
 /**
- * Caches the keys that are derived from passwords, so that all connections of an account derive them once. A
- * cached key is a KeyObject, whose bytes Node.js never prints. It makes an HMAC four times as fast.
+ * Caches the keys that are derived from passwords, so that all connections of an account derive them once.
+ * Two of the keys are KeyObjects: Node.js never prints their bytes, and computes an HMAC with them four times
+ * as fast.
  */
 export class ScramKeyring {
   readonly #kept = new Map<string, Promise<ScramKeys>>();
@@ -196,15 +196,15 @@ function readServerFirst(
 ): { readonly nonce: string; readonly salt: Buffer; readonly iterations: number } {
   const [, nonce, salt64 = '', digits = ''] =
     /^r=([\x21-\x2b\x2d-\x7e]+),s=([^,]+),i=([1-9]\d{0,9})(?:,|$)/.exec(message) ?? [];
-  if (nonce === undefined) throw new ScramIssue('its first message cannot be read');
+  if (nonce === undefined) throw new ScramIssue("the server's first message cannot be read");
   if (!nonce.startsWith(ours) || nonce.length === ours.length)
-    throw new ScramIssue('its nonce does not continue ours');
+    throw new ScramIssue("the server's nonce does not begin with the client's nonce, or adds nothing to it");
   const salt = fromBase64(salt64);
-  if (salt === undefined) throw new ScramIssue('its salt is not base64');
+  if (salt === undefined) throw new ScramIssue("the server's salt is not base64");
   const iterations = Number(digits);
   if (iterations < MIN_ITERATIONS || iterations > MAX_ITERATIONS)
     throw new ScramIssue(
-      `it asks for ${iterations} iterations, where ${MIN_ITERATIONS} … ${MAX_ITERATIONS} are taken`,
+      `the server requests ${iterations} iterations, but only ${MIN_ITERATIONS} to ${MAX_ITERATIONS} are accepted`,
     );
   return { nonce, salt, iterations };
 }

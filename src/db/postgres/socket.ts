@@ -1,9 +1,9 @@
 /**
- * Opens a socket to PostgreSQL, with the requested encryption (PostgreSQL manual §55.2.10).
+ * Opens a socket to PostgreSQL, with the requested encryption (PostgreSQL manual §55.2.10):
+ *   sslmode=disable, or a Unix socket   no TLS
+ *   sslnegotiation=postgres             SSLRequest; after the reply S, TLS 1.2 or newer; after N, no TLS if sslmode=prefer, or else an error
+ *   sslnegotiation=direct               TLS at once, with the ALPN protocol "postgresql"
  *
- *   TCP or Unix socket - disable ---------------------------------------> plain
- *                      + SSLRequest -> S -> TLS 1.2 or newer             -> encrypted; after N an error, except with `prefer`
- *                      \ direct: TLS at once, ALPN "postgresql"        -> encrypted
  *
  * The reply to SSLRequest must be exactly one byte. If more bytes arrive, the connection is refused, because
  * an attacker could have injected them before TLS (CVE-2021-23222).
@@ -40,7 +40,7 @@ export function shownHost(at: PostgresHost): string {
  * Opens a socket. The certificate must match the host name `name`, because `at` may be an IP address.
  *
  * @throws ConnectionLost when the server does not answer; SvcError `E_DB_CONNECT` for a permanent failure;
- *   the limit's error
+ *   the error of `limit` when it ends
  */
 export async function openSocket(
   at: PostgresHost,
@@ -66,7 +66,7 @@ export async function openSocket(
     const secure = await opening.encrypt({ ...options, ...(isDirect && { ALPNProtocols: [ALPN] }) });
     if (isDirect && secure.alpnProtocol !== ALPN)
       throw opening.refusal(
-        'the server did not negotiate the protocol "postgresql" (ALPN), which direct TLS needs: PostgreSQL 17 or newer is needed',
+        'the server did not negotiate the protocol "postgresql" (ALPN), which sslnegotiation=direct needs: use PostgreSQL 17 or newer, or remove sslnegotiation',
       );
     return opening.finished(secure);
   } catch (error) {

@@ -1,6 +1,5 @@
 /**
- * PostgreSQL's types: converts the bytes of a column to a JavaScript value.
- *
+ * PostgreSQL's types: converts the bytes of a column to a JavaScript value. Value for each type:
  *   bool                              boolean
  *   int2, int4, oid, float4, float8   number
  *   int8                              number, or bigint beyond 2^53 - 1 (option int8)
@@ -31,7 +30,7 @@ import { latin1, utf8 } from '../wire/bytes.ts';
 import type { OwnTypes } from '../own-types.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 
-/** Decodes a value from the bytes of a message. */
+/** Decodes a value from the bytes of a message, from `at` up to `end`. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
 /** Name and decoders of a type. */
@@ -43,7 +42,7 @@ export interface PostgresType {
   readonly decodeText: Decoder;
   /** Decoder for the binary format. Undefined for a type that is read as text. */
   readonly decodeBinary: Decoder | undefined;
-  /** Type of the elements, for an array. */
+  /** Element type, for an array type. */
   readonly element: PostgresType | undefined;
   /** Delimiter between elements in an array of this type. */
   readonly delimiter: string;
@@ -55,16 +54,16 @@ export interface PostgresType {
 export interface FoundType {
   readonly oid: number;
   readonly name: string;
-  /** Oid of the type of the elements, for an array in array syntax. Otherwise 0. */
+  /** Oid of the element type, for an array type. Otherwise 0. */
   readonly elementOid: number;
-  /** Name of the type of the elements, for an array. */
+  /** Name of the element type, for an array type. */
   readonly elementName?: string | undefined;
   readonly delimiter: string;
   /** Oid of the base type, for a domain. Otherwise 0. */
   readonly baseOid: number;
 }
 
-/** Oids of types for which parameters have their own encoding. */
+/** Oids of types that need their own encoder or decoder. */
 export const OID = {
   bool: 16,
   bytea: 17,
@@ -82,7 +81,10 @@ export const OID = {
   jsonb: 3802,
 } as const;
 
-/** Maximum number of kept types that are not built in. When another one comes, all of them are dropped. */
+/**
+ * Maximum number of cached types that are not built in. When the limit is exceeded, all of them are removed
+ * from the cache.
+ */
 const MAX_FOUND = 10_000;
 const TWO_32 = 2 ** 32;
 
@@ -137,7 +139,10 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
   ['refcursor', 1790, 2201],
 ];
 
-/** Known types of one database. All its connections share one instance. */
+/**
+ * Types of one database that are known to this process. All connections share one instance, see {@link
+ * forSession}.
+ */
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
   readonly #own: OwnTypes | undefined;
@@ -169,7 +174,7 @@ export class PostgresTypes {
   }
 
   /**
-   * Returns these types for one connection. Dates and times are parsed in the current DateStyle of its
+   * Returns these types for one connection. They parse dates and times in the current DateStyle of its
    * session.
    */
   forSession(dateStyle: () => string | undefined): PostgresTypes {
@@ -177,8 +182,8 @@ export class PostgresTypes {
   }
 
   /**
-   * Number of schema changes that were detected. When it increases, prepared statements of other connections
-   * may be stale.
+   * Number of schema changes that were detected. When the number increases, prepared statements of other
+   * connections may be outdated.
    */
   get changes(): number {
     return this.#shared?.changes ?? this.#changes;
@@ -215,7 +220,10 @@ export class PostgresTypes {
     }
   }
 
-  /** Returns the custom type with the name of a type, if there is one. It replaces the built-in decoder. */
+  /**
+   * Returns a type with the application's own parser and encoder for its name, if the application has set
+   * them.
+   */
   #owned(type: PostgresType): PostgresType {
     const own = this.#own?.get(type.name);
     if (own === undefined) return type;
@@ -276,8 +284,8 @@ function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, 
 }
 
 /**
- * Types whose text depends on the DateStyle of the session. Intervals are not among them, because they are
- * parsed in every style.
+ * Returns the types whose text depends on the DateStyle of the session. The type interval is not among them,
+ * because its parser accepts all styles.
  */
 function dateTypes(
   timestamps: Timestamps,

@@ -1,6 +1,5 @@
 /**
- * Parses addresses of PostgreSQL databases strictly, with libpq's parameter names.
- *
+ * Parses addresses of PostgreSQL databases strictly, with libpq's parameter names. Examples:
  *   postgres://user:password@host:5432/database          postgresql:// means the same
  *   ...@one,two:5433,[::1]/database?target_session_attrs=read-write     the hosts are tried in this order
  *   postgres://user@/database?host=/run/postgresql       a Unix socket: `host` is the directory of .s.PGSQL.5432
@@ -23,11 +22,11 @@ export interface PostgresUrl extends ServerUrl {
   readonly dialect: 'postgres';
   readonly database: string;
   readonly tls: PostgresTls;
-  /** Run-time parameters, including `application_name` and `options`. */
+  /** Run-time parameters of each session, including `application_name` and `options`. */
   readonly parameters: Readonly<Record<string, string>>;
   /**
-   * Whether the start-up message has only these parameters and the required ones. For poolers that refuse
-   * other parameters.
+   * Whether the start-up message has only `parameters`, the user, the database and client_encoding. Some
+   * poolers refuse other parameters.
    */
   readonly hasPlainStartup: boolean;
   readonly protocol: '3.0' | '3.2';
@@ -116,13 +115,13 @@ export interface PostgresConnectionOptions
    */
   readonly protocol?: PostgresUrl['protocol'] | undefined;
   /**
-   * Whether the server must accept writes. If so, a connection that gets the error 25006 outside a read-only
-   * transaction is stale.
+   * Whether the server must accept writes. If so, the pool replaces a connection that gets the SQLSTATE 25006
+   * outside of a read-only transaction.
    */
   readonly mustWrite: boolean;
   /**
-   * Whether the server must be a primary, which may refuse writes. If so, a connection whose server becomes a
-   * standby is stale.
+   * Whether the server must be a primary, which may refuse writes. If so, the pool replaces a connection
+   * whose server becomes a standby.
    */
   readonly mustBePrimary?: boolean | undefined;
   /** Maximum number of prepared statements. Use 0 for a pooler in transaction mode. */

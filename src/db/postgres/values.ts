@@ -1,12 +1,11 @@
 /**
  * Encodes JavaScript values as PostgreSQL parameters. The encoding depends on the type of the parameter on
- * the server.
- *
+ * the server:
  *   type known     numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
  *   type unknown   text, which the server converts; needsTypes() finds values that need the type
  *
- * A value that does not fit its type is sent as text. Then the server reports the same error at each use of
- * the statement.
+ * A value that does not fit its type is sent as text. Then the server reports the same error, whether or not
+ * the client knows the type.
  */
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
@@ -52,11 +51,11 @@ export function needsTypes(params: Params): boolean {
 }
 
 /**
- * Writes values into an open Bind. `oids` has the types of the parameters. It is undefined if the statement
- * was not described.
+ * Writes the values of a Bind message. `oids` has the types of the parameters. It is undefined if the
+ * statement was not described.
  *
  * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
- * the Bind is then incomplete
+ *   the Bind is then incomplete
  */
 export function writeParams(
   writer: MessageWriter,
@@ -80,7 +79,7 @@ export function writeParams(
 }
 
 /**
- * Returns the text of a value for a column of this type, or null for NULL.
+ * Returns the text of a value for a column of the type `oid`, or null for NULL.
  * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type
  */
 export function textOf(
@@ -112,7 +111,10 @@ function textIssue(text: string): Refusal | undefined {
   return text.isWellFormed() ? undefined : parameterIssue(text);
 }
 
-/** Checks the number of values. @throws SvcError `E_DB_PARAMETER_COUNT` */
+/**
+ * Checks the number of values. @throws SvcError `E_DB_PARAMETER_COUNT` when the number of values is not
+ * `needed`
+ */
 export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
 }
@@ -287,7 +289,7 @@ function jsonText(value: object): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    return undefined; // a cycle or a bigint; the error is dropped, so that it does not show the value
+    return undefined; // a cycle or a bigint; ignore the error, whose message may contain the value
   }
 }
 
@@ -315,8 +317,8 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
 }
 
 /**
- * Returns a function that encodes an element as text, so that a list is not read as a further dimension. An
- * element that cannot be encoded is refused later.
+ * Returns a function that encodes an element as text, so that an element that is a list does not become a
+ * further dimension. An element that cannot be encoded is refused later.
  */
 function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
   return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);

@@ -156,7 +156,7 @@ export class SqliteConnection implements Connection {
   }
 
   /**
-   * Switches foreign keys on if the last owner left them off, because all callers share the connection.
+   * Switches foreign keys on if the last caller left them off, because all callers share the connection.
    * Returns whether they were off.
    */
   restoreForeignKeys(): boolean {
@@ -169,7 +169,10 @@ export class SqliteConnection implements Connection {
     });
   }
 
-  /** Drops all cached statements, because the last statement may have changed the schema or a setting. */
+  /**
+   * Removes all statements from the cache, because the last statement may have changed the schema or a
+   * setting.
+   */
   #onOther(): void {
     this.#statements.clear();
     this.#mayHaveChanged = true;
@@ -223,7 +226,7 @@ export class SqliteConnection implements Connection {
     });
   }
 
-  /** Ends open streams. Does not close the file, which its opener closes. */
+  /** Ends open streams. Does not close the file. */
   end(): void {
     this.#endStreams();
   }
@@ -315,7 +318,9 @@ export class SqliteConnection implements Connection {
   #control(text: string): void {
     let statement = this.#controls.get(text);
     if (statement === undefined) this.#controls.set(text, (statement = this.#db.prepare(text)));
-    statement.get(); // not run(), which reads the last key: Node 26 throws when a number cannot hold that key
+    // do not use run(): it reads the key of the last insert, and Node 26 throws when the key does not fit in
+    // a number
+    statement.get();
   }
 
   #end(): void {

@@ -26,7 +26,7 @@ type ErrorClass = new (message: string, details: DatabaseErrorDetails) => Databa
 
 /**
  * Error class and SQLSTATE for each extended result code, or for its low byte. The SQLSTATE is the one that
- * PostgreSQL reports for the same mistake.
+ * PostgreSQL reports for the same error.
  */
 const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
   1: [StatementError, '42000'],

@@ -34,7 +34,9 @@ export class FairLock {
       clock,
       timeoutMs: acquireTimeoutMs,
       timedOut: () =>
-        timeout(`${what} was not free within ${acquireTimeoutMs} ms, ${this.waiting} callers wait${hint}`),
+        timeout(
+          `${what} did not become free within ${acquireTimeoutMs} ms, and ${this.waiting} callers wait${hint}`,
+        ),
     });
   }
 
@@ -50,7 +52,7 @@ export class FairLock {
    * caller gets a permit.
    *
    * @throws PoolTimeout when too many callers wait, or when the wait is too long; the error that was passed
-   *   to {@link close}; QueryCanceled, QueryTimeout
+   *   to {@link close}; QueryCanceled or QueryTimeout when `limit` ends
    */
   take(limit: Limit | undefined): Promise<void> | undefined {
     if (this.#closed !== undefined) throw this.#closed();
@@ -59,7 +61,8 @@ export class FairLock {
       return undefined;
     }
     const { what, maxWaiting } = this.#deps;
-    if (this.waiting >= maxWaiting) throw timeout(`${this.waiting} callers wait for ${what} already`);
+    if (this.waiting >= maxWaiting)
+      throw timeout(`${this.waiting} callers already wait for ${what}, and "maxWaiting" allows no more`);
     return this.#waiters.add(limit, undefined);
   }
 
@@ -73,7 +76,7 @@ export class FairLock {
   }
 
   /**
-   * Makes later calls of `take` throw the error. Callers that already wait still get their permits. Resolves
+   * Makes later calls of `take` throw `error()`. Callers that already wait still get their permits. Resolves
    * when all permits are returned.
    */
   async close(error: () => unknown): Promise<void> {

@@ -1,7 +1,6 @@
 /**
  * Prepares and opens a SQLite file. Creates it with access only for its owner, opens it with safe settings,
- * and detects when another file has replaced it.
- *
+ * and detects when another file has replaced it. Settings of each connection:
  *   journal_mode=WAL     readers and the writer do not block each other
  *   synchronous=FULL     a commit has reached the disk; `normal` may lose the last commits when the power fails
  *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against malicious files
@@ -46,10 +45,10 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
     refuse(path, `there is no directory "${folder}"`);
   if (found === undefined && isReadOnly)
-    refuse(path, 'the file does not exist, and readOnly does not create it');
+    refuse(path, 'the file does not exist, and with "readOnly" it is not created');
   try {
-    // not "wx", because another process may create the file at the same moment; without this line, SQLite
-    // would open the file for reading and fail at the first write
+    // create the file without the flag "wx", because another process may create it at the same moment;
+    // without this line, SQLite would open the file for reading and fail at the first write
     if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY));
     accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK);
     if (!isReadOnly) accessSync(folder, constants.W_OK);
@@ -91,10 +90,10 @@ export function openIssue(path: string, error: unknown): unknown {
   if (code === undefined) return error;
   const problem =
     (code & 0xff) === 26
-      ? 'it is no SQLite database'
+      ? 'the file is not a SQLite database'
       : (code & 0xff) === 11
-        ? 'it is damaged'
-        : `SQLite says: ${(error as Error).message}`;
+        ? 'the file is damaged'
+        : `SQLite reports: ${(error as Error).message}`;
   return new SvcError('E_DB_OPEN', [path, problem], { cause: error });
 }
 

@@ -58,12 +58,12 @@ class SqliteReader implements Connection {
     child.on('message', (reply: ReaderReply) => this.#onReply(reply));
     child.on('error', (error) =>
       this.#break(
-        new errors.ConnectionLost('The reader process failed', { sqlstate: '08006', cause: error }),
+        new errors.ConnectionLost('The SQLite reader process failed', { sqlstate: '08006', cause: error }),
       ),
     );
     child.on('exit', () => {
       process.off('exit', this.#kill);
-      this.#break(new errors.ConnectionLost('The reader process ended', { sqlstate: '08006' }));
+      this.#break(new errors.ConnectionLost('The SQLite reader process ended', { sqlstate: '08006' }));
     });
   }
 
@@ -84,7 +84,10 @@ class SqliteReader implements Connection {
       // fork() failed, for example because no file descriptors are free. Then "error" is emitted soon, and
       // "exit" never
       const [cause] = await once(child, 'error');
-      throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });
+      throw new errors.ConnectionLost('The SQLite reader process cannot be started', {
+        sqlstate: '08006',
+        cause,
+      });
     }
     const reader = new SqliteReader(child, clock);
     try {
@@ -189,15 +192,16 @@ class SqliteReader implements Connection {
 
   /** Makes the process close the file and exit. */
   async close(): Promise<void> {
+    // do not use once(): it would reject on an "error" event, which an ended process may emit
     const ended =
       this.#process.exitCode === null && this.#process.signalCode === null
         ? new Promise((resolve) => this.#process.once('exit', resolve))
-        : undefined; // not once(), which would reject on an "error" event that an ended process may emit
+        : undefined;
     if (!this.isBroken)
       await this.#ask('close', undefined).catch(() => {
-        /* kill the process when it does not respond in time */
+        /* ignore the error: the process exits when it is disconnected below */
       });
-    this.#broken ??= new errors.ConnectionLost('The reader process was ended', { sqlstate: '08006' });
+    this.#broken ??= new errors.ConnectionLost('The SQLite reader process is closed', { sqlstate: '08006' });
     if (ended === undefined) return;
     this.#process.ref();
     if (this.#process.connected) this.#process.disconnect();
@@ -217,7 +221,7 @@ class SqliteReader implements Connection {
     return this.#ask<T>(verb, limit, sql, inputs);
   }
 
-  /** Sends a request. If the first argument is a text, it is the statement that errors show. */
+  /** Sends a request. If the first argument is a text, it is the SQL text that errors contain. */
   async #ask<T>(verb: string, limit: Limit | undefined, ...args: readonly unknown[]): Promise<T> {
     if (this.#broken !== undefined) throw this.#broken;
     const id = ++this.#lastId;
@@ -232,7 +236,7 @@ class SqliteReader implements Connection {
     } catch (error) {
       throw error instanceof errors.DatabaseError
         ? error
-        : new errors.DatabaseError('The reader process failed', { cause: error, sql });
+        : new errors.DatabaseError('The SQLite reader process failed', { cause: error, sql });
     } finally {
       watched?.[Symbol.dispose]();
     }
@@ -254,10 +258,13 @@ class SqliteReader implements Connection {
     this.#broken =
       error instanceof errors.ConnectionLost
         ? error
-        : new errors.ConnectionLost('The reader process was ended when a statement took too long', {
-            sqlstate: '08006',
-            cause: error,
-          });
+        : new errors.ConnectionLost(
+            'The SQLite reader process was ended, because an earlier statement exceeded its time limit or was canceled',
+            {
+              sqlstate: '08006',
+              cause: error,
+            },
+          );
     for (const asked of this.#asked.values()) asked.reject(error);
     this.#asked.clear();
     this.#kill();
@@ -286,7 +293,7 @@ interface Reading {
   close(): Promise<void> | void;
 }
 
-/** Lends reading connections. Opens them on demand, and lends the connection that was returned last first. */
+/** Lends reading connections, and opens them on demand. Lends the most recently returned connection first. */
 export class SqliteReads {
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;

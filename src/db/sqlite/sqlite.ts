@@ -1,7 +1,6 @@
 /**
- * SQLite driver on node:sqlite: one connection that writes, lent to one owner at a time, and other
- * connections that only read.
- *
+ * SQLite driver on node:sqlite: one connection that writes, lent to one caller at a time, and other
+ * connections that only read. Connection for each kind of work:
  *   statements, transactions            the writing connection, in the order of the calls; a transaction holds it until it ends
  *   long reads, read-only transactions, streams    separate connections to the file, or processes with the option `readers`
  *   :memory:                            one connection for all of these
@@ -22,7 +21,10 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
 import type { Params } from '../values.ts';
 
-/** Time in milliseconds that close() waits for running statements. After it, the database closes anyway. */
+/**
+ * Maximum time that close() waits for running statements, in milliseconds. Then the database is closed
+ * anyway.
+ */
 const CLOSE_MS = 10_000;
 
 /** SQLite's implementation of {@link Driver}. */
@@ -48,16 +50,16 @@ export class SqliteDriver implements Driver {
       ]);
     if (readers > 0 && readerProcess() === undefined)
       throw new SvcError('E_DB_OPTION', [
-        '"readers" need a file of this package, which a program bundled into one file does not have',
+        '"readers" need a file of this package, which a program that is bundled into one file does not contain',
       ]);
     if (path === MEMORY && options.isReadOnly)
       throw new SvcError('E_DB_OPTION', [
-        '"readOnly" has no use for a database in memory, which begins empty',
+        '"readOnly" is useless for a database in memory, which is empty when it is opened',
       ]);
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
-      hint: '; if an open transaction holds the connection, run the statements on the handle of that transaction',
+      hint: '; if an open transaction holds the connection, run the statements on the transaction that its callback receives',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
@@ -102,14 +104,17 @@ export class SqliteDriver implements Driver {
       return;
     }
     if (connection.isInTransaction) {
-      this.#options.log?.warn('transaction_left_open', { remedy: 'The transaction was rolled back' });
+      this.#options.log?.warn('transaction_left_open', {
+        remedy:
+          'The open transaction was rolled back: end a transaction in the script or callback that begins it',
+      });
       this.#main.rollback();
     }
     try {
       if (this.#main.restoreForeignKeys())
         this.#options.log?.warn('foreign_keys_restored', {
           remedy:
-            'All callers share the connection: switch foreign keys off in a migration (-- svc: no-foreign-keys)',
+            'Foreign keys were switched on again, because all callers share the connection: switch them off only in a migration (-- svc: no-foreign-keys)',
         });
     } finally {
       this.#lock.give();
@@ -135,8 +140,8 @@ export class SqliteDriver implements Driver {
   }
 
   /**
-   * Also checks the file itself, because an open connection still works after its file was deleted or
-   * replaced.
+   * Checks a connection and also the file itself, because an open connection still works after its file was
+   * deleted or replaced.
    */
   async ping(limit: Limit | undefined): Promise<void> {
     const connection = await this.acquire(limit, 'read');
@@ -152,7 +157,7 @@ export class SqliteDriver implements Driver {
       throw new StorageFailed(
         now === undefined
           ? 'The database file was removed while it was open'
-          : 'Another file was put in the place of the database while it was open',
+          : 'The database file was replaced by another file while it was open',
         { sqlstate: '58030' },
       );
     }
@@ -161,7 +166,10 @@ export class SqliteDriver implements Driver {
   async backup(path: string, limit: Limit | undefined): Promise<void> {
     const partial = `${path}.partial`;
     if (this.#isOwnFile(path) || this.#isOwnFile(partial))
-      throw new SvcError('E_DB_OPEN', [path, 'the path is the open database: a copy needs another path']);
+      throw new SvcError('E_DB_OPEN', [
+        path,
+        'the path belongs to the open database: write the copy to another path',
+      ]);
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {
@@ -231,10 +239,11 @@ export class SqliteDriver implements Driver {
    */
   async #drained(drained: Promise<unknown>): Promise<boolean> {
     const abort = new AbortController();
+    // the sleep rejects when it is aborted below, after all connections were returned
     const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
       () => false,
       () => true,
-    ); // the sleep rejects when it is aborted, after all connections were returned
+    );
     const isDrained = await Promise.race([drained.then(() => true), late]);
     abort.abort();
     return isDrained;

@@ -63,8 +63,8 @@ export class SqliteStatement {
    */
   #parsers: readonly CheckedType['parse'][] | undefined;
   /**
-   * Whether rows must be read with bigints. This does not apply to run(), where reading the two counts as
-   * bigints would cost 15 % of an insert.
+   * Whether integers in rows must be read as bigints. run() always reads numbers, because reading its two
+   * counts as bigints would cost 15 % of an insert.
    */
   #needsBigInts: boolean;
   #readsBigInts = false;
@@ -164,10 +164,10 @@ export class SqliteStatement {
 
   #row(values: unknown[]): Row {
     const names = (this.#names ??= this.#readNames());
+    // 'bigint', because a bigint that a custom type has returned must not be converted
     return this.#parsers === undefined
       ? rowOf(names, values, this.#int8)
-      : // 'bigint' keeps a bigint that a custom type has returned
-        rowOf(names, this.#decode(values), 'bigint');
+      : rowOf(names, this.#decode(values), 'bigint');
   }
 
   #decode(values: unknown[]): unknown[] {
@@ -181,7 +181,7 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
-    this.#hasRowid ??= this.#findRowid(); // find out before the insert, because this query may fail
+    this.#hasRowid ??= this.#findRowid(); // query this before the insert, because the query may fail
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
     if (!(this.#hasRowid ?? this.#findRowidAfter()))
@@ -229,8 +229,8 @@ export class SqliteStatement {
   }
 
   /**
-   * Reads integers as numbers. If one does not fit, reads the rows again with bigints. That is safe, because
-   * the statement only reads.
+   * Reads rows with integers as numbers. If one does not fit, reads the rows again with bigints. This is
+   * safe, because the statement only reads.
    */
   #read(how: Step, inputs: readonly SqliteInput[]): unknown {
     this.#readBigInts(this.#needsBigInts);
@@ -247,7 +247,7 @@ export class SqliteStatement {
 
   /**
    * Runs a step of the statement. After a schema change, SQLite recompiles the statement. Then the columns of
-   * `*` and the table may differ, so the cached names are dropped.
+   * `*` and the row keys of the table may differ, so their cached values are removed.
    */
   #step(how: Step, inputs: readonly SqliteInput[]): unknown {
     const before = this.#counters.compilations;
@@ -347,8 +347,8 @@ export class SqliteStatements implements Counters {
   }
 
   /**
-   * Returns the prepared statement of a text. @throws SvcError `E_DB_STATEMENT`; an error of SQLite about the
-   * text
+   * Returns the prepared statement of a text. @throws SvcError `E_DB_STATEMENT` when the text cannot run as
+   * one statement; an error of SQLite about the text
    */
   get(text: string): SqliteStatement {
     const known = this.#kept.get(text);

@@ -1,6 +1,5 @@
 /**
- * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text, blob.
- *
+ * Converts between JavaScript values and SQLite's five types: NULL, integer, real, text, blob. Conversions:
  *   to SQLite     whole number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 text with Z, which sorts by time
  *                 json(v) -> text · other values unchanged
  *   from SQLite   integer -> number, or bigint beyond 2^53 - 1 · real -> number · blob -> Uint8Array
@@ -14,8 +13,8 @@ import type { ScannedStatement } from '../placeholders.ts';
 export type SqliteInput = null | number | bigint | string | Uint8Array;
 
 /**
- * Checks the values and returns them in SQLite's types, in a new array. This matters for objects: node:sqlite
- * would read an object as the first argument, even a Date or an array, as named parameters.
+ * Checks the values, and returns them in SQLite's types. Objects must be converted: node:sqlite would read an
+ * object in the first argument, even a Date or an array, as named parameters.
  */
 export function encodeParams(
   params: Params,
@@ -28,7 +27,8 @@ export function encodeParams(
   for (let index = 0; index < count; index++) {
     const value = params[index]!;
     inputs[index] =
-      // a bigint, because node:sqlite binds a number as real, which a text column would store as '5.0'
+      // convert to a bigint, because node:sqlite binds a number as real, which a text column would store as
+      // '5.0'
       typeof value === 'number' && Number.isSafeInteger(value)
         ? BigInt(value)
         : encode(value, index, row, text);
@@ -47,8 +47,8 @@ function encode(value: Parameter, index: number, row: number | undefined, sql: s
 }
 
 /**
- * Returns a value in the form that callers get. An integer arrives as a bigint, or as a number if the
- * statement reads numbers.
+ * Converts an integer from node:sqlite to the form of the option `int8`. Returns all other values unchanged.
+ * Integers are numbers already if the statement reads numbers.
  */
 export function decodeValue(value: unknown, int8: Int8): unknown {
   if (typeof value !== 'bigint') return value;

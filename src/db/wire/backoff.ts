@@ -1,12 +1,12 @@
 /**
- * Pauses between attempts to reach a server. All callers share them.
+ * Computes the pauses between attempts to reach a server. All callers share the pauses.
  *
  * The pauses after failures are 50, 100, 200, 400, 800, 900, 900, ... ms, each shortened by up to half at
  * random. After a failure or a broken connection, only one attempt runs at a time. Each success doubles the
  * number of concurrent attempts.
  *
- * So callers notice within a second that the server is back. The server receives few attempts before that,
- * and no burst after it.
+ * So callers notice within a second that the server is available again, and the server never receives a burst
+ * of attempts.
  */
 
 /** First pause in milliseconds. Each further pause is twice as long. */
@@ -42,7 +42,7 @@ export class Backoff {
 
   /** Records that an attempt has failed. The attempt began at `startedMs`. */
   fail(startedMs: number, nowMs: number): void {
-    // the attempt began before the last counted failure, so both count as one failure
+    // this attempt overlapped with the last counted failure, so both count as one failure
     if (startedMs < this.#untilMs) return;
     const longestMs = Math.min(MAX_MS, FIRST_MS * 2 ** this.#failures);
     this.#failures++;
@@ -51,8 +51,7 @@ export class Backoff {
   }
 
   /**
-   * Records that a connection ended early. The server may be unreachable, so only one attempt at a time
-   * follows.
+   * Records that a connection broke. The server may be unreachable, so only one attempt at a time follows.
    */
   suspect(): void {
     this.#most = 1;

@@ -1,13 +1,12 @@
 /**
  * Reads and writes the bytes of a protocol whose frames have a header with a length, and then a body. Has no
- * sockets and no timers.
- *
+ * sockets and no timers. Input and output of the classes:
  *   FrameReader   chunks of a socket -> frames
  *   FieldReader   one body -> fields
  *   ByteWriter    fields -> one buffer
  *
- * A length is checked before any byte of its body is buffered. Memory is allocated only for bytes that have
- * arrived, whatever length the peer has announced.
+ * The length of a frame is checked before any byte of the frame's body is buffered. Memory is allocated only
+ * for bytes that have arrived, whatever length the peer has announced.
  */
 import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
@@ -17,7 +16,7 @@ import { ProtocolViolation } from '../errors.ts';
  * until then.
  */
 const MAX_LOGIN_BYTES: number = 64 * 1024;
-/** A buffer that a large value has enlarged beyond this number of bytes is released after use. */
+/** Maximum size of a buffer that is reused, in bytes. A larger buffer is released after use. */
 const KEPT_BYTES = 1024 * 1024;
 const MAX_BYTES = 2 ** 31 - 1;
 /**
@@ -27,8 +26,8 @@ const MAX_BYTES = 2 ** 31 - 1;
 const SHORT_CHARACTERS = 24;
 
 /**
- * Splits a byte stream into frames. A frame is a range of the chunk in which it arrived. Only a frame that
- * spans two chunks is copied. The socket reuses its chunks.
+ * Splits a byte stream into frames. A frame is passed on as a range of the received chunk, and copied only if
+ * it spans several chunks.
  */
 export abstract class FrameReader {
   readonly #headerBytes: number;
@@ -75,7 +74,8 @@ export abstract class FrameReader {
   }
 
   /**
-   * Adds the missing bytes of the chunk to the pending frame. Returns the offset of the rest of the chunk.
+   * Completes the buffered frame with bytes of the chunk, if enough have arrived. Returns the offset of the
+   * chunk's other bytes.
    */
   #finish(chunk: Buffer): number {
     const partial = this.#partial;
@@ -126,7 +126,9 @@ export class FieldReader {
   }
 }
 
-/** Builds frames in one reused buffer. A new buffer for each write would cost 30-50 % of the time. */
+/**
+ * Builds frames in one reused buffer. A new buffer for each write would cost 30-50 % of the encoding time.
+ */
 export class ByteWriter {
   readonly #firstBytes: number;
   protected bytes: Buffer;
@@ -215,7 +217,7 @@ export function utf8(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
 }
 
-/** Decodes digits and other ASCII text. */
+/** Decodes Latin-1 text, such as digits and other ASCII text. */
 export function latin1(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end);
 }

@@ -7,7 +7,10 @@ import { watchLimit } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
-/** Milliseconds that a canceled statement has to end. After them, its connection is closed. */
+/**
+ * Maximum time from a cancellation to the end of the statement, in milliseconds. Then its connection is
+ * closed.
+ */
 const CANCEL_GRACE_MS = 5_000;
 /** Milliseconds before the first repetition of the cancellation. Each further pause is twice as long. */
 const CANCEL_AGAIN_MS = 500;
@@ -84,10 +87,13 @@ export class Canceling {
       this.#isOver = true;
       this.#again?.[Symbol.dispose]();
       this.#giveUp(
-        new ConnectionLost('The server did not end a canceled statement', {
-          sqlstate: '08006',
-          cause: reached,
-        }),
+        new ConnectionLost(
+          `The server did not end a canceled statement within ${CANCEL_GRACE_MS} ms, so the connection was closed`,
+          {
+            sqlstate: '08006',
+            cause: reached,
+          },
+        ),
       );
       given.resolve();
     });

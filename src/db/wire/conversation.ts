@@ -1,8 +1,7 @@
 /**
  * A conversation with a server over a socket, in any protocol. A request joins a queue when its bytes are
  * written, and a reply belongs to the first request in the queue. An unexpected reply ends the conversation.
- *
- *   ServerLogin -> Conversation: add(exchange) -> the server -> exchange.done
+ * A ServerLogin runs before the conversation.
  */
 import {
   CommitOutcomeUnknown,
@@ -21,21 +20,21 @@ import type { Limit, Row } from '../driver.ts';
 import type { ByteWriter, FrameReader } from './bytes.ts';
 import type { ServerSocket } from './server-socket.ts';
 
-/** Milliseconds that the socket has to close after the last message was sent. */
+/** Maximum time until the socket is closed after the last message was sent, in milliseconds. */
 const CLOSE_MS = 1_000;
-/** Number of buffered bytes at which they are sent at once. */
+/** Number of buffered bytes from which the buffer is sent at once. */
 const FLUSH_BYTES = 64 * 1024;
 
 /**
- * Form in which an exchange keeps rows. `none` keeps no row, `first` keeps the first row as an object, and
- * `firstList` keeps it as a list. `objects` and `lists` keep all rows, and `sets` keeps objects for several
- * results.
+ * Form in which the rows of a reply are stored. `none` stores no row, `first` stores the first row as an
+ * object, and `firstList` stores it as a list. `objects` and `lists` store all rows, and `sets` stores
+ * objects for several results.
  */
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
 /**
- * Returns the result of an exchange that has ended. `error` is its failure or undefined; the function should
- * throw the failure.
+ * Converts a reply that has ended to the caller's result. `error` is undefined, or the error that the
+ * function should throw.
  */
 type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
@@ -52,20 +51,23 @@ export interface RowReader {
 
 /** One request, and the part of its reply that has arrived. */
 export class ServerExchange<Plan extends RowReader> {
-  /** SQL text as it was sent, for errors. */
+  /** SQL text as it was sent. Errors contain it. */
   readonly sql: string;
-  /** The next exchange in the queue of its conversation. */
+  /** The next request in the queue. */
   next: this | undefined;
   plan: Plan | undefined;
-  /** Rows as objects or lists. */
+  /** Rows that have arrived, as objects or lists. */
   readonly rows: unknown[] = [];
   affectedRows = 0;
   /** Last generated key, or 0 if there is none. */
   lastInsertId: number | bigint = 0;
   error: DatabaseError | undefined;
-  /** Called after an error, or when the socket accepts more data. It continues a writer that waits. */
+  /**
+   * Called after an error, or when the server is ready for the data of a COPY. A writer that waits for the
+   * server continues then.
+   */
   onProgress: (() => void) | undefined;
-  /** Called when the server begins to work on this exchange. */
+  /** Called when the server begins to work on this request. */
   onFirst: (() => void) | undefined;
   protected readonly wanted: RowsWanted;
   readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
@@ -83,8 +85,8 @@ export class ServerExchange<Plan extends RowReader> {
   }
 
   /**
-   * Resolves with the result of `answer` when the reply has ended. Saves a promise compared with {@link
-   * done}.
+   * Resolves with the result of `answer` when the reply has ended. Needs one promise less than waiting for
+   * {@link done}.
    */
   answered<T>(answer: Answer<this, T>): Promise<T> {
     this.#answer = answer;
@@ -97,7 +99,7 @@ export class ServerExchange<Plan extends RowReader> {
   }
 
   reject(error: unknown): void {
-    // no unhandled rejection: a writer that is still running handles the error later
+    // prevents an unhandled rejection: a writer that is still running handles the error later
     this.#done.promise.catch(() => undefined);
     if (this.#answer === undefined) this.#done.reject(error);
     else this.#end(this.#answer as Answer<this, unknown>, error);
@@ -109,7 +111,7 @@ export class ServerExchange<Plan extends RowReader> {
     this.onProgress?.();
   }
 
-  /** Decodes and keeps a row of the reply. */
+  /** Decodes and stores a row of the reply. */
   protected keep(bytes: Buffer, at: number, end: number): void {
     const { wanted, plan, rows } = this;
     if (wanted === 'none') return;
@@ -138,17 +140,17 @@ export class ServerExchange<Plan extends RowReader> {
   }
 }
 
-/** Returns the first row as an object. Only for an exchange that keeps rows in that form. */
+/** Returns the first row as an object. Only valid if `wanted` is `first` or `objects`. */
 export function firstRow({ rows }: ServerExchange<RowReader>): Row | undefined {
   return rows[0] as Row | undefined;
 }
 
-/** Returns the rows as objects. Only for an exchange that keeps rows in that form. */
+/** Returns the rows as objects. Only valid if `wanted` is `objects`. */
 export function allRows({ rows }: ServerExchange<RowReader>): Row[] {
   return rows as Row[];
 }
 
-/** Returns the first value of the first row. Only for an exchange that keeps the first row as a list. */
+/** Returns the first value of the first row. Only valid if `wanted` is `firstList` or `lists`. */
 export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
   return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }
@@ -159,11 +161,14 @@ export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
  */
 export function commitError(error: unknown, isBroken: boolean): unknown {
   return error instanceof ConnectionLost || isBroken
-    ? new CommitOutcomeUnknown('The connection broke during COMMIT', {
-        sqlstate: '08007',
-        sql: 'commit',
-        cause: error,
-      })
+    ? new CommitOutcomeUnknown(
+        'The connection broke during COMMIT, so it is unknown whether the transaction was committed',
+        {
+          sqlstate: '08007',
+          sql: 'commit',
+          cause: error,
+        },
+      )
     : error;
 }
 
@@ -177,10 +182,10 @@ export interface ConversationDeps<W extends ByteWriter> {
   readonly cancel: () => Promise<void>;
 }
 
-/** The requests and replies of one connection, in order. */
+/** Sends the requests of one connection, and matches replies to requests in order. */
 export abstract class Conversation<E extends ServerExchange<RowReader>, W extends ByteWriter> {
   readonly writer: W;
-  /** Exchange that the server is working on. */
+  /** Request that the server is working on. */
   protected first: E | undefined;
   protected last: E | undefined;
   readonly #socket: Socket;
@@ -193,7 +198,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   #ended: Error | undefined;
   #drained: PromiseWithResolvers<void> | undefined;
   #closing: Disposable | undefined;
-  /** Called once if the conversation ends and this client has not ended it. */
+  /** Called once if the conversation ends, unless this client ends it. */
   onLost: ((error: Error) => void) | undefined;
   /** Called for each error that the server reports. */
   onRefusal: ((error: DatabaseError) => void) | undefined;
@@ -236,7 +241,8 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Queues a written request, and sends it at the end of this turn of the event loop together with others.
+   * Queues a written request, and sends it at the end of this turn of the event loop, together with other
+   * requests.
    */
   add(exchange: E): E {
     this.#queue(exchange);
@@ -246,7 +252,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
 
   /**
    * Queues a request that was written completely. Sends it at once if the server is idle. Otherwise sends it
-   * together with others at the end of this turn.
+   * at the end of this turn of the event loop, together with other requests.
    */
   send(exchange: E): E {
     const isFirst = this.first === undefined;
@@ -273,9 +279,10 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Sends the buffered bytes of a large request, then waits until the socket accepts more data, or for one
-   * turn of the event loop. That turn lets time limits and other work run on a fast system. Replies are read
-   * meanwhile, because the server may stop reading until its replies are read.
+   * Sends the buffered bytes if they are many, and returns a promise for which a long write must wait. The
+   * promise resolves when the socket accepts more data, at the earliest in the next turn of the event loop.
+   * Meanwhile timers run, and replies are read, because some servers stop reading until their replies are
+   * read.
    */
   room(): Promise<void> | undefined {
     if (this.writer.length < FLUSH_BYTES) return undefined;
@@ -319,10 +326,10 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Waits for the end of an exchange. When the limit is reached, a {@link Canceling} sends a cancellation,
-   * and is returned.
+   * Waits until all replies of a request have arrived. If there is a limit, returns the {@link Canceling}
+   * that cancels the statement when the limit ends.
    *
-   * @throws ConnectionLost, or the limit's error, when the connection ends before the exchange
+   * @throws ConnectionLost, or the error of `limit`, when the connection ends before the reply
    */
   protected async ended(exchange: E, limit: Limit | undefined): Promise<Canceling | undefined> {
     if (limit === undefined) {
@@ -349,7 +356,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
     this.first = exchange.next;
     if (this.first === undefined) this.last = undefined;
     else this.first.onFirst?.();
-    // a finished exchange that kept this reference would keep all later ones in memory
+    // with this reference, a finished exchange would hold all later ones in memory
     exchange.next = undefined;
     exchange.resolve();
   }
@@ -416,7 +423,7 @@ function refuse(exchange: ServerExchange<RowReader>, error: Error): void {
   exchange.onProgress?.();
 }
 
-/** A login. Messages of the server are buffered in an inbox until a step reads them. */
+/** Base class of logins. Messages of the server are buffered in an inbox until the login reads them. */
 export abstract class ServerLogin<Message> {
   abstract readonly reader: FrameReader;
   protected readonly inbox: Message[] = [];
@@ -439,7 +446,7 @@ export abstract class ServerLogin<Message> {
     }
   }
 
-  /** Handles the end of the socket. */
+  /** Ends the login with an error, for example because the socket was closed. */
   end(error: Error): void {
     this.#ended ??= error;
     this.#waiting?.resolve();
@@ -478,7 +485,7 @@ function lostBy(error: unknown): unknown {
  * Logs in over a socket and starts the conversation. `start` runs the login and creates the conversation from
  * its result. `handOver` passes the messages of the inbox, and later ones, to the conversation.
  *
- * @throws the error of the login, ConnectionLost, or the limit's error
+ * @throws the error of the login, ConnectionLost when the connection breaks, or the error of `limit`
  */
 export async function converse<
   C extends Pick<Conversation<ServerExchange<RowReader>, ByteWriter>, 'onBytes' | 'violated' | 'check'>,

@@ -1,5 +1,6 @@
 /**
- * Options and events of a pool, the interface of its connections, and the test whether an error is temporary.
+ * Options and events of a pool, the interface of its connections, and a function that recognizes temporary
+ * errors.
  */
 import { channel, type Channel } from 'node:diagnostics_channel';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
@@ -20,13 +21,13 @@ export interface ResolvedPoolOptions {
   /** Milliseconds that close() waits for pending work. */
   readonly closeMs: number;
   /**
-   * Cleanup of a connection between two owners: `transaction` only rolls back an open transaction, and `full`
-   * also resets all session state.
+   * Cleanup of a connection before another caller uses it: `transaction` only rolls back an open transaction,
+   * and `full` also resets all session state.
    */
   readonly reset: 'transaction' | 'full';
   /**
-   * Milliseconds after which a connection that is still lent is logged together with the stack of its owner.
-   * With 0, which costs less time, nothing is logged.
+   * Milliseconds after which a connection that is still lent is logged, with the stack of the caller that
+   * acquired it. With 0, nothing is logged, and no stack has to be captured.
    */
   readonly leakAfterMs: number;
 }
@@ -42,8 +43,8 @@ export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOption
 }
 
 /**
- * Returns whether an attempt with the same settings may succeed later. It cannot if the password, a name or
- * an option is wrong.
+ * Returns whether another attempt to connect may succeed after this error. It cannot if the password, a name
+ * or an option is wrong.
  */
 export function isPassing(error: unknown): boolean {
   if (error instanceof ConnectionLost || error instanceof QueryTimeout) return true;
@@ -85,21 +86,20 @@ export interface PoolEvent {
 export const poolEvents: Channel<unknown, PoolEvent> = channel('svc:db:pool') as Channel<unknown, PoolEvent>;
 
 /*
- * The part of a connection that a pool uses: three states, and the methods that end a connection.
- *
+ * The part of a connection that a pool uses: three states, and the methods that end a connection. The states:
  *   isBroken   the conversation has ended, or replies may no longer match requests: the pool closes the connection at once
  *   isStale    usable, but not to be lent again: its server became read-only although writes are required, or retire() was called
- *   isIdle     no pending request and no open transaction: an owner must return the connection in this state
+ *   isIdle     no pending request and no open transaction: a caller must return the connection in this state
  */
 
-/** A connection that a pool keeps. */
+/** A connection of a pool. */
 export interface PooledConnection extends Connection {
   readonly isBroken: boolean;
   readonly isStale: boolean;
   readonly isIdle: boolean;
   /**
-   * Called once if the connection ends and no owner has closed it, whether it is lent or idle. The pool sets
-   * this function.
+   * Called once if the connection ends without a call of close() or destroy(), whether it is lent or idle.
+   * The pool sets this function.
    */
   onLost: ((error: Error) => void) | undefined;
   /**

@@ -1,16 +1,15 @@
 /**
- * A pool of connections to a server. It lends each connection to one owner at a time, limits their number,
- * and serves waiting callers in the order of their calls. It is independent of the protocol: the function
- * `connect` opens connections. The states of a connection:
- *
- *   acquire - the most recently returned idle one ----------------------------------\
- *           \ else join the queue, and open as many connections as needed -\         +-> borrowed - release -\
- *                                                                           v         |                      |
- *             opened | checked for an answer | cleaned up -> first of the queue, else idle <-------/
+ * A pool of connections to a server. It lends each connection to one caller at a time, limits the number of
+ * connections, and serves waiting callers in the order of their calls. It is independent of the protocol: the
+ * function `connect` opens connections. Stages of a connection:
+ *   opened     for a caller that waits, or to reach `min`; then free
+ *   free       lent to the caller that has waited longest, or else idle
+ *   idle       lent to the next caller, the most recently returned connection first
+ *   lent       until release(); then cleaned up if necessary, and free again
  *
  * A connection is idle only when no caller waits for it. A broken connection is never lent. A connection that
  * is returned with an open transaction or a pending statement is cleaned up before it is lent again. If an
- * idle connection ends, the pool counts this, and no caller gets an error.
+ * idle connection ends, the pool counts the loss, and no caller gets an error.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from './backoff.ts';
@@ -33,13 +32,10 @@ const TICK_MS = 1_000;
  * replace it at once. Milliseconds.
  */
 const YOUNG_MS = 5_000;
-/**
- * The maximum age of each connection varies by up to this fraction, so that connections do not all end
- * together.
- */
+/** Fraction by which maximum ages vary at random, so that connections do not all end together. */
 const JITTER = 0.1;
 
-/** Where a connection is. `busy`: the pool is checking it, cleaning it up or closing it. */
+/** State of a connection. `busy` means that the pool is checking it, cleaning it up or closing it. */
 type Place = 'idle' | 'lent' | 'busy';
 
 interface Slot<C> {
@@ -108,11 +104,11 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Lends a connection. Returns it at once if one is free, or a promise that resolves when it is the caller's
-   * turn.
+   * Lends a connection. Returns it at once if one is free. Otherwise returns a promise that resolves with the
+   * next free connection.
    *
-   * @throws PoolTimeout when too many callers wait, or the wait is too long; QueryCanceled, QueryTimeout when
-   *   the limit is reached; SvcError `E_DB_CLOSED`; the error of a server that refuses permanently
+   * @throws PoolTimeout when too many callers wait, or the wait is too long; QueryCanceled or QueryTimeout
+   *   when `limit` ends; SvcError `E_DB_CLOSED` after close(); the server's error if it is permanent
    */
   acquire(limit: Limit | undefined): Awaitable<C> {
     if (this.#drained !== undefined) throw closed();
@@ -236,7 +232,7 @@ export class Pool<C extends PooledConnection> {
     if (this.#filling.failures === 0) return true;
     const { clock } = this.#deps;
     const nowMs = clock.monotonicMs();
-    // wait until one connection has lasted; then #tick() continues
+    // wait until a connection has lasted for YOUNG_MS; then #tick() opens more
     if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false;
     const waitMs = this.#filling.waitMs(nowMs);
     if (waitMs > 0)
@@ -263,10 +259,10 @@ export class Pool<C extends PooledConnection> {
     }
     this.#opening--;
     if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
-    // the connection ends here, because otherwise the pool would drop it and open the next one at once
+    // close the connection here, because #opened() would close it and open the next one without a pause
     connection.destroy();
     this.#failed(
-      new ConnectionLost('The server was reached, but it cannot be used', { sqlstate: '08001' }),
+      new ConnectionLost('The server ended the connection, or does not accept writes', { sqlstate: '08001' }),
       startedMs,
     );
   }
@@ -395,7 +391,7 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    // a lent connection ends when its owner returns it, and one that is being checked ends in #prepare()
+    // a lent connection is closed when it is returned, and a busy connection at the end of #prepare()
     if (slot.place !== 'idle') return;
     const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);
@@ -439,7 +435,7 @@ export class Pool<C extends PooledConnection> {
     const { clock, idleMs, min, leakAfterMs } = this.#deps;
     const nowMs = clock.monotonicMs();
     for (const slot of this.#idle.slice()) {
-      // #idle begins with the connection that has been idle longest, so that one closes first
+      // #idle begins with the connection that has been idle longest, which is closed first
       const isTooMany = this.size > min && nowMs - slot.sinceMs >= idleMs;
       if (slot.place !== 'idle' || !(isTooMany || nowMs >= slot.retireMs || slot.connection.isStale))
         continue;
@@ -486,8 +482,8 @@ export class Pool<C extends PooledConnection> {
   }
 
   /**
-   * Completes close() when no connection is left. No caller waits for connections that are still being
-   * opened.
+   * Completes close() when no connection is left. Stops opening connections, because no caller waits for
+   * them.
    */
   #settle(): void {
     if (this.#drained === undefined || this.#waiters.size > 0) return;
@@ -506,7 +502,7 @@ function closed(): unknown {
 
 /* Reports of a pool: log entries, events, and the errors of callers that cannot be served. */
 
-/** Minimum time in milliseconds between two warnings about connections that were returned with open work. */
+/** Minimum milliseconds between two warnings about connections that were returned with pending work. */
 const WARN_EVERY_MS = 60_000;
 
 /** Load of a pool, and the reason why the pool cannot open more connections. */
@@ -548,14 +544,17 @@ class PoolReports {
     this.#deps.onEvent?.('lost', error);
   }
 
-  /** Records a connection that was returned with open work. Logs at most one such warning a minute. */
+  /**
+   * Records a connection that was returned with an open transaction or pending statements. Logs at most one
+   * such warning a minute.
+   */
   leftOpen({ isInTransaction }: PooledConnection, caller: Caller | undefined): void {
     const { clock, log, onEvent } = this.#deps;
     onEvent?.('left_open');
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#warnedMs < WARN_EVERY_MS) return;
     this.#warnedMs = nowMs;
-    const what = isInTransaction ? 'Its transaction was rolled back' : 'Its statements were waited for';
+    const what = isInTransaction ? 'The transaction was rolled back' : 'The statements were awaited';
     log?.warn('connection_left_in_use', {
       remedy: `${what}: inside the callback of a transaction, await every statement of the transaction`,
       acquired: caller?.frames,
@@ -576,12 +575,12 @@ class PoolReports {
 
   timedOut(state: PoolState): PoolTimeout {
     this.#deps.onEvent?.('timeout');
-    return this.#timeout(`none was free within ${this.#deps.acquireTimeoutMs} ms`, state);
+    return this.#timeout(`none became free within ${this.#deps.acquireTimeoutMs} ms`, state);
   }
 
   refused(state: PoolState): PoolTimeout {
     this.#deps.onEvent?.('refused');
-    return this.#timeout(`${state.waiting} callers wait for one already`, state);
+    return this.#timeout(`${state.waiting} callers already wait, and "maxWaiting" allows no more`, state);
   }
 
   #timeout(problem: string, { inUse, idle, waiting, coming, failure }: PoolState): PoolTimeout {
@@ -589,7 +588,7 @@ class PoolReports {
       failure === undefined
         ? ''
         : `; the last attempt to connect failed: ${failure instanceof Error ? failure.message : String(failure)}`;
-    const counts = `${inUse} in use, ${coming} on their way, at most ${this.#deps.max}; ${waiting} callers wait`;
+    const counts = `${inUse} in use, ${coming} being opened or checked, maximum ${this.#deps.max}; ${waiting} callers wait`;
     return new PoolTimeout(`No connection to the database: ${problem} (${counts})${why}`, {
       sqlstate: '53300',
       load: { inUse, idle, waiting },

@@ -1,6 +1,6 @@
 /**
- * One connection to a database server, in any protocol, lent to one owner at a time. Has the methods that run
- * a statement, the end of transactions, and the state that a pool needs.
+ * One connection to a database server, in any protocol, which a pool lends to one caller at a time. Has the
+ * methods that run a statement or end a transaction, and the state that the pool needs.
  */
 import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
@@ -12,7 +12,7 @@ import type { ByteWriter } from './bytes.ts';
 import type { Conversation, RowReader, RowsWanted, ServerExchange } from './conversation.ts';
 import type { PooledConnection } from './pool-settings.ts';
 
-/** Connection whose requests have the type `E`. */
+/** Base class of connections. `E` is the type of a request with its replies. */
 export abstract class ServerConnection<
   E extends ServerExchange<RowReader>,
   C extends Conversation<E, ByteWriter>,
@@ -23,7 +23,7 @@ export abstract class ServerConnection<
   /** Whether the server has become read-only, although writes are required. */
   protected isUnfit = false;
   protected isReadOnly = false;
-  /** Whether the owner has begun a transaction and not yet ended it. */
+  /** Whether the caller has begun a transaction and not yet ended it. */
   protected hasBegun = false;
   #isRetired = false;
 
@@ -46,7 +46,7 @@ export abstract class ServerConnection<
   abstract reset(): Promise<void>;
   /** Sends COMMIT, and throws when the server did not commit. */
   protected abstract sendCommit(limit: Limit | undefined): Promise<void>;
-  /** Sends a request that makes the server answer and runs no statement. */
+  /** Sends a request that the server answers without running a statement. */
   protected abstract sendPing(limit: Limit | undefined): Promise<unknown>;
   /** Returns the error for a statement that was called after the server had ended the transaction. */
   protected abstract endedError(sql: string): DatabaseError;
@@ -108,7 +108,7 @@ export abstract class ServerConnection<
     this.conversation.destroy();
   }
 
-  /** Whether the server has ended the transaction, and not its owner. */
+  /** Whether the transaction has ended on the server, although the caller has not ended it. */
   protected get hasEnded(): boolean {
     return this.hasBegun && !this.isInTransaction && this.conversation.isQuiet && !this.isBroken;
   }
@@ -198,8 +198,8 @@ export abstract class ServerRunner<
   }
 
   /**
-   * Whether a request must wait for its turn. A caller tests this again after each wait, and then writes at
-   * once: `while (mustWait) await turn()`. So requests keep the order of the calls.
+   * Whether a request must wait, because another request is being written. Test this again after each wait,
+   * and then write at once: `while (mustWait) await turn()`. So requests are sent in the order of the calls.
    */
   get mustWait(): boolean {
     return this.writing !== undefined;
@@ -217,8 +217,8 @@ export abstract class ServerRunner<
   }
 
   /**
-   * Returns the result of a sent statement, through a single promise. On an error, `onceMore` runs the
-   * statement again or throws the error.
+   * Returns the result of a statement that was sent, through a single promise. On an error, `onceMore` runs
+   * the statement again or throws the error.
    */
   protected answered<T>(
     { exchange, timing, startedMs }: Sent<E>,

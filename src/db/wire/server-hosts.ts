@@ -1,7 +1,9 @@
 /**
  * Finds the first server of a list that is reachable and of the wanted kind (libpq's target_session_attrs).
  *
- *   Each new connection tries the hosts in the order of the address, so after a failover it finds the new primary. With `prefer-standby`, the search tries the whole list twice. A server that refuses the login ends the search.
+ * Each new connection tries the hosts in the order of the address, so after a failover it finds the new
+ * primary. With `prefer-standby`, the search tries the whole list twice. A server that refuses the login ends
+ * the search.
  */
 import { ConnectionLost, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
@@ -90,8 +92,7 @@ async function fitting<C extends PooledConnection>(
   }
   if (FITS[target](kind)) return session;
   void session.close();
-  const found =
-    kind.endsWith(' on') && target === 'read-write' ? 'one that only reads' : `a ${kind.split(' ')[0]!}`;
+  const found = kind.endsWith(' on') && target === 'read-write' ? 'read-only' : `a ${kind.split(' ')[0]!}`;
   throw new ConnectionLost(
     `The server at ${host.host} port ${host.port} is ${found}, but target_session_attrs requires "${target}"`,
     { sqlstate: '08001' },

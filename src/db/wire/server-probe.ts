@@ -1,7 +1,6 @@
 /**
  * Finds out the kind of a server that sends nothing, because it waits for a client of another protocol. Uses
- * separate connections, and sends no secrets. A probe sends:
- *
+ * separate connections, and sends no secrets. It sends two requests:
  *   SSLRequest of PostgreSQL     PostgreSQL answers S or N
  *   PING and an empty line       Redis and Valkey answer PONG or an error, HTTP servers 400
  *
@@ -20,7 +19,7 @@ const YES = 0x53;
 const NO = 0x4e;
 
 /**
- * Calls `found` with the kind of a server that has sent nothing for a second and is not one of `ours`.
+ * Calls `found` with the kind of a server that has sent nothing for a second and is not of the kind `ours`.
  * Dispose of the result when the server has sent data.
  */
 export function probeWhenSilent(
@@ -43,7 +42,7 @@ export function probeWhenSilent(
   };
 }
 
-/** Returns the kind of a server. Returns undefined when the kind is one of ours or unknown. */
+/** Returns the kind of a server. Returns undefined when the kind is `ours` or unknown. */
 export async function askServer(
   endpoint: Endpoint,
   ours: ServerKind,

@@ -1,7 +1,7 @@
 /**
  * Opens a socket to a database server within a time limit, and encrypts it when both sides have agreed to
- * TLS. Its errors say whether a later attempt may succeed. The protocols negotiate TLS:
- * db/postgres/socket.ts, db/mysql/connect.ts.
+ * TLS. Its errors show whether a later attempt may succeed. TLS is negotiated in db/postgres/socket.ts and
+ * db/mysql/connect.ts.
  */
 import { readFile } from 'node:fs/promises';
 import { connect, isIP, type Socket } from 'node:net';
@@ -33,7 +33,7 @@ export interface ServerSocket {
   readonly address: ServerHost;
 }
 
-/** Where a socket connects to: a file, or a host and a port. */
+/** Address to which a socket connects: a Unix socket, or a host and a port. */
 export interface Endpoint {
   readonly at: ServerHost;
   /** Path of a Unix socket. Undefined for a host and a port. */
@@ -112,7 +112,7 @@ export class Opening {
         ? { path, ...reading }
         : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading },
     );
-    // no unhandled rejection: the caller that waits in #or() gets this error
+    // prevents an unhandled rejection: the caller that waits in #or() gets this error
     this.#failed.promise.catch(() => undefined);
     this.#listen(this.#socket);
     this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));
@@ -169,7 +169,7 @@ export class Opening {
     return new SvcError('E_DB_CONNECT', [this.shown, problem], { cause });
   }
 
-  /** Makes all further bytes go to `incoming`, and returns it. */
+  /** Passes all further bytes to `incoming`, and returns `incoming`. */
   streamed(): Incoming {
     if (!this.#isPlain) this.#socket.on('data', this.incoming.take);
     return this.incoming;
@@ -239,7 +239,7 @@ export function checksChain({ mode, rootCertificate }: ServerTls): boolean {
 /**
  * Reads the certificate files, and returns the TLS options for Node.js. The certificate must match the host
  * name `name`.
- * @throws SvcError `E_DB_CONNECT`
+ * @throws SvcError `E_DB_CONNECT` when a file cannot be read
  */
 export async function tlsOptions(tls: ServerTls, name: string, shown: string): Promise<ConnectionOptions> {
   const { mode, rootCertificate, keyPassword } = tls;
@@ -261,7 +261,10 @@ export async function tlsOptions(tls: ServerTls, name: string, shown: string): P
   };
 }
 
-/** Reads the file that a parameter of the address names. @throws SvcError `E_DB_CONNECT` */
+/**
+ * Reads the file that a parameter of the address names. @throws SvcError `E_DB_CONNECT` when it cannot be
+ * read
+ */
 export async function fileOf(path: string | undefined, shown: string): Promise<Buffer | undefined> {
   if (path === undefined) return undefined;
   try {

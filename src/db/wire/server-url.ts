@@ -1,12 +1,9 @@
 /**
- * Parses the common parts of PostgreSQL, MySQL and MariaDB addresses strictly.
- *
+ * Parses the common parts of PostgreSQL, MySQL and MariaDB addresses strictly. Form of an address:
  *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
  * A parameter that the protocol does not list is refused. Percent-encode `@ : / ? # % ,` in a name or a
  * password. A `+` stands for itself and not for a space.
- *
- * The result has all that is needed to reach and verify a server.
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
@@ -100,7 +97,7 @@ const OF_COMPOSE = /^(?:db|database|postgres|mysql|mariadb|redis|valkey)$/;
 export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): ServerUrl {
   const [, authority = '', path = '', query] =
     /^\/\/([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ??
-    refuse(`the host must follow two slashes: ${rules.example}`);
+    refuse(`the host must follow two slashes, as in ${rules.example}`);
   if (rest.includes('#')) refuse('write "#" as %23');
   const decode = (part: string): string => decoded(part, refuse);
   const settings = queryOf(query ?? '', rules, decode, refuse);
@@ -110,11 +107,15 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
   const [, name = '', secret] = /^([^:]*)(?::(.*))?$/s.exec(at === -1 ? '' : authority.slice(0, at))!;
   const one = (key: string, inPlace: string | undefined): string | undefined => {
     const value = settings.get(key);
-    if (value !== undefined && inPlace !== undefined && inPlace !== '') refuse(`"${key}" occurs twice`);
+    if (value !== undefined && inPlace !== undefined && inPlace !== '')
+      refuse(`"${key}" occurs twice in the address: write it once`);
     return value ?? (inPlace === undefined ? undefined : decode(inPlace));
   };
   const user =
-    one('user', name) || (rules.needsUser === false ? '' : refuse(`the user is missing: ${rules.example}`));
+    one('user', name) ||
+    (rules.needsUser === false
+      ? ''
+      : refuse(`the user name is missing: write an address such as ${rules.example}`));
   const hosts = hostsOf(authority.slice(at + 1), settings, rules, decode, refuse);
   const password = one('password', secret) || undefined;
   if (hosts.some(({ host }) => !isLocalHost(host) && !OF_COMPOSE.test(host)))
@@ -154,7 +155,7 @@ function queryOf(
     const mark = part.indexOf('=');
     if (mark === -1) refuse(`"${decode(part)}" needs a value`);
     const [key, value] = [decode(part.slice(0, mark)), decode(part.slice(mark + 1))];
-    if (settings.has(key)) refuse(`"${key}" occurs twice`);
+    if (settings.has(key)) refuse(`"${key}" occurs twice in the address: write it once`);
     if (key.startsWith('set.')) checkParameter(key.slice('set.'.length), rules, refuse);
     else checkSetting(key, value, rules, refuse);
     settings.set(key, value);
@@ -184,9 +185,9 @@ function checkSetting(key: string, value: string, { keys }: UrlRules, refuse: Re
 
 function checkParameter(name: string, { parameter, ours }: UrlRules, refuse: Refuse): void {
   if (!/^[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)?$/.test(name))
-    refuse(`"set." needs the name of a run-time parameter: set.${parameter}`);
+    refuse(`"set." needs the name of a run-time parameter, as in set.${parameter}`);
   if (ours.has(name.toLowerCase()))
-    refuse(`"${name}" must not be changed, because the decoding of values depends on it`);
+    refuse(`"${name}" must not be changed, because the decoding of values depends on it: remove it`);
 }
 
 function hostsOf(
@@ -197,16 +198,20 @@ function hostsOf(
   refuse: Refuse,
 ): ServerHost[] {
   const listed = settings.get('host')?.split(',');
-  if (listed !== undefined && text !== '') refuse('"host" occurs twice');
+  if (listed !== undefined && text !== '') refuse('"host" occurs twice in the address: write it once');
   const found =
     listed?.map((host) => ({ host, port: undefined })) ??
     text.split(',').map((part) => hostOf(part, decode, refuse));
   const ports = settings.get('port')?.split(',') ?? [];
   if (ports.length > 1 && ports.length !== found.length)
-    refuse(`the number of hosts (${found.length}) differs from the number of ports (${ports.length})`);
-  if (ports.length > 0 && found.some(({ port }) => port !== undefined)) refuse('"port" occurs twice');
+    refuse(
+      `the number of hosts (${found.length}) differs from the number of ports (${ports.length}): write one port for each host, or one for all`,
+    );
+  if (ports.length > 0 && found.some(({ port }) => port !== undefined))
+    refuse('"port" occurs twice in the address: write it once');
   return found.map(({ host, port }, index) => {
-    if (host.includes('\0') || /[\s?#@]/.test(host)) refuse('a host name contains an invalid character');
+    if (host.includes('\0') || /[\s?#@]/.test(host))
+      refuse('a host name contains an invalid character: spaces, ?, #, @ and NUL are not allowed');
     return {
       host: host === '' ? 'localhost' : host,
       port: integer('port', port ?? ports[index] ?? ports[0], 1, 65_535, refuse, defaultPort),
@@ -238,7 +243,7 @@ function tlsOf(
   const mode = (settings.get('sslmode') ??
     (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode;
   if (mode === 'disable' && given.length > 0)
-    refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
+    refuse(`"sslmode=disable" and "${given[0]}" contradict each other: remove one of them`);
   if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))
     refuse('a connection over a Unix socket has no TLS: remove "sslmode" and the other TLS parameters');
   if (settings.has('sslcert') !== settings.has('sslkey'))

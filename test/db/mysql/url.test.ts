@@ -114,7 +114,7 @@ test('parseMySqlUrl() accepts each supported "sslmode", and derives the default 
 test('parseMySqlUrl() refuses unknown and invalid parameters', () => {
   for (const [url, hint] of [
     ['mysql:app@db', /two slashes/],
-    ['mysql://db/shop', /the user is missing/],
+    ['mysql://db/shop', /the user name is missing/],
     ['mysql://app@db/x?sslmod=require', /did you mean "sslmode"/],
     ['mysql://app@db/x?sslmode=allow', /in clear text/],
     ['mysql://app@db/x?auth_plugins=mysql_old_password', /must be a list of/],

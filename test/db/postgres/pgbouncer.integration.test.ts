@@ -142,7 +142,7 @@ test(
     await assert.rejects(openDatabase(url), (error: Error) => {
       assert.match(
         error.message,
-        /does not take the setting "intervalstyle" at the start: write startup=plain&statement_cache=0/i,
+        /the pooler refuses the start-up parameter "intervalstyle": add startup=plain&statement_cache=0/i,
       );
       return true;
     });

@@ -142,7 +142,7 @@ test('PostgreSQL pool: if the address lists several servers, the first available
   );
   await assert.rejects(
     openDatabase(`${reading.url}?target_session_attrs=read-write`, { pool: { acquireTimeoutMs: 100 } }),
-    (error) => fault('E_DB_OPEN')(error) && /only reads/.test((error as Error).message),
+    (error) => fault('E_DB_OPEN')(error) && /is read-only/.test((error as Error).message),
   );
   await reading.kill();
   assert.equal(await portFor('any'), writing.port);

@@ -128,7 +128,7 @@ test('parsePostgresUrl() reads its own parameters by name, and run-time paramete
 test('parsePostgresUrl() refuses contradictory parameters, and suggests a name for an unknown parameter', () => {
   for (const [url, hint] of [
     ['postgres:db/d', /two slashes/],
-    ['postgres://db/d', /the user is missing/],
+    ['postgres://db/d', /the user name is missing/],
     ['postgres://u:p@ss@db/d', /%40/],
     ['postgres://u:p#x@db/d', /%23/],
     ['postgres://u:%zz@db/d', /percent/],

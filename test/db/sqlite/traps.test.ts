@@ -382,7 +382,7 @@ test('when a SQLite file cannot be opened, the error gives the reason', async (t
   const problems: readonly (readonly [string, DatabaseOptions, RegExp])[] = [
     [join(at, 'missing/data.db'), {}, /there is no directory/],
     [join(at, 'folder'), {}, /the path is a directory/],
-    [join(at, 'text.db'), {}, /it is no SQLite database/],
+    [join(at, 'text.db'), {}, /the file is not a SQLite database/],
     [join(at, 'none.db'), { readOnly: true }, /the file does not exist/],
   ];
   for (const [path, options, problem] of problems) {
@@ -564,7 +564,7 @@ test('SQLite limits how many callers wait for its connection, and how long each 
   ];
   await assert.rejects(
     db.scalar('select 3'),
-    (error) => error instanceof PoolTimeout && /2 callers wait/.test(error.message),
+    (error) => error instanceof PoolTimeout && /2 callers already wait/.test(error.message),
   );
   assert.deepEqual(db.load, { inUse: 1, idle: 0, waiting: 2 });
   abort.abort();
