@@ -1,6 +1,6 @@
 /**
- * Promises: recognizes values that must be awaited, and allows promises to reject without a listener. Async
- * contexts: calls functions in the AsyncLocalStorage of an earlier call.
+ * Helpers for values that must be awaited, for rejections that must not end the process, and for calls in an
+ * earlier async context (AsyncLocalStorage).
  *
  * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. If the
  * handler has already returned, the rejection must not end the process.
@@ -26,7 +26,10 @@ export function handled<T>(reading: Promise<T>): Promise<T> {
   return reading;
 }
 
-/** A generator whose steps may reject before they are awaited, without an `unhandledRejection` event. */
+/**
+ * Wraps an async generator. A call of next() that rejects before it is awaited causes no `unhandledRejection`
+ * event.
+ */
 export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 

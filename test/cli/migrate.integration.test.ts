@@ -359,7 +359,7 @@ test('in production, an application with DatabasePlugin starts only after svc mi
   assert.equal(refused.status, 1);
   assert.match(
     refused.stderr,
-    /Cannot start: the database "database" lacks 2 migrations: shop\/v1, 0001_notes\n {5}Apply them before/,
+    /Cannot start: the database "database" lacks 2 migrations: shop\/v1, 0001_notes\n {5}Apply the migrations before/,
   ); // E_MIGRATION_PENDING
   const pending = await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options);
   assert.equal(pending.status, 1);
