@@ -247,12 +247,12 @@ const PLACEHOLDERS: readonly string[] = [
   'secretsecret',
 ];
 /**
- * Words that occur in placeholders. Longer words come first, because the first match is removed from the
- * text.
+ * Words that occur in placeholder secrets such as `change-me`. Longer words come first, because the first
+ * match is removed from the text.
  */
 const COMMON_WORDS =
   /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
-/** Minimum number of characters that must remain after these words are removed. */
+/** Minimum number of characters that must remain after the common words are removed. */
 const LEAST_RANDOM_CHARACTERS = 12;
 /**
  * Minimum entropy in bits. Text of 32 random hexadecimal digits has about 120; text of five different
