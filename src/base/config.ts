@@ -101,7 +101,7 @@ export class Config {
    * Booleans are true/false, 1/0, yes/no, on/off in any case. A string is unchanged, also if empty.
    *
    * @throws SvcError `E_CONFIG_CAST` when the value does not have the type. The message never contains the
-   * value.
+   *   value.
    */
   get<T>(key: string, fallback: NoInfer<T>, options: CastOptions<T>): T;
   get<T>(key: string, fallback: undefined, options: CastOptions<T>): T | undefined;

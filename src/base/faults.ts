@@ -133,8 +133,8 @@ export const FAULTS = {
       'Correct the address, start the server, create the directory, or grant this user access; restore a damaged file from a backup',
   },
   E_DB_OPTION: {
-    describe: (problem: string): string => `Cannot open the database with these options: ${problem}`,
-    remedy: 'Remove the option, or use a database that supports it',
+    describe: (problem: string): string => `Cannot use an option or method of the database: ${problem}`,
+    remedy: 'Correct or remove the option, or use a database that supports the option or method',
   },
   E_DB_OVER: {
     describe: (): string =>

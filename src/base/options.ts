@@ -100,7 +100,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
  * Reads every option of `kinds` from `options`. Absent and `undefined` options get their fallback.
  *
  * @throws SvcError `E_OPTION_UNKNOWN` for a name that is not in `kinds`, `E_OPTION_RANGE` for a value that is
- * not valid
+ *   not valid
  */
 export function readOptions<K extends Record<string, OptionKind<unknown>>>(
   owner: string,
@@ -129,7 +129,7 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
  * declarations, such as routes, of which a program may have thousands.
  *
  * @throws SvcError `E_OPTION_UNKNOWN` for a name that is not in `kinds`, `E_OPTION_RANGE` for a value that is
- * not valid
+ *   not valid
  */
 export function readGiven<K extends Record<string, OptionKind<unknown>>>(
   owner: string,

@@ -94,7 +94,7 @@ export interface Cached<A extends readonly unknown[], R> {
    * Rejects with the error of the function.
    *
    * @throws SvcError `E_CACHED_KEY` for arguments from which no key can be computed, `E_CACHE_VALUE` for a
-   * result without a structured clone
+   *   result without a structured clone
    */
   (...args: A): Promise<R>;
   /**

@@ -144,8 +144,8 @@ const TAKEN: ReadonlySet<string> = new Set([
  * header has the key id (`kid`).
  *
  * @throws SvcError `E_TOKEN_CLAIM` for an empty or non-string subject, and for claims that are reserved or
- * cannot be written as JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN` for invalid options; `E_SECRET_WEAK`,
- * `E_SECRET_FORM` for invalid secrets
+ *   cannot be written as JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN` for invalid options; `E_SECRET_WEAK`,
+ *   `E_SECRET_FORM` for invalid secrets
  */
 export function createToken(sub: string, secret: Secrets, options: CreateTokenOptions = {}): string {
   const {

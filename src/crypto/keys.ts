@@ -65,7 +65,7 @@ export class Keyring {
    * Returns the keyring of one secret, or of a list of 1 ... 16 secrets. A duplicate counts once.
    *
    * @throws SvcError `E_SECRET_WEAK` for fewer than 32 bytes; `E_SECRET_FORM` for a public key, certificate
-   * or JWK (RFC 8725 §2.1), for malformed text, and for a list that is empty or too long
+   *   or JWK (RFC 8725 §2.1), for malformed text, and for a list that is empty or too long
    */
   static of(secrets: Secrets): Keyring {
     const list = typeof secrets === 'string' ? [secrets] : textsOf(secrets);
@@ -115,7 +115,7 @@ export class Keyring {
  * `authSecretPrevious`. Each setting is a string; in code it may be a list. An empty string counts as absent.
  *
  * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is not a string or
- * a list of strings
+ *   a list of strings
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));

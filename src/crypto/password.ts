@@ -69,8 +69,8 @@ const MAX_STORED_CHARACTERS = 512;
  * Hashes a password. Two hashes of the same password differ.
  *
  * @throws BadRequest for a password that is empty, longer than 4,096 bytes in UTF-8, malformed, or ends in
- * NUL; HTTPException 503 with `Retry-After` if too many hashes wait; SvcError `E_OPTION_RANGE`,
- * `E_OPTION_UNKNOWN` for invalid options, `E_SECRET_WEAK`, `E_SECRET_FORM` for invalid peppers
+ *   NUL; HTTPException 503 with `Retry-After` if too many hashes wait; SvcError `E_OPTION_RANGE`,
+ *   `E_OPTION_UNKNOWN` for invalid options, `E_SECRET_WEAK`, `E_SECRET_FORM` for invalid peppers
  */
 export async function hashPassword(password: string, options: PasswordOptions = {}): Promise<string> {
   const hashing = read('hashPassword()', options);
@@ -88,7 +88,7 @@ export async function hashPassword(password: string, options: PasswordOptions = 
  * which users exist.
  *
  * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError for invalid options, as
- * {@link hashPassword} does
+ *   {@link hashPassword} does
  */
 export async function checkPassword(
   password: string,

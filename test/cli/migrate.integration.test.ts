@@ -120,7 +120,7 @@ test('if a migration fails, svc migrate prints the remedy and the file, and ends
   assert.deepEqual([status, stdout], [1, '']);
   assert.match(
     stderr,
-    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists; nothing of it remains\n {5}Correct the statement/,
+    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists; none of its changes remain in the database\n {5}Correct the statement/,
   );
   const absent = await svc(['migrate', 'status', 'app.ts'], { cwd, env: { FOLDER: 'absent' } });
   assert.equal(absent.status, 1);
