@@ -21,7 +21,7 @@ import type { Declared, Place } from './findings.ts';
  */
 export type Env = 'production' | 'development' | 'test';
 
-/** Sources of a {@link Config}. They are copied. */
+/** Values for the layers of a {@link Config}. They are copied. */
 interface ConfigOptions {
   /** The lowest layer: the framework's own defaults. */
   readonly defaults?: Readonly<Record<string, unknown>> | undefined;

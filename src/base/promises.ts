@@ -16,7 +16,8 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /**
- * End of the message about a promise in place of its value. The caller adds the place of the value in front.
+ * End of a message about a promise that was passed instead of its value. The caller puts the name of the
+ * value in front.
  */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 

@@ -3,7 +3,10 @@
  * entries.
  *
  * Data structures:
- *   LruIndex: key -> slot        values, expiries and sizes by slot        every operation is O(1) except clear()
+ *   LruIndex   key -> slot, an array index
+ *   arrays     value, expiry and size by slot
+ *
+ * Every operation is O(1), except clear().
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
  * structured clone. Each reader gets a new clone, so a caller cannot change the value that another caller
@@ -217,7 +220,7 @@ class Cloned {
 }
 
 function readKept(value: object | null): unknown {
-  // the cast is safe, because every object that is stored belongs to one of these two classes
+  // the cast is safe, because every stored object is a Cloned or a Shared
   return value === null ? null : (value as Cloned | Shared).read();
 }
 
@@ -241,7 +244,7 @@ function isPlain(value: unknown): boolean {
 }
 
 function sizeOf(kept: unknown): number {
-  // the cast is safe, because every object that is stored belongs to one of these two classes
+  // the cast is safe, because every stored object is a Cloned or a Shared
   if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size;
   return typeof kept === 'string' ? 2 * kept.length : 0;
 }

@@ -73,7 +73,7 @@ export interface RateLimitStore {
   take(key: string, rule: RateLimitRule, cost?: number): Awaitable<RateLimitResult>;
 }
 
-/** Sends frames to the members of a room, in all processes. */
+/** Sends WebSocket frames to the members of a room, in all processes. */
 export interface RoomBus {
   /**
    * Delivers a frame to every subscriber in every process, including this one. The caller must not change the

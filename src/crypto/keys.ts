@@ -199,7 +199,7 @@ function listOf(setting: unknown): readonly string[] {
   return textsOf(typeof setting === 'string' ? [setting] : setting);
 }
 
-// -- texts that are keys of another kind --
+// -- recognizes public keys and certificates, which are not secrets --
 
 /** Start of a public key in the one-line format of SSH. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;

@@ -53,8 +53,8 @@ interface DatabaseDeps {
   /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
   /**
-   * Custom types, and the default of the option `snakeCase`. Without it there are no custom types, and a
-   * column must have exactly the name of its schema member.
+   * Custom types, and the default of the option `snakeCase`. Default: no custom types, and each column has
+   * exactly the name of its schema member.
    */
   readonly conversion?: Conversion | undefined;
   readonly name?: string | undefined;
@@ -380,7 +380,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // the caller gets an error and reads no more; the source ends by itself
+      hasEnded = true; // so `finally` does not wait: the caller has an error, and the source ends by itself
       void rows.return?.().catch(() => undefined);
     });
   try {

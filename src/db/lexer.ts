@@ -5,7 +5,7 @@
  * Syntax that differs between the dialects:
  *
  *             quotes       backslash escapes in   comments               placeholders        also
- *   SQLite    ' " ` [ ]    -                      -- and block           ? ?1 :a @a $a
+ *   SQLite    ' " ` [ ]    -                      -- and block           ? ?1 or a name
  *   Postgres  ' "          E'...'                 --, nested block       ? $1, ?? operator   $tag$ ... $tag$
  *   MySQL     ' " `        ' "                    -- and space, #, block ?                   executable comments
  *

@@ -2,6 +2,7 @@
  * Splits a script into statements. A semicolon inside the body of a trigger, function or rule does not end a
  * statement.
  *
+ * Examples:
  *   create trigger ... begin ...; end;   create function ... begin atomic ...; end   create rule ... do also (...; ...)
  *
  * The text of a statement is not changed. Comments between statements are left out. The last statement needs

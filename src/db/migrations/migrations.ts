@@ -103,8 +103,8 @@ export class Migrator {
   }
 
   /**
-   * Returns the migrations of all sources in the order of application. After them come applied migrations
-   * that no source has. Writes nothing.
+   * Returns the migrations of all sources in the order in which they are applied. After them come applied
+   * migrations that no source has. Writes nothing.
    *
    * @throws SvcError `E_MIGRATION_FILES` for invalid files, `E_MIGRATION_CONTRIBUTED` for an invalid
    *   migration of a plugin

@@ -80,7 +80,7 @@ const BLOCK_DIRECTIVE = /^\/\*\s*svc:\s*(\S*)(.*)\*\/$/is;
 const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
 
 /**
- * Returns the migrations of all sources in the order of application.
+ * Returns the migrations of all sources in the order in which they are applied.
  *
  * @throws SvcError `E_MIGRATION_FILES` with the folder or file and the problem; `E_MIGRATION_CONTRIBUTED` for
  *   an invalid migration of a plugin

@@ -294,8 +294,8 @@ export class Redis implements AsyncDisposable {
   }
 
   /**
-   * Waits up to a second for pending commands, then closes all connections. May be called again. After that,
-   * open() connects again.
+   * Waits up to a second for pending commands, then closes all connections. A second call has no effect.
+   * Afterwards, open() connects again.
    */
   async close(): Promise<void> {
     const [link, subscriber] = [this.#link, this.#subscriber];
@@ -391,7 +391,7 @@ export class Redis implements AsyncDisposable {
 }
 
 /**
- * Checks a command.
+ * Throws for a command that must not run on the shared connection.
  * @throws SvcError `E_REDIS_ARGUMENT` for an invalid argument, `E_REDIS_COMMAND` for a command that affects
  *   other callers
  */

@@ -1,5 +1,5 @@
 /**
- * Sends frames for rooms to all processes over one Redis channel.
+ * Sends the WebSocket frames of rooms to all processes over one Redis channel.
  *
  *   message = version:1  flags:1 (1: text)  publisher:16  length of the room's name:2  room  frame
  *

@@ -2,7 +2,7 @@
  * Stores in Redis that all processes share: a cache, a record store and rate limits. Each store adds a prefix
  * to its keys, and hashes long keys.
  *
- *   RedisCache            SET ... PX, GET                         may forget; clear() scans every key of the database
+ *   RedisCache            SET ... PX, GET                         may lose values; clear() scans every key of the database
  *   RedisRecordStore      SET ... NX PX, and a script to compare  requires a server that evicts nothing (maxmemory-policy noeviction)
  *   RedisRateLimitStore   one script with the server's time       GCRA, as in memory: exact over all processes
  */
