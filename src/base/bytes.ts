@@ -1,19 +1,23 @@
 /**
- * bytesOf() returns the bytes of a buffer or view. A ByteQueue takes chunks of any size, and returns as many
- * bytes at a time as its caller asks for; every codec uses it.
+ * Queue of received bytes, from which the decoders of all protocols read; and conversion of any buffer or
+ * view to bytes.
  *
  * Bytes within one chunk are returned without a copy. Small chunks that arrive while others wait are
- * collected in buffers of the queue. So a byte from a peer that sends single bytes takes one byte of memory,
- * not one object. Each byte is copied only a few times, whatever the sizes of chunks and reads are.
+ * collected in buffers of the queue. So a peer that sends single bytes costs one byte of memory for each, not
+ * one object. Each byte is copied only a few times, whatever the sizes of chunks and reads are.
  */
 
 import { types } from 'node:util';
 
-/** Chunks up to this size are copied into one buffer, because an object for each would take more memory. */
+/**
+ * Chunks up to this size are copied into one buffer, because a separate object for each chunk would take more
+ * memory.
+ */
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
 /**
- * If more chunks than this were taken, and they outnumber the waiting ones, they are removed from the list.
+ * Consumed chunks are removed from the list only when they are more than this, and more than the chunks that
+ * still wait. So removal costs little per chunk.
  */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
@@ -39,16 +43,22 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
  */
 export class ByteQueue {
   readonly #chunks: Uint8Array[] = [];
-  /** Index of the first waiting chunk, and offset of the first waiting byte in it. */
+  /**
+   * Index of the first chunk with bytes that were not taken yet. `#offset` is the index of the first such
+   * byte in it.
+   */
   #head = 0;
   #offset = 0;
   #length = 0;
   /**
-   * Buffer of the queue with free space; the last chunk is its written part. Empty if the last chunk was
-   * pushed without a copy.
+   * Buffer of this queue that has free space. The last chunk is a view of the part already written. Empty if
+   * the last chunk was pushed without a copy.
    */
   #room: Uint8Array = NONE;
-  /** Buffer in which peek() has joined chunks. The first chunk is its written part. */
+  /**
+   * Buffer into which peek() copies consecutive chunks. The first chunk is a view of the part already
+   * written.
+   */
   #straight: Uint8Array = NONE;
 
   /** Number of waiting bytes. */
@@ -101,8 +111,9 @@ export class ByteQueue {
   }
 
   /**
-   * Returns the index of `byte`, counted from the next byte, or -1. Searches up to index `max`, starting at
-   * index `from`. Pass the number of bytes already searched, so that a long line is searched once.
+   * Returns the index of `byte`, counted from the next byte to take, or -1. Searches at most `max` bytes,
+   * starting at index `from`. A caller that waits for more data passes the number of bytes that it has
+   * already searched as `from`, so that no byte is searched twice.
    */
   indexOf(byte: number, from: number = 0, max: number = Infinity): number {
     const end = Math.min(this.#length, from + max);
@@ -171,10 +182,7 @@ export class ByteQueue {
     }
   }
 
-  /**
-   * Copies a small chunk into the buffer that contains the last chunk, if it is a buffer of the queue with
-   * enough space; otherwise into a new buffer.
-   */
+  /** Copies a small chunk into `#room` if it fits there, otherwise into a new buffer. */
   #gather(chunk: Uint8Array): void {
     const index = this.#chunks.length - 1;
     const last = this.#chunks[index]!;
@@ -190,9 +198,9 @@ export class ByteQueue {
   }
 
   /**
-   * Joins bytes of later chunks to the first chunk, until the first chunk has `count` bytes. The buffer is
-   * twice as large as requested, so that a reader which asks for one byte more each time copies each byte
-   * only a limited number of times.
+   * Joins bytes of later chunks to the first chunk, until the first chunk has `count` bytes. The new buffer
+   * is twice as large as needed. Otherwise a reader that peeks at one more byte each time would copy all
+   * bytes each time.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {

@@ -5,39 +5,45 @@
 // imported, because a look-up of the global `performance` takes ten times as long as reading the time
 import { performance } from 'node:perf_hooks';
 
-/** Times are in milliseconds unless the name says otherwise. */
+/** Source of time and timers. Times are in milliseconds unless the name says otherwise. */
 export interface Clock {
   /** Milliseconds since the epoch. May jump when the system's clock is set. */
   nowMs(): number;
   /** Microseconds since the epoch. May jump when the system's clock is set. */
   nowMicros(): number;
-  /** Milliseconds, with fractions, that never run backwards. Only differences have a meaning. */
+  /**
+   * Milliseconds, with fractions, since an arbitrary moment. Never runs backwards, so a difference is a
+   * duration.
+   */
   monotonicMs(): number;
-  /** Calls `fn` once after `ms`. Disposing cancels the call. The timer does not keep the process alive. */
+  /**
+   * Calls `fn` once after `ms`. Disposing the result cancels the call. The timer does not keep the process
+   * alive.
+   */
   after(ms: number, fn: () => void): Disposable;
   /** Resolves after `ms`. Rejects with the signal's reason when the signal aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /**
-   * Waits for `ms` where a caller needs that time to pass, for example before it repeats a request. Default:
-   * {@link sleep}. A manual clock moves forward by `ms` and does not wait.
+   * Waits for `ms`, for example before a request is repeated. Default: {@link sleep}. A ManualClock does not
+   * wait: it moves its time forward by `ms`.
    */
   pass?(ms: number): Promise<void>;
 }
 
-/** Waits until `ms` milliseconds have passed on a clock. A manual clock moves forward and does not wait. */
+/** Waits for `ms` milliseconds. A ManualClock does not wait: it moves its time forward by `ms`. */
 export function pass(clock: Clock, ms: number): Promise<void> {
   return clock.pass?.(ms) ?? clock.sleep(ms);
 }
 
 /**
- * Maximum difference, in milliseconds, between the wall clock and the sum of origin and monotonic time. If it
- * is exceeded, the origin is corrected.
+ * nowMicros() adds the monotonic time to `originMs`. If the sum differs from the wall clock by more than
+ * this, it corrects `originMs`.
  */
 const STEP_MS = 5;
 /** Wall-clock time in milliseconds at which monotonic time was 0. */
 let originMs = performance.timeOrigin;
 
-/** The clock of the system. */
+/** Clock of the operating system. */
 export const systemClock: Clock = Object.freeze({
   nowMs: () => Date.now(),
   nowMicros: () => {
@@ -47,7 +53,8 @@ export const systemClock: Clock = Object.freeze({
     if (Math.abs(wallMs - originMs - sinceStartMs) > STEP_MS) originMs = wallMs - sinceStartMs;
     return Math.round((originMs + sinceStartMs) * 1000);
   },
-  // bound, because a function around it would add a sixth to the cost of two calls per request
+  // bound rather than wrapped: a wrapper function makes a call a sixth slower, and each request makes two
+  // calls
   monotonicMs: performance.now.bind(performance),
   after: (ms: number, fn: () => void): Disposable => setTimeout(fn, ms).unref(),
   sleep: (ms: number, signal?: AbortSignal): Promise<void> =>

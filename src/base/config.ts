@@ -1,13 +1,14 @@
 /**
- * Configuration in layers; a later one overrides earlier ones: built-in defaults, constructor arguments,
+ * Configuration in layers. Later layers override earlier ones: built-in defaults, constructor arguments,
  * loadDict(), environment variables `SVC_*`.
  *
- * Names of settings:
- *   key in code     pageSize   baseUrl   oauth2Scopes        also accepted: page_size, SVC_PAGE_SIZE
- *   variable    SVC_PAGE_SIZE  SVC_BASE_URL  SVC_OAUTH2_SCOPES      digits stay with the word before them
+ * Spellings of a setting:
+ *   in code                 pageSize        baseUrl        oauth2Scopes
+ *   environment variable    SVC_PAGE_SIZE   SVC_BASE_URL   SVC_OAUTH2_SCOPES
  *
- * A value from the environment stays text until it is read. Its type comes from the default or from `cast`.
- * The environment is copied once, and overrides loadDict(), even if that is called later.
+ * Code may also write page_size or SVC_PAGE_SIZE. An environment variable stays text until get() reads it.
+ * get() converts it to the type of the default, or with `cast`. Environment variables are copied once. They
+ * override the values of loadDict(), even if it is called later.
  */
 import { SvcError } from './errors.ts';
 import { declaredHere } from './findings.ts';
@@ -15,12 +16,12 @@ import { closest, shown } from './options.ts';
 import type { Declared, Place } from './findings.ts';
 
 /**
- * Environment of the application: setting `env`, variable `SVC_ENV`. It decides whether cookies have a
- * prefix, `/docs` is served, and the development provider may be used.
+ * Environment of the application, from the setting `env` (environment variable `SVC_ENV`). It decides whether
+ * cookie names get the prefix `__Host-`, `/docs` is served, and DevProvider may be used.
  */
 export type Env = 'production' | 'development' | 'test';
 
-/** Sources of a {@link Config}. They are copied. */
+/** Values for the layers of a {@link Config}. They are copied. */
 interface ConfigOptions {
   /** The lowest layer: the framework's own defaults. */
   readonly defaults?: Readonly<Record<string, unknown>> | undefined;
@@ -34,29 +35,29 @@ interface ConfigOptions {
 export interface CastOptions<T> {
   /**
    * Called only if the value is a string; other values are returned unchanged. An exception, `undefined` and
-   * NaN mean that the text is invalid. `Number` and `Boolean` parse strictly, like a number or boolean
-   * default.
+   * NaN mean that the text is invalid. `Number` and `Boolean` accept the same texts as a setting with a
+   * number or boolean default.
    */
   readonly cast: (text: string) => T;
-  /** Description of valid values for the error: `'a comma-separated list of hosts'`. */
+  /** Description of valid texts for the error message: `'a comma-separated list of hosts'`. */
   readonly needs?: string | undefined;
 }
 
-/** Layer that has a key; `none` if no layer has it. */
+/** Layer that supplies the value of a setting; `none` if no layer does. */
 type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
 
-/** A key that has been read, for `svc check`. */
+/** A setting that code has read with get(). `svc check` reports on these. */
 interface ConfigRead {
   readonly key: string;
   readonly variable: string;
-  /** Type to which a text is converted; `undefined` if the read has neither a default nor a cast. */
+  /** Type to which text is converted; `undefined` if get() was called with neither a default nor a cast. */
   readonly cast: 'number' | 'string' | 'boolean' | 'custom' | undefined;
-  /** Default of the read; `undefined` if it has none. */
+  /** Default that was passed to get(); `undefined` if there was none. */
   readonly fallback: unknown;
   readonly source: ConfigSource;
 }
 
-/** A variable `SVC_*` that the program has not read, and the most similar known name. */
+/** An environment variable `SVC_*` that the program has not read, and the most similar known name. */
 interface UnknownVariable {
   readonly variable: string;
   readonly suggestion: string | undefined;
@@ -76,7 +77,10 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
-  /** Place that is recorded for every read while {@link together} runs; undefined otherwise. */
+  /**
+   * Place in the program that is recorded for every setting read while {@link together} runs; undefined
+   * otherwise.
+   */
   #here: Declared | undefined;
   #isFrozen = false;
 
@@ -96,7 +100,8 @@ export class Config {
    * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text.
    * Booleans are true/false, 1/0, yes/no, on/off in any case. A string is unchanged, also if empty.
    *
-   * @throws SvcError `E_CONFIG_CAST`, which names the variable and never the value
+   * @throws SvcError `E_CONFIG_CAST` when the value does not have the type. The message never contains the
+   *   value.
    */
   get<T>(key: string, fallback: NoInfer<T>, options: CastOptions<T>): T;
   get<T>(key: string, fallback: undefined, options: CastOptions<T>): T | undefined;
@@ -118,7 +123,10 @@ export class Config {
     return result;
   }
 
-  /** Runs a function whose reads are all recorded with one place, so that only one stack is captured. */
+  /**
+   * Runs a function, and records one place for all settings that it reads, so that only one stack is
+   * captured.
+   */
   together<T>(read: () => T): T {
     this.#here = declaredHere();
     try {
@@ -130,7 +138,7 @@ export class Config {
 
   /**
    * Environment of the application. `production` by default.
-   * @throws SvcError `E_CONFIG_CAST` for any other word
+   * @throws SvcError `E_CONFIG_CAST` for a value other than `production`, `development` and `test`
    */
   get env(): Env {
     const text = this.get('env', 'production');
@@ -141,8 +149,9 @@ export class Config {
   }
 
   /**
-   * Adds values above the constructor's and below the environment's. A later call overrides an earlier one.
-   * Keys may be camelCase, snake_case or the variable's name. `undefined` counts as absent.
+   * Adds values that override those of the constructor. Environment variables override these values. A later
+   * call overrides an earlier one. Keys may be camelCase, snake_case or the name of the environment variable.
+   * `undefined` counts as absent.
    *
    * @throws SvcError `E_APP_FROZEN` once the application is compiled
    */
@@ -161,14 +170,14 @@ export class Config {
   }
 
   /**
-   * Every key read so far, by its camelCase name. If only a later read has a fallback or cast, the entry of
-   * the earlier read gets it.
+   * Every setting that code has read so far, by its camelCase name. If only a later get() has a fallback or
+   * cast, the entry of the first get() receives it.
    */
   reads(): ReadonlyMap<string, ConfigRead> {
     return this.#reads;
   }
 
-  /** Returns the place where a key of {@link reads} was first read. */
+  /** Returns the place in the program where a key of {@link reads} was first read. */
   placeOf(key: string): Place | undefined {
     return this.#places.get(key)?.place;
   }
@@ -178,14 +187,14 @@ export class Config {
     return this.#find(variableOf(key)).value;
   }
 
-  /** Returns the layer that has a setting. */
+  /** Returns the layer that supplies the value of a setting. */
   sourceOf(key: string): ConfigSource {
     return this.#find(variableOf(key)).source;
   }
 
   /**
-   * Returns the variables `SVC_*` of the environment whose keys were neither read nor given in another layer.
-   * Such a variable is usually misspelt.
+   * Returns the environment variables `SVC_*` that no code has read and that no other layer contains. Such a
+   * variable is usually misspelt.
    */
   unknownVariables(): readonly UnknownVariable[] {
     const known = new Set([
@@ -239,8 +248,8 @@ export class Config {
 }
 
 /**
- * Returns the variable of a key. `pageSize`, `page_size` and `SVC_PAGE_SIZE` give `SVC_PAGE_SIZE`; `baseURL`
- * gives `SVC_BASE_URL`.
+ * Returns the environment variable of a key. `pageSize`, `page_size` and `SVC_PAGE_SIZE` give
+ * `SVC_PAGE_SIZE`; `baseURL` gives `SVC_BASE_URL`.
  */
 export function variableOf(key: string): string {
   return namesOf(key).variable;
@@ -258,7 +267,7 @@ function namesOf(key: string): Names {
   return { variable, key: keyOf(variable) };
 }
 
-/** Returns the camelCase key of a variable: `pageSize` for `SVC_PAGE_SIZE`. */
+/** Returns the camelCase key of an environment variable: `pageSize` for `SVC_PAGE_SIZE`. */
 export function keyOf(variable: string): string {
   return variable
     .slice(PREFIX.length)
@@ -266,14 +275,13 @@ export function keyOf(variable: string): string {
     .replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Returns the name of a setting in messages: its key and its variable. */
+/** Returns the name of a setting in messages: `the setting "pageSize" (SVC_PAGE_SIZE)`. */
 export function settingOf(variable: string): string {
   return `the setting "${keyOf(variable)}" (${variable})`;
 }
 
-/** Settings by variable name, so that all spellings of a key share one entry. */
+/** Settings by the name of their environment variable, so that all spellings of a key share one entry. */
 type Layer = Map<string, unknown>;
-/** Names of a setting: every spelling has one variable and one key. */
 interface Names {
   readonly variable: string;
   readonly key: string;
@@ -313,7 +321,7 @@ function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unkn
   }
 }
 
-/** Converts a value by its kind. Only strings are converted: values from code already have their type. */
+/** Returns a value that is not text, if it has the expected type. Values from code are not converted. */
 function fromValue(value: unknown, kind: Kind): unknown {
   return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value))
     ? value
@@ -334,7 +342,8 @@ function attempt(cast: (text: string) => unknown, text: string): unknown {
     const value = cast(text);
     return value === undefined || Number.isNaN(value) ? REFUSED : value;
   } catch {
-    return REFUSED; // the error does not become the cause, because most errors quote the value, which may be a secret
+    // the caught error is not kept as the cause: most such errors quote the value, which may be a secret
+    return REFUSED;
   }
 }
 
@@ -347,8 +356,8 @@ function needed(kind: Kind, fallback: unknown): string {
     case 'string':
       return 'a string';
     case 'custom':
-      return 'text that its cast accepts';
+      return 'text that the function "cast" accepts';
     default:
-      return `a cast that makes text ${Array.isArray(fallback) ? 'a list' : `a value of type ${typeof fallback}`}`;
+      return `the option "cast" to convert text to ${Array.isArray(fallback) ? 'a list' : `a value of type ${typeof fallback}`}`;
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Errors: SvcError for operators and programmers, with texts of faults.ts, and exceptions that become HTTP
- * responses.
+ * Errors: SvcError for operators and programmers, whose texts are in faults.ts, and exceptions that become
+ * HTTP responses.
  *
  * Which kind to use:
  *   SvcError        a mistake in configuration or code: code, message, remedy; never shown to a client
- *   HTTPException   the request must stop here: status, public detail, headers; nothing else
+ *   HTTPException   the request must stop here: the client gets its status, detail and headers, nothing else
  *   plain Error     a bug of this package or of the application: 500, and its stack is logged
  */
 import { faultOf } from './faults.ts';
@@ -75,15 +75,15 @@ function isCauseOf(error: unknown, other: unknown): boolean {
 export interface HTTPExceptionOptions {
   /** Response headers by name, for example `{ 'Retry-After': '60' }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** A stable machine-readable code, sent as the member `code` of the problem. */
+  /** A stable machine-readable code, sent as the member `code` of the problem document. */
   readonly code?: string | undefined;
   /** Cause of the exception. It is logged with a 5xx, and never sent to the client. */
   readonly cause?: unknown;
 }
 
 /**
- * One problem of the input: its place (`['body', 'home', 'city']`), the broken rule, and a sentence without
- * the submitted value.
+ * One problem of the request's input: its location (`['body', 'home', 'city']`), the broken rule, and a
+ * sentence without the submitted value.
  */
 export interface Issue {
   readonly loc: readonly (string | number)[];
@@ -100,7 +100,7 @@ export class HTTPException extends Error {
   readonly detail: string | undefined;
   readonly headers: Readonly<Record<string, string>> | undefined;
   readonly code: string | undefined;
-  /** Problems of the input, sent as the member `errors`. */
+  /** Problems of the input, sent as the member `errors` of the problem document. */
   readonly issues: readonly Issue[] | undefined;
 
   constructor(
@@ -121,8 +121,9 @@ export class HTTPException extends Error {
 }
 
 /**
- * Creates an exception without a stack. The stack of a refusal is not used, and capturing it costs more than
- * everything else (`tooLarge` of test/bench/http.ts). A flood of requests would multiply that cost. @internal
+ * Creates an exception without a stack. The stack of a refused request is not used, and capturing it costs
+ * more than the rest of the refusal (`tooLarge` of test/bench/http.ts). A flood of such requests would
+ * multiply that cost. @internal
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {
   const { stackTraceLimit } = Error;
@@ -171,7 +172,7 @@ export class PayloadTooLarge extends HTTPException {
     super(413, detail, options);
   }
 }
-/** 500: a failure that the application declares itself. It is logged like an unhandled error. */
+/** 500: a failure that the application itself reports. It is logged like an unhandled error. */
 export class InternalError extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(500, detail, options);
@@ -231,7 +232,7 @@ export class RequestTimeout extends HTTPException {
     super(503, detail, options);
   }
 }
-/** 503: a RecordStore has its maximum number of live records. */
+/** 503: a RecordStore already holds its maximum number of records that have not expired. */
 export class StoreFull extends HTTPException {
   constructor(detail = 'The server cannot keep any more data at the moment', options?: HTTPExceptionOptions) {
     super(503, detail, options);
@@ -247,8 +248,8 @@ export class ClientDisconnected extends Error {
 }
 
 /**
- * Phrases by status. The listed statuses differ from Node.js: RFC 9110 has renamed two phrases, and two
- * others are not registered.
+ * Reason phrases by status. Four differ from Node.js: RFC 9110 has renamed 413 and 422, and 418 and 509 are
+ * not registered.
  */
 const TITLES: Readonly<Record<number, string | undefined>> = {
   ...http.STATUS_CODES,
@@ -259,16 +260,16 @@ const TITLES: Readonly<Record<number, string | undefined>> = {
 };
 
 /**
- * Returns the registered phrase of an error status (RFC 9110 §15); for an unregistered status, the phrase of
- * its class.
+ * Returns the registered phrase of an error status (RFC 9110 §15); for an unregistered status, `Client Error`
+ * or `Server Error`.
  */
 export function statusTitle(status: number): string {
   return TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error');
 }
 
 /**
- * Challenge for session authentication: RFC 9110 §11.6.1 requires one, and no scheme is registered for
- * sessions.
+ * Value of `WWW-Authenticate` for session authentication. A 401 requires this header (RFC 9110 §11.6.1), but
+ * no authentication scheme is registered for sessions.
  */
 export const SESSION_SCHEME = 'Session';
 

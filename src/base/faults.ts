@@ -23,17 +23,17 @@ export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
       `Cannot add ${what}: the application is already compiled and accepts no further declarations`,
-    remedy: 'Declare everything before startup(), run(), fetch() or compileAll() is called',
+    remedy: 'Add everything to the application before startup(), run(), fetch() or compileAll() is called',
   },
   E_AUTH: {
     describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
     remedy:
-      'Write Depends(requireRoles("admin")), Depends(requireScopes("a", "b")), Depends(APIKeyAuth({ keys: { client: "16 characters or more" } }))',
+      'Write Depends(requireRoles("admin")), Depends(requireScopes("a", "b")) or Depends(APIKeyAuth({ keys: { client: "16 characters or more" } }))',
   },
   E_BACKGROUND_FULL: {
     describe: (most: number, isOfRequest: boolean): string =>
       `Cannot add a background task: the limit of ${most} tasks ${isOfRequest ? 'per request' : 'in total'} is reached`,
-    remedy: 'Add one task that does the work of many tasks, or use a queue outside of the process',
+    remedy: 'Add one background task that does the work of many, or use an external job queue',
   },
   E_BACKGROUND_OVER: {
     describe: (): string =>
@@ -47,17 +47,17 @@ export const FAULTS = {
   E_BODY_DISCARDED: {
     describe: (): string =>
       'Cannot read the request body: the response was sent before the body was read, so the body was discarded',
-    remedy: 'Read the body before the handler returns, and pass the value to the task or clean-up',
+    remedy: 'Read the body before the handler returns, and pass its value to later code such as clean-up',
   },
   E_CACHED_KEY: {
     describe: (problem: string): string => `Cannot derive a cache key for the call: ${problem}`,
     remedy:
-      'Set the option "key" to a function that returns a text for each distinct call: cached(fn, { key: (user) => user.id })',
+      'Set the option "key" to a function that makes a text from the arguments of a call: cached(fn, { key: (user) => user.id })',
   },
   E_CACHE_VALUE: {
     describe: (): string =>
-      'Cannot cache the value: it has no structured clone, so callers could not get copies of it',
-    remedy: 'Cache plain data without functions and handles, or set shareReferences: true',
+      'Cannot cache the value: structuredClone() cannot copy it, so callers could not get copies of it',
+    remedy: 'Cache plain data without functions and streams; or set shareReferences: true to share the value',
   },
   E_CLI_USAGE: {
     describe: (problem: string): string => `Cannot understand the command line: ${problem}`,
@@ -76,13 +76,13 @@ export const FAULTS = {
   E_CONFIG_CAST: {
     describe: (name: string, needed: string, found: string): string =>
       `Cannot read ${name}: ${needed} is needed, found ${found}`,
-    remedy: 'Set the variable or setting to a text of that form, or remove it to use its default',
+    remedy: 'Set a value of the form that the message names, or remove the setting to use its default',
     rule: 'SVC401',
   },
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
     remedy:
-      'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode other values, for example with encodeURIComponent()',
+      'Cookie names are RFC 9110 tokens, and cookie values are RFC 6265 cookie-octets: encode other values, for example with encodeURIComponent()',
     rule: 'SVC207',
   },
   E_CORS: {
@@ -111,7 +111,7 @@ export const FAULTS = {
     describe: (server: string, problem: string): string =>
       `Cannot connect to the database server ${server}: ${problem}`,
     remedy:
-      'Correct the address or the account; for a certificate error set the signing authority (sslrootcert), or choose another sslmode and accept its risk',
+      'Correct the address or the account; for a certificate error set the certificate of the signing authority (sslrootcert), or choose another sslmode and accept its risk',
   },
   E_DB_IDENTIFIER: {
     describe: (found: string): string =>
@@ -119,13 +119,13 @@ export const FAULTS = {
     remedy: 'Pass a table or column name; "schema.table" is two names: sql.identifier("schema", "table")',
   },
   E_DB_JOIN: {
-    describe: (): string => 'Cannot join SQL: the list is empty, and an empty list has no SQL',
-    remedy: 'Handle the empty list before you build the statement: in () is invalid SQL',
+    describe: (): string => 'Cannot join SQL fragments: the list of fragments is empty',
+    remedy: 'Handle the empty list before you build the statement, because SQL such as "in ()" is invalid',
   },
   E_DB_NESTED: {
     describe: (problem: string): string =>
       `Cannot run a statement outside of the innermost open transaction: ${problem}`,
-    remedy: 'Use the innermost handle: the parameter of the callback, or the value of Depends(transaction)',
+    remedy: 'Use the innermost transaction: its callback parameter, or the value of Depends(transaction)',
   },
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
@@ -133,13 +133,13 @@ export const FAULTS = {
       'Correct the address, start the server, create the directory, or grant this user access; restore a damaged file from a backup',
   },
   E_DB_OPTION: {
-    describe: (problem: string): string => `Cannot open the database with these options: ${problem}`,
-    remedy: 'Remove the option, or use a database that supports it',
+    describe: (problem: string): string => `Cannot use an option or method of the database: ${problem}`,
+    remedy: 'Correct or remove the option, or use a database that supports the option or method',
   },
   E_DB_OVER: {
     describe: (): string =>
-      'Cannot use a transaction: its callback has settled, so it is committed or rolled back',
-    remedy: 'Await every call on the transaction inside its callback, and do not keep the transaction',
+      'Cannot use a transaction after its callback has ended: it is already committed or rolled back',
+    remedy: 'Await every call on the transaction inside its callback, and do not use it afterwards',
   },
   E_DB_PAGE: {
     describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
@@ -160,12 +160,12 @@ export const FAULTS = {
     describe: (what: string, schema: string, problem: string): string =>
       `Cannot read ${what} as ${schema}: ${problem}`,
     remedy:
-      'Make the statement and the schema agree: nullable(…) for a column that may be NULL, str for integers and decimals that a number cannot represent, snakeCase: true if the column created_at is the member createdAt',
+      'Change the statement or the schema so that they agree: nullable(…) for a column that may be NULL, str for integers and decimals that a number cannot represent, snakeCase: true if the column created_at is the member createdAt',
   },
   E_DB_STATEMENT: {
     describe: (problem: string): string => `Cannot run the statement: ${problem}`,
     remedy:
-      'Run one statement at a time with ? for values; use transaction() for transactions and script() for scripts',
+      'Run one statement at a time with ? for values; use transaction() for transactions, and script() for several statements',
   },
   E_DB_URL: {
     describe: (shown: string, problem: string): string =>
@@ -175,10 +175,10 @@ export const FAULTS = {
   },
   E_DEPENDENCY_YIELD: {
     describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: ${problem}`,
-    remedy: 'Yield exactly once: set-up before the yield, clean-up after it',
+    remedy: 'Yield exactly once in the generator: put set-up code before the yield, clean-up code after it',
   },
   E_DEPENDS: {
-    describe: (found: string, problem = 'it is not a dependency source'): string =>
+    describe: (found: string, problem = 'it is not a dependency'): string =>
       `Cannot depend on ${found}: ${problem}`,
     remedy: 'Pass a function, a generator, a class, a state key or provide(…) to Depends()',
   },
@@ -201,7 +201,7 @@ export const FAULTS = {
     describe: (name: string, problem: string): string =>
       `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
     remedy:
-      'Names are RFC 9110 tokens; values contain no CR, LF or NUL and no character above U+00FF: encode file names by RFC 8187',
+      'Header names are RFC 9110 tokens; header values contain no CR, LF or NUL and no character above U+00FF: encode file names by RFC 8187',
   },
   E_LISTEN: {
     describe: (address: string, reason: string): string => `Cannot listen on ${address}: ${reason}`,
@@ -218,7 +218,7 @@ export const FAULTS = {
   },
   E_MCP_QUESTION: {
     describe: (key: string, issue: string): string => `Cannot ask the client: the question "${key}" ${issue}`,
-    remedy: 'Ask with a message and a flat form: client.elicit({ message, schema: { name: Field(str) } })',
+    remedy: 'Ask with a message and a flat schema: client.elicit({ message, schema: { name: Field(str) } })',
   },
   E_MCP_TOOL: {
     describe: (name: string, near: string | undefined): string =>
@@ -233,7 +233,7 @@ export const FAULTS = {
   },
   E_METRIC_LABELS: {
     describe: (name: string, labels: readonly string[], found: number): string =>
-      `Cannot count "${name}": it is declared with ${labels.length === 0 ? 'no label' : `the labels ${labels.map((label) => `"${label}"`).join(', ')}`}, found ${found} label values`,
+      `Cannot update the metric "${name}": it is declared with ${labels.length === 0 ? 'no label' : `the labels ${labels.map((label) => `"${label}"`).join(', ')}`}, found ${found} label values`,
     remedy: 'Pass one value for each declared label, in order',
   },
   E_MIDDLEWARE: {
@@ -248,7 +248,7 @@ export const FAULTS = {
   E_MIGRATION_CHANGED: {
     describe: (origin: string, appliedAt: string): string =>
       `Cannot migrate: ${origin} has changed since it was applied (${appliedAt})`,
-    remedy: 'Restore the migration, and put new statements into another one: svc migrate new <name>',
+    remedy: 'Undo the change of the migration; put new statements into another: svc migrate new <name>',
   },
   E_MIGRATION_CONTRIBUTED: {
     describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
@@ -258,13 +258,13 @@ export const FAULTS = {
   E_MIGRATION_DOWN: {
     describe: (name: string, problem: string): string => `Cannot undo ${name}: ${problem}`,
     remedy:
-      'Put the .up.sql and .down.sql of that migration beside the others, or add a migration that reverts the change',
+      'Put the .up.sql and .down.sql files of that migration into the folder of the migrations, or add a migration that reverts the change',
   },
   E_MIGRATION_FAILED: {
     describe: (origin: string, problem: string, outcome: string): string =>
       `Cannot run ${origin}: ${problem}; ${outcome}`,
     remedy:
-      'Correct the statement and migrate again; if the migration is unfinished now, run: svc migrate repair <module>',
+      'Correct the statement and migrate again; if the message says that the migration is unfinished, first run: svc migrate repair <module>',
   },
   E_MIGRATION_FILES: {
     describe: (dir: string, problem: string): string => `Cannot read the migrations in "${dir}": ${problem}`,
@@ -273,13 +273,13 @@ export const FAULTS = {
   },
   E_MIGRATION_ORDER: {
     describe: (origin: string, problem: string): string => `Cannot migrate to ${origin}: ${problem}`,
-    remedy: 'Give a new migration the number after the last one; see: svc migrate status',
+    remedy: 'Give a new migration the number after the last one; "svc migrate status" lists all migrations',
   },
   E_MIGRATION_PENDING: {
     describe: (database: string, names: readonly string[]): string =>
       `Cannot start: the database "${database}" lacks ${names.length} migration${names.length === 1 ? '' : 's'}: ${names.join(', ')}`,
     remedy:
-      'Apply them before the new version starts: svc migrate up <module>; or create the plugin with migrations: "apply"',
+      'Apply the migrations before the new version starts: svc migrate up <module>; or create the plugin with migrations: "apply"',
     rule: 'SVC402',
   },
   E_MIGRATION_TARGET: {
@@ -294,7 +294,7 @@ export const FAULTS = {
   },
   E_NEW_FOLDER: {
     describe: (dir: string, problem: string): string => `Cannot create a project in "${dir}": ${problem}`,
-    remedy: 'Name a folder that is absent or empty and that you may write to',
+    remedy: 'Choose a folder that is empty or does not exist yet, and that you may write to',
   },
   E_NEXT_TWICE: {
     describe: (what: string): string =>
@@ -314,8 +314,8 @@ export const FAULTS = {
   },
   E_OAUTH_SECRET: {
     describe: (): string =>
-      'Cannot set up logins: the plugin and the application have different secrets, so the application could not verify tokens of the plugin',
-    remedy: 'Remove authSecret from the plugin: without it, the plugin uses the secret SVC_AUTH_SECRET',
+      'Cannot set up logins: the OAuth plugin and the application have different secrets, so the application could not verify tokens of the plugin',
+    remedy: 'Remove the option authSecret of the plugin: without it, the plugin uses SVC_AUTH_SECRET',
   },
   E_OAUTH_UNREGISTERED: {
     describe: (): string =>
@@ -353,7 +353,7 @@ export const FAULTS = {
   },
   E_PERMISSION: {
     describe: (flag: string, resource: string): string =>
-      `Cannot continue under --permission of Node: the permission ${flag}${resource === '' ? '' : ` for "${resource}"`} is missing`,
+      `Cannot continue, because Node runs with --permission: the permission ${flag}${resource === '' ? '' : ` for "${resource}"`} is missing`,
     remedy:
       'Start Node with that permission; svc check, routes and openapi need --allow-child-process, because they import the application in another process',
   },
@@ -370,7 +370,7 @@ export const FAULTS = {
     describe: (name: string): string =>
       `Cannot run ${name}: it would block or change the connection, which other callers share`,
     remedy:
-      'Use subscribe(), transaction() or the address (user, password, database); blocking commands need redis.dedicated()',
+      'Use subscribe() or transaction(); set user, password and database in the address; run blocking commands on redis.dedicated()',
   },
   E_REDIS_OPEN: {
     describe: (shown: string, problem: string): string => `Cannot open Redis at "${shown}": ${problem}`,
@@ -388,12 +388,12 @@ export const FAULTS = {
   },
   E_REQUEST_ABSENT: {
     describe: (what: string): string => `Cannot read ${what}: a dependency of scope "app" has no request`,
-    remedy: 'Give the dependency the scope "request"',
+    remedy: 'Give the dependency the scope "request": Depends(fn, { scope: "request" })',
   },
   E_RESPONSE_MISMATCH: {
     describe: (route: string, problems: string): string =>
-      `Cannot send the reply of ${route}: it does not fit the declared response: ${problems}`,
-    remedy: 'Return what "response" of the route describes, or describe what the handler returns',
+      `Cannot send the reply of ${route}: it does not match the response schema of the route: ${problems}`,
+    remedy: 'Return a value that matches the option "response" of the route, or correct that option',
   },
   E_ROOM: {
     describe: (problem: string): string => `Cannot join or address a room: found ${problem}`,
@@ -421,7 +421,7 @@ export const FAULTS = {
   },
   E_SCHEMA_DEFAULT: {
     describe: (field: string, problem: string): string =>
-      `Cannot declare the field ${field}: its default does not fit: it ${problem}`,
+      `Cannot declare the field ${field}: its default is not valid: it ${problem}`,
     remedy: 'Set a default that the field would accept as input',
     rule: 'SVC303',
   },
@@ -480,7 +480,7 @@ export const FAULTS = {
   },
   E_SESSION_SIZE: {
     describe: (bytes: number, most: number): string =>
-      `Cannot store the session: it takes ${bytes} bytes, of which ${most} fit`,
+      `Cannot store the session: it takes ${bytes} bytes, and the limit is ${most}`,
     remedy:
       'Store sessions on the server: new SessionMiddleware({ store: new MemoryRecordStore() }); put large data into a database, and only its key into the session',
   },
@@ -491,7 +491,7 @@ export const FAULTS = {
   },
   E_START_DENIED: {
     describe: (): string => 'Cannot start the application while its module is imported to be inspected',
-    remedy: 'Start the application only if its module is the program: if (import.meta.main) await app.run()',
+    remedy: 'Start the application only in the main program: if (import.meta.main) await app.run()',
     rule: 'SVC001',
   },
   E_STATE_UNSET: {
@@ -517,7 +517,7 @@ export const FAULTS = {
   E_TOKEN_CLAIM: {
     describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,
     remedy:
-      'Pass the subject first; set times and names with the options expiresInSeconds, issuer, audience and id; pass other JSON values as claims',
+      'Pass the subject first; use the options expiresInSeconds, issuer, audience and id; pass other JSON values in the option claims',
   },
   E_TRUSTED_HOST: {
     describe: (problem: string): string => `Cannot determine the trusted hosts: ${problem}`,
@@ -541,7 +541,7 @@ export const FAULTS = {
   E_UPLOAD_GONE: {
     describe: (what: string): string => `Cannot read ${what} of a form: it is no longer stored`,
     remedy:
-      'Read or save a file before its request ends, including its background tasks; read each part of parts() before the next one',
+      'Read or save a file before the request and its background tasks end; read each part of parts() before the next one',
   },
   E_URL_NAME: {
     describe: (name: string, suggestion: string | undefined): string =>
@@ -580,7 +580,7 @@ export const FAULTS = {
   },
 } as const;
 
-/** Returns a finding as E_COMPILE lists it. */
+/** Returns the line for a finding in the message of E_COMPILE. */
 function line({ rule, subject, message, place }: Finding): string {
   return (
     `\n  ${rule} ${subject}: ${message}` +
@@ -588,12 +588,12 @@ function line({ rule, subject, message, place }: Finding): string {
   );
 }
 
-/** Texts of a fault. */
+/** Returns the functions and texts of an error code. */
 export function faultOf(code: FaultCode): Fault {
   return FAULTS[code];
 }
 
-/** A stable code of {@link FAULTS}. */
+/** Code of a fault of {@link FAULTS}. A code never changes. */
 export type FaultCode = keyof typeof FAULTS;
-/** Values for the texts of a fault. */
+/** Arguments from which the message of a fault is built. */
 export type FaultArguments<C extends FaultCode> = Parameters<(typeof FAULTS)[C]['describe']>;

@@ -22,10 +22,10 @@ export interface Place {
 export interface Finding {
   readonly rule: `SVC${number}` | `${string}/${string}`;
   readonly severity: Severity;
-  /** Subject, for example `POST /users`. */
+  /** Part of the application that the finding is about, for example `POST /users`. */
   readonly subject: string;
   readonly message: string;
-  /** Explanation for a variant of the mistake. Replaces the explanation of the rule. */
+  /** Explanation of this case of the mistake. It is shown instead of the explanation of the rule. */
   readonly why?: string | undefined;
   readonly remedy: string;
   readonly place?: Place | undefined;
@@ -40,7 +40,8 @@ export interface Report {
 }
 
 /**
- * A place that is computed when it is needed, because formatting a stack takes far longer than capturing it.
+ * Place of a declaration. It is computed when `place` is read, because formatting a stack takes far longer
+ * than capturing it.
  */
 export interface Declared {
   readonly place: Place;
@@ -50,8 +51,8 @@ const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
 /**
  * Captures the caller's place: the innermost stack frame outside this package. `by` is the function of this
- * package that the program called. With `by`, only two frames are captured, because a program may declare
- * thousands of routes.
+ * package that the program called. With `by`, only two frames are captured, which saves time and memory in a
+ * program with thousands of routes.
  */
 export function declaredHere(by?: AnyFunction): Declared {
   return new CapturedPlace(by === undefined ? new Error('place') : framesBelow(by));
@@ -60,8 +61,8 @@ export function declaredHere(by?: AnyFunction): Declared {
 type AnyFunction = (...args: never[]) => unknown;
 
 /**
- * Number of captured frames: two, because the caller may be a function of V8, as in `Reflect.apply(app.get,
- * app, args)`.
+ * Number of captured frames. The second is needed if the first is a function of V8, as in
+ * `Reflect.apply(app.get, app, args)`.
  */
 const FRAMES = 2;
 
@@ -119,7 +120,7 @@ function isOwn(file: string): boolean {
   return folders.some((folder) => file.startsWith(folder));
 }
 
-/** Returns the file path of an address in a stack frame, with `%20` and similar decoded. */
+/** Returns the file of a place as a path, even if the stack frame named it by a file URL. */
 export function fileOfPlace({ file }: { readonly file: string }): string {
   return file.startsWith('file:') ? fileURLToPath(file) : file;
 }

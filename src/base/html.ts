@@ -3,8 +3,8 @@
  */
 
 /**
- * Escapes text for HTML content and quoted attributes. Not for scripts, styles, names of tags or attributes.
- * Not for URLs either, which may begin with `javascript:`.
+ * Escapes text for HTML content and quoted attribute values. It does not make text safe in scripts, styles,
+ * names of tags or attributes, or URLs, which may begin with `javascript:`.
  *
  * Example:
  *   new HTMLResponse(`<p title="${escapeHtml(title)}">${escapeHtml(name)}</p>`)

@@ -70,8 +70,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves the time by `ms` with {@link ManualClock.advance}: a caller that waits for the result cannot do so
-   * itself.
+   * Moves the time by `ms`. A test that waits for the code under test cannot call {@link ManualClock.advance}
+   * itself meanwhile.
    */
   pass(ms: number): Promise<void> {
     return this.advance(ms);

@@ -2,9 +2,9 @@
  * Ends the process with a one-line message on an unsupported Node.js, before it fails with a syntax error or
  * missing export.
  *
- * Every entry point imports this module first, so that it runs before the others. Nevertheless, Node.js links
- * all modules before it runs the first one. So no module may import a name that Node.js 20.12 does not
- * export, and the build writes no `using`.
+ * Every entry point imports this module first, so that it runs before the others. However, Node.js parses and
+ * links all modules before it runs the first one. So no module may import a name that Node.js 20.12 does not
+ * export, and the built files must not contain `using`.
  */
 
 /**

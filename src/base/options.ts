@@ -1,5 +1,5 @@
 /**
- * Reads objects of options: once, checked by name and range. The caller's object is never changed.
+ * Reads an object of options once, and checks its names and values. The caller's object is never changed.
  *
  * Example:
  *   const { perMinute, store } = readOptions('RateLimitMiddleware', options, { perMinute: int(120, 1, 1_000_000), store: given<Store>() });
@@ -99,7 +99,8 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 /**
  * Reads every option of `kinds` from `options`. Absent and `undefined` options get their fallback.
  *
- * @throws SvcError `E_OPTION_UNKNOWN` with the most similar name, `E_OPTION_RANGE` with valid values
+ * @throws SvcError `E_OPTION_UNKNOWN` for a name that is not in `kinds`, `E_OPTION_RANGE` for a value that is
+ *   not valid
  */
 export function readOptions<K extends Record<string, OptionKind<unknown>>>(
   owner: string,
@@ -124,10 +125,11 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
 }
 
 /**
- * Reads only those options of `kinds` that are given; others are absent from the result. Saves memory for
- * declarations of which a program may have thousands, each with few options.
+ * Like {@link readOptions}, but options that are not given are absent from the result. This saves memory for
+ * declarations, such as routes, of which a program may have thousands.
  *
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_OPTION_UNKNOWN` for a name that is not in `kinds`, `E_OPTION_RANGE` for a value that is
+ *   not valid
  */
 export function readGiven<K extends Record<string, OptionKind<unknown>>>(
   owner: string,
@@ -173,7 +175,7 @@ export function shown(value: unknown): string {
 
 /**
  * Returns the candidate that `word` probably means, or undefined. The candidate begins with `word`, or
- * differs from it by a third of its letters, at least 1 and at most 3.
+ * differs from `word` in at most a third of its letters (at least 1, at most 3).
  */
 export function closest(word: string, given: Iterable<string>): string | undefined {
   const candidates = [...given];

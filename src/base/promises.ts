@@ -1,6 +1,6 @@
 /**
- * Promises: recognizes values that must be awaited, and allows promises to reject without a listener. Async
- * contexts: calls functions in the AsyncLocalStorage of an earlier call.
+ * Helpers for values that must be awaited, for rejections that must not end the process, and for calls in an
+ * earlier async context (AsyncLocalStorage).
  *
  * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. If the
  * handler has already returned, the rejection must not end the process.
@@ -16,7 +16,8 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /**
- * End of the message about a promise in place of its value. The caller adds the place of the value in front.
+ * End of a message about a promise that was passed instead of its value. The caller puts the name of the
+ * value in front.
  */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
@@ -26,7 +27,10 @@ export function handled<T>(reading: Promise<T>): Promise<T> {
   return reading;
 }
 
-/** A generator whose steps may reject before they are awaited, without an `unhandledRejection` event. */
+/**
+ * Wraps an async generator. A call of next() that rejects before it is awaited causes no `unhandledRejection`
+ * event.
+ */
 export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 

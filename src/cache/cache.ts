@@ -3,7 +3,10 @@
  * entries.
  *
  * Data structures:
- *   LruIndex: key -> slot        values, expiries and sizes by slot        every operation is O(1) except clear()
+ *   LruIndex   key -> slot, an array index
+ *   arrays     value, expiry and size by slot
+ *
+ * Every operation is O(1), except clear().
  *
  * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a
  * structured clone. Each reader gets a new clone, so a caller cannot change the value that another caller
@@ -26,8 +29,8 @@ export interface MemoryCacheOptions {
   readonly maxBytes?: number | undefined;
   /**
    * Returns the stored object itself. This is faster, but a change of the object affects all readers. The
-   * object's size counts as the size of its structured clone, or as 1 KiB if it has no clone (functions,
-   * handles). Default false.
+   * object's size counts as the size of its structured clone, or as 1 KiB if it cannot be cloned. Default
+   * false.
    */
   readonly shareReferences?: boolean | undefined;
   readonly clock?: Clock | undefined;
@@ -38,8 +41,8 @@ const ENTRY_BYTES = 96;
 const FIRST_SLOTS = 64;
 const UNKNOWN_BYTES = 1_024;
 /**
- * Time in milliseconds after which the clock is read again. Until then, look-ups use the known time, because
- * reading the clock takes longer than a look-up.
+ * Time in milliseconds after which the clock is read again. Until then, look-ups use the time that was read
+ * last, because reading the clock takes longer than a look-up.
  */
 const CLOCK_STALE_MS = 1;
 
@@ -54,7 +57,7 @@ export class MemoryCache implements CacheBackend {
   #values: unknown[] = [undefined];
   /**
    * Expiry and size in bytes by slot, in arrays that grow by doubling. The expiry of a cloned value is
-   * negative, so get() recognizes a value that needs no clone by one comparison (test/bench/parts.mjs
+   * negative. So get() finds values that are live and need no clone by one comparison (test/bench/parts.mjs
    * --only='memory cache').
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
@@ -63,7 +66,7 @@ export class MemoryCache implements CacheBackend {
   /** Current time if it was read recently. Otherwise a value greater than every expiry. */
   #knownMs = Infinity;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: MemoryCacheOptions = {}) {
     const { maxEntries, maxBytes, shareReferences, clock } = readOptions('MemoryCache', options, {
       maxEntries: int(10_000, 1, 10_000_000),
@@ -115,7 +118,7 @@ export class MemoryCache implements CacheBackend {
     this.#sizes[slot] = size;
     const deadlineMs = this.#now() + ttlMs;
     this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
-    // never evicts the new entry, because that is the most recently used and not larger than the cache
+    // the new entry is never evicted here: it is the most recently used entry, and not larger than the cache
     while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest);
   }
 
@@ -217,7 +220,7 @@ class Cloned {
 }
 
 function readKept(value: object | null): unknown {
-  // the cast is safe, because every object that is stored belongs to one of these two classes
+  // the cast is safe, because every stored object is a Cloned or a Shared
   return value === null ? null : (value as Cloned | Shared).read();
 }
 
@@ -241,7 +244,7 @@ function isPlain(value: unknown): boolean {
 }
 
 function sizeOf(kept: unknown): number {
-  // the cast is safe, because every object that is stored belongs to one of these two classes
+  // the cast is safe, because every stored object is a Cloned or a Shared
   if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size;
   return typeof kept === 'string' ? 2 * kept.length : 0;
 }
@@ -256,7 +259,7 @@ function sizeOf(kept: unknown): number {
 
 /**
  * Returns the structured clone of a value as bytes.
- * @throws an Error for a value that has no structured clone: functions, symbols, handles
+ * @throws an Error for a value that has no structured clone, such as a function or symbol
  */
 export function toBytes(value: unknown): Uint8Array {
   return serialize(value);

@@ -94,7 +94,7 @@ export interface Cached<A extends readonly unknown[], R> {
    * Rejects with the error of the function.
    *
    * @throws SvcError `E_CACHED_KEY` for arguments from which no key can be computed, `E_CACHE_VALUE` for a
-   * result without a structured clone
+   *   result without a structured clone
    */
   (...args: A): Promise<R>;
   /**
@@ -110,7 +110,7 @@ export interface Cached<A extends readonly unknown[], R> {
 
 /**
  * Returns a function that caches the results of `fn`. `fn` may return promises.
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
 export function cached<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
@@ -207,7 +207,9 @@ class CachedCalls<A extends readonly unknown[], R> {
     return { ...this.#counts };
   }
 
-  /** Returns the key of a call. @throws SvcError `E_CACHED_KEY` */
+  /**
+   * Returns the key of a call. @throws SvcError `E_CACHED_KEY` when no key can be computed from the arguments
+   */
   #keyOf(args: A): string {
     if (this.#options.key !== undefined) {
       const key: unknown = this.#options.key(...args);
@@ -221,14 +223,14 @@ class CachedCalls<A extends readonly unknown[], R> {
         keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
       );
     } catch (error) {
-      // other errors come from getters of the arguments
+      // an error that is not a NoKey comes from a getter of the arguments
       throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error;
     }
   }
 
   // -- stored results --
 
-  /** Returns the value of the backend. Undefined if the backend fails. */
+  /** Reads a value from the backend. Returns undefined if the backend fails. */
   #read(key: string): unknown {
     try {
       const stored = this.#backend.get(key);
@@ -240,8 +242,8 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   /**
-   * Returns a stored result. Undefined for a value that cached() did not write. Refreshes a stale result in
-   * the background.
+   * Returns the result in a stored value. Undefined if cached() did not write the value. Refreshes a stale
+   * result in the background.
    */
   #judge(key: string, args: A, stored: unknown): { readonly value: R } | undefined {
     if (stored === undefined) return undefined;
@@ -279,7 +281,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   async #inTime<T>(pending: Awaitable<T>): Promise<T> {
     if (!(pending instanceof Promise)) return pending;
     return within(this.#clock, this.#options.backendTimeoutMs, pending, () => {
-      throw new Error(`The cache did not answer within ${this.#options.backendTimeoutMs} ms`);
+      throw new Error(`The backend of the cache did not respond within ${this.#options.backendTimeoutMs} ms`);
     });
   }
 
@@ -372,7 +374,7 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   /**
    * Returns a function that returns a new copy of a result at each call.
-   * @throws SvcError `E_CACHE_VALUE`
+   * @throws SvcError `E_CACHE_VALUE` for a result without a structured clone
    */
   #giver(value: R): Give<R> {
     if (
@@ -392,7 +394,7 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 }
 
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
 function readCachedOptions<A extends readonly unknown[]>(options: CachedOptions<A>) {
   const { ttlSeconds, staleSeconds, negativeTtlSeconds, name, ...read } = readOptions('cached()', options, {
     ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS),
@@ -445,8 +447,8 @@ function abortFor(args: readonly unknown[]): AbortController | undefined {
 
 /**
  * Returns the stored form of a result: a list of the time until which the result is fresh, and the result.
- * Even a missing result and an array are put into such a list, so a stored array is never taken for the
- * result itself.
+ * Undefined and arrays are always stored in this form, so a stored array is never taken for the result
+ * itself.
  */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];

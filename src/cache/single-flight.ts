@@ -18,9 +18,9 @@ export class SharedCall<R> {
    * True if the result must not be stored, because its key was deleted in the meantime or no caller waits.
    */
   isObsolete = false;
-  /** Promise of the write of the result. Undefined if there is no write yet, or none at all. */
+  /** Resolves when the result is stored. Undefined until the write begins, or if the result is not stored. */
   writing: Promise<void> | undefined;
-  /** The result of the call, for all callers. */
+  /** Resolves to a function that returns a copy of the result for each caller. */
   promise: Promise<Give<R>> = NEVER;
   #waiting = 0;
   readonly #release: (call: SharedCall<R>) => void;
@@ -61,7 +61,7 @@ export class SharedCall<R> {
 }
 
 const NEVER: Promise<never> = new Promise(() => {
-  /** the executor replaces it when the call starts */
+  /** never settles: SingleFlight.begin() replaces this promise when the call starts */
 });
 
 /** Running calls by key. A call is listed as long as other callers can join it. */
@@ -98,7 +98,10 @@ export class SingleFlight<R> {
     if (this.#calls.get(call.key) === call) this.#calls.delete(call.key);
   };
 
-  /** Discards the result of a running call. If its write has begun, resolves when the write is complete. */
+  /**
+   * Discards the result of a running call. If the result is already being stored, resolves when that is
+   * complete.
+   */
   async forget(key: string): Promise<void> {
     const call = this.#calls.get(key);
     if (call === undefined) return;

@@ -73,7 +73,7 @@ export interface RateLimitStore {
   take(key: string, rule: RateLimitRule, cost?: number): Awaitable<RateLimitResult>;
 }
 
-/** Sends frames to the members of a room, in all processes. */
+/** Sends WebSocket frames to the members of a room, in all processes. */
 export interface RoomBus {
   /**
    * Delivers a frame to every subscriber in every process, including this one. The caller must not change the
@@ -124,7 +124,7 @@ export class MemoryRecordStore implements RecordStore {
   readonly #clock: Clock;
   readonly #records = new ExpiryHeap<StoredRecord>();
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: MemoryRecordStoreOptions = {}) {
     const { maxRecords, clock } = readOptions('MemoryRecordStore', options, {
       maxRecords: int(100_000, 1, 100_000_000),
@@ -234,7 +234,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
   readonly #maxBuckets: number;
   readonly #buckets = new ExpiryHeap<Timed>();
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(options: MemoryRateLimitStoreOptions = {}) {
     const { maxBuckets, clock } = readOptions('MemoryRateLimitStore', options, {
       maxBuckets: int(10_000, 1, 10_000_000),
@@ -271,8 +271,8 @@ export class MemoryRateLimitStore implements RateLimitStore {
 }
 
 /**
- * Returns the arrival time that a new bucket inherits from the evicted bucket. The time is limited, so that
- * one attempt is still allowed.
+ * Returns the theoretical arrival time (GCRA) that a new bucket inherits from the evicted bucket. The time is
+ * limited, so that one attempt is still allowed.
  */
 function inherited(
   earliestMs: number,
@@ -437,8 +437,8 @@ export class ExpiryHeap<T extends Timed> {
 /** Options of a {@link RecordRateLimitStore}. */
 export interface RecordRateLimitStoreOptions {
   /**
-   * Clock for the computation of buckets. The clocks of all hosts must agree. Default: the clock of the
-   * system.
+   * Clock from which the buckets are computed. The clocks of all machines that share the store must agree.
+   * Default: the clock of the operating system.
    */
   readonly clock?: Clock | undefined;
 }
@@ -454,7 +454,7 @@ export class RecordRateLimitStore implements RateLimitStore {
   readonly #records: RecordStore;
   readonly #clock: Clock;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(records: RecordStore, options: RecordRateLimitStoreOptions = {}) {
     const { clock } = readOptions('RecordRateLimitStore', options, { clock: given<Clock>() });
     this.#records = records;
@@ -478,7 +478,7 @@ export class RecordRateLimitStore implements RateLimitStore {
       if (isWritten) return result;
     }
     throw new Error(
-      `A rate limit could not be counted: other requests changed its bucket during ${ATTEMPTS} attempts`,
+      `Cannot count a request for a rate limit: other requests changed its bucket during ${ATTEMPTS} attempts to write it`,
     );
   }
 }

@@ -13,8 +13,8 @@ export type JsonObject = Record<string, unknown>;
 
 const MAX_DEPTH = 32;
 /**
- * Size of a buffer for tokens up to the default maximum length. With the buffer, encoding or decoding a
- * segment allocates only its text.
+ * Size of the shared buffer, enough for tokens up to the default maximum length. With this buffer, encoding
+ * or decoding a segment allocates only the resulting text.
  */
 const ROOM_CHARACTERS = 8_192;
 const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
@@ -68,7 +68,10 @@ export function parseValue(text: string): unknown {
 
 const REFUSED = -1;
 
-/** Returns the number of members in an object and in all objects inside it, or REFUSED. */
+/**
+ * Returns the number of members in an object and in all objects inside it. Returns REFUSED if one has a
+ * forbidden name or is nested too deeply.
+ */
 function countMembers(object: JsonObject, depth: number): number {
   if (depth > MAX_DEPTH) return REFUSED;
   const names = Object.keys(object);
@@ -82,7 +85,9 @@ function countMembers(object: JsonObject, depth: number): number {
   return members;
 }
 
-/** Returns the number of members in all objects inside a value at this depth, or REFUSED. */
+/**
+ * Returns the number of members in all objects inside a value at this depth, or REFUSED as in countMembers().
+ */
 function countInside(value: unknown, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
   if (!Array.isArray(value)) return countMembers(value as JsonObject, depth + 1);
@@ -102,8 +107,8 @@ const BACKSLASH = 0x5c;
 
 /**
  * Returns an upper limit for the number of names in a JSON text: the number of colons after a quote or white
- * space. If it equals the number of parsed members, no name occurs twice. Then the check by name is skipped,
- * which takes three times as long.
+ * space. If it equals the number of parsed members, no name occurs twice, and the slower check of each name
+ * is skipped.
  */
 function mostNames(text: string): number {
   let count = 0;

@@ -144,7 +144,8 @@ const TAKEN: ReadonlySet<string> = new Set([
  * header has the key id (`kid`).
  *
  * @throws SvcError `E_TOKEN_CLAIM` for an empty or non-string subject, and for claims that are reserved or
- * cannot be written as JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`; `E_SECRET_WEAK`, `E_SECRET_FORM`
+ *   cannot be written as JSON; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN` for invalid options; `E_SECRET_WEAK`,
+ *   `E_SECRET_FORM` for invalid secrets
  */
 export function createToken(sub: string, secret: Secrets, options: CreateTokenOptions = {}): string {
   const {
@@ -219,7 +220,7 @@ export interface TokenChecks {
  * Validates requirements once, so that they can be used for many tokens. `owner`: name of the function in
  * error messages.
  *
- * @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
 export function tokenChecks(owner: string, requirements: TokenRequirements): TokenChecks {
   const { audience, type, ...others } = readOptions(owner, requirements, READING);
@@ -323,7 +324,10 @@ interface Header {
  * Maximum length of the header segment in characters. A header that this package writes has fewer than 100.
  */
 const MAX_HEADER_CHARACTERS = 1_024;
-/** Headers of tokens without a key id, by segment. For these segments, no decoding is needed. */
+/**
+ * Parsed headers of tokens without a key id, by their encoded segment. A token with one of these segments
+ * needs no decoding of its header.
+ */
 const USUAL_HEADERS: ReadonlyMap<string, Header> = new Map(
   ['JWT', 'at+jwt'].map((typ) => [
     segmentOf(JSON.stringify({ alg: 'HS256', typ })),
@@ -464,8 +468,8 @@ export class InvalidToken extends Unauthorized {
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // Created without a stack trace, which would always show the verifier. A stack trace takes ten times as
-    // long as the rest (test/bench/parts.mjs --only='HS256 tokens').
+    // Created without a stack trace, because the trace would always show the verifier. It would take ten
+    // times as long as the rest (test/bench/parts.mjs --only='HS256 tokens').
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

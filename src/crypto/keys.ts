@@ -65,7 +65,7 @@ export class Keyring {
    * Returns the keyring of one secret, or of a list of 1 ... 16 secrets. A duplicate counts once.
    *
    * @throws SvcError `E_SECRET_WEAK` for fewer than 32 bytes; `E_SECRET_FORM` for a public key, certificate
-   * or JWK (RFC 8725 §2.1), for malformed text, and for a list that is empty or too long
+   *   or JWK (RFC 8725 §2.1), for malformed text, and for a list that is empty or too long
    */
   static of(secrets: Secrets): Keyring {
     const list = typeof secrets === 'string' ? [secrets] : textsOf(secrets);
@@ -115,7 +115,7 @@ export class Keyring {
  * `authSecretPrevious`. Each setting is a string; in code it may be a list. An empty string counts as absent.
  *
  * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is not a string or
- * a list of strings
+ *   a list of strings
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));
@@ -199,7 +199,7 @@ function listOf(setting: unknown): readonly string[] {
   return textsOf(typeof setting === 'string' ? [setting] : setting);
 }
 
-// -- texts that are keys of another kind --
+// -- recognizes public keys and certificates, which are not secrets --
 
 /** Start of a public key in the one-line format of SSH. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
@@ -247,12 +247,12 @@ const PLACEHOLDERS: readonly string[] = [
   'secretsecret',
 ];
 /**
- * Words that occur in placeholders. Longer words come first, because the first match is removed from the
- * text.
+ * Words that occur in placeholder secrets such as `change-me`. Longer words come first, because the first
+ * match is removed from the text.
  */
 const COMMON_WORDS =
   /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
-/** Minimum number of characters that must remain after these words are removed. */
+/** Minimum number of characters that must remain after the common words are removed. */
 const LEAST_RANDOM_CHARACTERS = 12;
 /**
  * Minimum entropy in bits. Text of 32 random hexadecimal digits has about 120; text of five different

@@ -69,8 +69,8 @@ const MAX_STORED_CHARACTERS = 512;
  * Hashes a password. Two hashes of the same password differ.
  *
  * @throws BadRequest for a password that is empty, longer than 4,096 bytes in UTF-8, malformed, or ends in
- * NUL; HTTPException 503 with `Retry-After` if too many hashes wait; SvcError `E_OPTION_RANGE`,
- * `E_OPTION_UNKNOWN`, `E_SECRET_WEAK`, `E_SECRET_FORM`
+ *   NUL; HTTPException 503 with `Retry-After` if too many hashes wait; SvcError `E_OPTION_RANGE`,
+ *   `E_OPTION_UNKNOWN` for invalid options, `E_SECRET_WEAK`, `E_SECRET_FORM` for invalid peppers
  */
 export async function hashPassword(password: string, options: PasswordOptions = {}): Promise<string> {
   const hashing = read('hashPassword()', options);
@@ -87,7 +87,8 @@ export async function hashPassword(password: string, options: PasswordOptions = 
  * for a valid one. So the response time of `checkPassword(password, user?.passwordHash)` does not reveal
  * which users exist.
  *
- * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError as {@link hashPassword}
+ * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError for invalid options, as
+ *   {@link hashPassword} does
  */
 export async function checkPassword(
   password: string,
@@ -197,7 +198,8 @@ function parse(stored: unknown, { maxIterations, peppers }: HashOptions): Stored
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
   if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
-  // PBKDF2 computes one block for each length of the hash function, so longer output would multiply the time
+  // longer output is refused: PBKDF2 computes it in blocks of the hash function's length, so it would
+  // multiply the time
   if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined;
   return { algorithm, iterations, pepper, salt, hash };
 }
@@ -294,7 +296,7 @@ async function derive(
     // a computation that ends starts the next one that waits, and `running` stays the same
     await new Promise<void>((resolve) => waiting.push(resolve));
   else
-    throw new HTTPException(503, 'Too many passwords are being checked; try again', {
+    throw new HTTPException(503, 'Too many passwords are being checked; try again later', {
       headers: { 'Retry-After': RETRY_AFTER_SECONDS },
     });
   try {

@@ -53,8 +53,8 @@ interface DatabaseDeps {
   /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
   /**
-   * Conversion of values. By default there are no custom types, and a column must have exactly the name of
-   * its member.
+   * Custom types, and the default of the option `snakeCase`. Default: no custom types, and each column has
+   * exactly the name of its schema member.
    */
   readonly conversion?: Conversion | undefined;
   readonly name?: string | undefined;
@@ -73,8 +73,8 @@ export class Database extends Session {
   readonly #name: string;
   readonly #onWait: ((seconds: number) => void) | undefined;
   /**
-   * Number of open transactions. While it is 0, no statement can be inside a transaction, so the check for
-   * E_DB_NESTED is skipped.
+   * Number of open transactions. While it is 0, no statement can be inside a transaction, so the check that
+   * throws `E_DB_NESTED` is skipped.
    */
   #openTransactions = 0;
 
@@ -103,11 +103,12 @@ export class Database extends Session {
 
   /**
    * Runs `fn` in a transaction: commits when `fn` returns, rolls back when it throws, and returns its result
-   * or throws its error. All statements of the transaction must use the handle that `fn` receives. With
-   * `retries`, an error that is retryable makes `fn` run again from its start. With `retries`, `fn` must have
-   * no effect outside the database that must happen only once, such as sending mail.
+   * or throws its error. All statements of the transaction must use the `tx` that `fn` receives. With
+   * `retries`, a retryable error makes `fn` run again from its start. Then `fn` must have no effect outside
+   * the database that may happen only once, such as sending mail.
    *
-   * @throws SvcError `E_DB_NESTED` inside a transaction of this database: use its handle's `transaction`
+   * @throws SvcError `E_DB_NESTED` when it is called inside a transaction of this database: call
+   *   `tx.transaction()` instead
    */
   async transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: TransactionOptions): Promise<T> {
     const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.#clock);
@@ -130,7 +131,7 @@ export class Database extends Session {
    * Writes a consistent copy of the database to a file. The file appears under its name when the copy is
    * complete, and replaces an existing file. Other connections can read and write while the copy is made.
    *
-   * @throws SvcError `E_DB_OPTION` for an engine that has its own backup tools
+   * @throws SvcError `E_DB_OPTION` for all engines but SQLite, because they have their own backup tools
    */
   backup(path: string, options?: QueryOptions): Promise<void> {
     return this.#guarded(options, (limit) => {
@@ -149,8 +150,8 @@ export class Database extends Session {
    *
    *   await using orders = await db.listen('orders', (payload) => { ... }, { onReconnect: () => readThemAll() });
    *
-   * @throws SvcError `E_DB_OPTION` for an engine without LISTEN, `E_DB_IDENTIFIER`; ConnectionLost when the
-   *   server cannot be reached
+   * @throws SvcError `E_DB_OPTION` for an engine without LISTEN, `E_DB_IDENTIFIER` for an invalid channel
+   *   name; ConnectionLost when the server cannot be reached
    */
   async listen(channel: string, notified: Notified, options: ListenOptions = {}): Promise<AsyncDisposable> {
     try {
@@ -170,7 +171,8 @@ export class Database extends Session {
    */
   close(): Promise<void> {
     return this.#guarded(undefined, () => {
-      refuseInsideTransaction(this); // refuse here: closing would wait for the caller's own transaction
+      // throws, because closing would wait forever for the caller's own transaction
+      refuseInsideTransaction(this);
       return this.#driver.close();
     });
   }
@@ -206,8 +208,8 @@ export class Database extends Session {
   }
 
   /**
-   * Runs `work` in a transaction that has no handle, callback or async context. Takes a third less time than
-   * `transaction()`.
+   * Runs `work` in a transaction, but without the `tx` object and async context that `transaction()` creates.
+   * Takes a third less time than `transaction()`.
    *
    * @internal
    */
@@ -322,7 +324,7 @@ export class Database extends Session {
     late: Promise<unknown> | undefined,
     error: unknown,
   ): Promise<unknown> {
-    await late?.catch(() => undefined); // ignore the error, which the caller already has
+    await late?.catch(() => undefined); // ignore the error, because the caller has received it already
     return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
 
@@ -336,7 +338,8 @@ export class Database extends Session {
   }
 
   /**
-   * Returns the connection, or a wrapper that publishes its statements while `svc:db:query` has subscribers.
+   * Returns the connection. While the diagnostics channel `svc:db:query` has subscribers, returns a wrapper
+   * that publishes its statements.
    */
   #traced(connection: Connection): Connection {
     return queries.hasSubscribers ? tracedConnection(connection, this.dialect, this.#name) : connection;
@@ -377,7 +380,7 @@ async function* withinLimit(
   let hasEnded = false;
   const within = <T>(work: Promise<T>): Promise<T> =>
     settledBy(work, limit, clock, () => {
-      hasEnded = true; // the caller gets an error and reads no more; the source ends by itself
+      hasEnded = true; // so `finally` does not wait: the caller has an error, and the source ends by itself
       void rows.return?.().catch(() => undefined);
     });
   try {

@@ -60,8 +60,8 @@ export function writtenTable(
 /** Returns the statements that begin a transaction, in the order in which they run. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {
-    // `begin deferred` only for reads: when it reads first and another connection then writes, its own write
-    // fails at once, and waiting for the lock does not help
+    // `begin deferred` is only for transactions that read: if such a transaction wrote after another
+    // connection had written, SQLite would refuse the write at once, without waiting for the lock
     case 'sqlite':
       return [isReadOnly ? 'begin deferred' : 'begin immediate'];
     case 'postgres':

@@ -1,12 +1,12 @@
 /**
  * Interface between the database and its engines: a driver lends connections, and a connection runs
- * statements for one owner.
+ * statements for the caller that borrowed it.
  *
  *   Database, Transaction -> Driver.acquire() -> Connection -> the engine
  *                           Driver.release() <-
  *
  * A method whose result may be available at once returns an `Awaitable`: SQLite returns the result itself,
- * and a server always returns a promise. An owner may start several statements; the connection runs them in
+ * and a server always returns a promise. A caller may start several statements; the connection runs them in
  * the order of the calls. All errors have classes of errors.ts. The driver checks and encodes values, because
  * only the driver knows the types of its database. It never writes a value into the text of a statement.
  */
@@ -17,7 +17,7 @@ import type { Params } from './values.ts';
 export type Dialect = 'sqlite' | 'postgres' | 'mysql' | 'mariadb';
 
 /**
- * Form of timestamps in rows: a `Date`, which drops microseconds, or ISO 8601 text in UTC with all digits,
+ * Form of timestamps in rows: a `Date`, which has no microseconds, or ISO 8601 text in UTC with all digits,
  * `2024-02-29T12:00:00.123456Z`.
  */
 export type Timestamps = 'date' | 'string';
@@ -26,12 +26,15 @@ export type Timestamps = 'date' | 'string';
 export type Int8 = 'auto' | 'bigint' | 'string';
 
 /**
- * A value of a row. The manual lists the form of each database type. Objects are Dates, bytes, parsed JSON,
- * arrays, and results of the option `types`.
+ * A value of a row. src/db/README.md lists the form of each database type. Objects are Dates, bytes, parsed
+ * JSON, arrays, and results of the option `types`.
  */
 export type SqlValue = null | string | number | bigint | boolean | object;
 
-/** A row by column name. When two columns share a name, the last one counts; `fetchArrays` keeps both. */
+/**
+ * A row by column name. When two columns share a name, the row has the value of the last one; `fetchArrays`
+ * returns both.
+ */
 export type Row = Record<string, SqlValue>;
 
 /** Result of a statement that writes. */
@@ -87,7 +90,7 @@ export interface BeginOptions {
  */
 export type Purpose = 'statement' | 'transaction' | 'read';
 
-/** A connection to the engine. It has one owner at a time. */
+/** A connection to the database. Only one caller uses it at a time. */
 export interface Connection {
   /** Whether a transaction is open on the connection, as the engine reports it. */
   readonly isInTransaction: boolean;
@@ -132,7 +135,8 @@ export interface Connection {
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
   /**
    * Commits. Throws when the engine did not commit, even if the engine reported success. Throws
-   * CommitOutcomeUnknown when the engine answers neither COMMIT within the limit nor the cancel request.
+   * CommitOutcomeUnknown when the engine responds neither to COMMIT within the limit nor to the request to
+   * cancel it.
    */
   commit(limit?: Limit): Awaitable<void>;
   /** Rolls back. Does not throw when the transaction has already ended. */
@@ -182,12 +186,13 @@ export interface Driver {
    */
   open(): Promise<void>;
   /**
-   * Lends a connection to each caller, in the order of the calls. @throws PoolTimeout, QueryCanceled,
-   * QueryTimeout
+   * Lends a connection to each caller, in the order of the calls.
+   * @throws PoolTimeout when no connection becomes free in time; QueryCanceled, QueryTimeout when the limit
+   *   is reached first
    */
   acquire(limit: Limit | undefined, purpose: Purpose): Awaitable<Connection>;
   /**
-   * Takes a connection back. Rolls back and logs a transaction that is still open, so the next owner gets a
+   * Takes a connection back. Rolls back and logs a transaction that is still open, so the next caller gets a
    * connection without a transaction.
    */
   release(connection: Connection): void;

@@ -13,7 +13,7 @@
 import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';
 
-/** Stable code of each class, for `switch`. */
+/** Stable code of each class, for a `switch` statement. */
 export type DatabaseErrorCode =
   | 'database'
   | 'constraint'
@@ -40,14 +40,14 @@ export type DatabaseErrorCode =
 
 const RETRYABLE: ReadonlySet<DatabaseErrorCode> = new Set(['serialization', 'deadlock', 'lock_timeout']);
 
-/** Details of a failure in addition to its message. */
+/** Details of a database error in addition to its message. */
 export interface DatabaseErrorDetails {
   /**
    * SQLSTATE of ISO 9075, five characters. For an engine without SQLSTATEs, the code that PostgreSQL uses for
    * this error.
    */
   readonly sqlstate?: string | undefined;
-  /** Error number of the engine. For SQLite, the extended result code. */
+  /** Error number of the engine. For SQLite, it is the extended result code. */
   readonly errno?: number | undefined;
   readonly constraint?: string | undefined;
   readonly table?: string | undefined;
@@ -163,7 +163,7 @@ export class ExclusionViolation extends ConstraintViolation {
   override readonly code = 'exclusion';
 }
 
-/** Another transaction changed rows that this transaction had read. */
+/** Another transaction changed rows that this transaction had read, so both cannot commit. */
 export class SerializationFailure extends DatabaseError {
   override readonly code = 'serialization';
 }
@@ -208,17 +208,15 @@ export class PoolTimeout extends DatabaseError {
 export class StatementError extends DatabaseError {
   override readonly code = 'statement';
 }
-/**
- * The schema changed after the statement was prepared. When the statement runs again, it is prepared again.
- */
+/** The schema changed after the statement was prepared. Running the statement again prepares it again. */
 export class StalePlan extends StatementError {
   override get isRetryable(): boolean {
     return true;
   }
 }
 /**
- * A value does not fit its column, no column could store it, or an operation is not defined for it. The server
- * has refused the value, or the client before it was sent.
+ * A value does not fit its column, no column could store it, or an operation is not defined for it. Either
+ * the server refused the value, or this client refused to send it.
  */
 export class DataError extends DatabaseError {
   override readonly code = 'data';

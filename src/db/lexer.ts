@@ -5,7 +5,7 @@
  * Syntax that differs between the dialects:
  *
  *             quotes       backslash escapes in   comments               placeholders        also
- *   SQLite    ' " ` [ ]    -                      -- and block           ? ?1 :a @a $a
+ *   SQLite    ' " ` [ ]    -                      -- and block           ? ?1 or a name
  *   Postgres  ' "          E'...'                 --, nested block       ? $1, ?? operator   $tag$ ... $tag$
  *   MySQL     ' " `        ' "                    -- and space, #, block ?                   executable comments
  *
@@ -23,12 +23,12 @@ type TokenKind = 'space' | 'comment' | 'quoted' | 'word' | 'number' | 'placehold
 interface Syntax {
   readonly space: RegExp;
   readonly lineComment: RegExp;
-  /** Comment syntax between statements, if it differs from the syntax inside one. */
+  /** Comment syntax between statements, if it differs from the syntax inside a statement. */
   readonly lineCommentBetween?: RegExp;
   readonly nestsComments?: boolean;
   /** Opening of a comment whose text the server executes. */
   readonly executable?: RegExp;
-  /** Opening quotes, each with its closing quote. */
+  /** Opening quotes, each mapped to its closing quote. */
   readonly quotes: Readonly<Record<string, string>>;
   /** Quotes in which a backslash escapes the next character. */
   readonly escaping: string;
@@ -116,7 +116,10 @@ export class Lexer {
     return this.source.slice(this.start, this.end);
   }
 
-  /** Moves to the next token. Returns false at the end. `isBetween` is true between statements. */
+  /**
+   * Moves to the next token. Returns false at the end. Pass true for `isBetween` between statements, where
+   * comments may have another syntax.
+   */
   next(isBetween: boolean = false): boolean {
     this.start = this.end;
     this.isOpen = false;

@@ -1,13 +1,13 @@
 /**
- * Limits of a call: an abort signal, a timeout in milliseconds, or both. Also makes the error for a limit
- * that is reached.
+ * Limits of a call: an abort signal, a timeout in milliseconds, or both. This module also creates the error
+ * for a limit that is reached.
  */
 import { bool, given, int, readOptions } from '../base/options.ts';
 import { QueryCanceled, QueryTimeout, type DatabaseError } from './errors.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Limit } from './driver.ts';
 
-/** Longest delay of a timer, about 24 days. */
+/** Longest delay of a Node.js timer in milliseconds, about 24 days. */
 export const MAX_TIMEOUT_MS = 2_147_483_647;
 
 /** Options of every method that runs a statement. They are its last argument. */
@@ -20,8 +20,8 @@ export interface QueryOptions {
   /** Time limit in milliseconds, 0 ... 2_147_483_647. The default 0 means no limit. */
   readonly timeoutMs?: number | undefined;
   /**
-   * Marks a long read: SQLite runs it outside the writing connection, in a separate process if the database
-   * has `readers`.
+   * Marks a long read. SQLite runs it on a connection other than the writing one, in a separate process if
+   * the database has `readers`.
    */
   readonly longRead?: boolean | undefined;
 }
@@ -30,7 +30,7 @@ export interface QueryOptions {
  * Returns the limit of a call, which never exceeds the limit of its transaction. Returns undefined when
  * neither has a limit.
  *
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
 export function limitOf(
   options: QueryOptions | undefined,
@@ -65,15 +65,15 @@ export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): 
 }
 
 /**
- * Milliseconds for COMMIT or ROLLBACK when the limit leaves no time. Without them, the outcome of the
- * transaction would stay unknown.
+ * Minimum time in milliseconds for COMMIT or ROLLBACK, even if less is left of the caller's limit. Otherwise
+ * the outcome of the transaction could stay unknown.
  */
 const END_MS = 5_000;
 
 /**
  * Returns the limit for work that ends a call: a commit, rollback or savepoint. The time is the statement
- * timeout or what remains of `outer`; the signal of `outer` does not count. Returns undefined when there is
- * no limit.
+ * timeout or what remains of `outer`, whichever is less. The signal of `outer` is ignored. Returns undefined
+ * when there is no limit.
  */
 export function endingLimit(
   outer: Limit | undefined,
@@ -92,8 +92,8 @@ export function endingLimit(
 }
 
 /**
- * Milliseconds that a caller still waits after its limit, because the server was asked to cancel the
- * statement. Most servers answer at once, and then the outcome is known.
+ * Milliseconds that a caller still waits after its limit for the response to the cancel request. Most servers
+ * respond at once, and then the outcome is known.
  */
 const ANSWER_MS = 200;
 
@@ -148,8 +148,8 @@ export function limitReached(
 }
 
 /**
- * Calls `reached` once, when the limit is reached or at once if it was reached before. Dispose of the result
- * to stop watching.
+ * Calls `reached` once, when the limit is reached; at once if it was reached before. Disposing the result
+ * stops watching.
  */
 export function watchLimit(
   limit: Limit | undefined,
@@ -183,7 +183,10 @@ export function watchLimit(
   return { [Symbol.dispose]: stop };
 }
 
-/** Sleeps for `ms`, but at most until the limit. @throws QueryCanceled, QueryTimeout */
+/**
+ * Sleeps for `ms`, but at most until the limit.
+ * @throws QueryCanceled when the signal aborts, QueryTimeout when the deadline passes
+ */
 export async function sleepWithin(
   ms: number,
   limit: Limit | undefined,
@@ -193,7 +196,7 @@ export async function sleepWithin(
   const abort = new AbortController();
   const watched = watchLimit(limit, clock, (error) => abort.abort(error), sql);
   try {
-    // clock.after() would not do: its timer does not keep a process alive that only waits for a lock
+    // not clock.after(), whose timer would not keep a process alive that only waits for a lock
     await clock.sleep(ms, abort.signal);
   } finally {
     watched?.[Symbol.dispose]();

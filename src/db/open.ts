@@ -27,7 +27,7 @@ const MYSQL_STATEMENTS = 128;
 /** Default `slowStatementMs` for SQLite, whose statements block the event loop. */
 const SQLITE_SLOW_MS = 50;
 const SERVER_SLOW_MS = 1_000;
-/** Time in milliseconds that close() waits for running statements. After it, the database closes anyway. */
+/** Time in milliseconds that close() waits for running statements. Then the database closes in any case. */
 const CLOSE_MS = 10_000;
 
 /**
@@ -154,7 +154,10 @@ interface OpenedDatabase {
 
 interface DatabaseObserver {
   readonly name: string;
-  /** True for a command, which prints the error of a server that is not reached: the pool does not log it. */
+  /**
+   * True for a command such as `svc migrate`. The command itself prints the error when a server cannot be
+   * reached, so the pool does not log it.
+   */
   readonly isCommand?: boolean | undefined;
   /** Called with the seconds of each statement. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
@@ -205,7 +208,7 @@ function sqliteDriver(
 ): () => Driver {
   if (read.statementCache === 0)
     throw new SvcError('E_DB_OPTION', [
-      '"statementCache": 0 is for a pooler in front of a server, and SQLite has no server: remove the option',
+      '"statementCache": 0 is for a connection pooler in front of a server, and SQLite has no server: remove the option',
     ]);
   if (read.types !== undefined && read.readers > 0)
     throw new SvcError('E_DB_OPTION', [
@@ -289,7 +292,7 @@ function poolEventReporter({
 
 type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 
-// parameters of the address are the defaults of the options with the same names
+// the parameters of the address are the defaults for options with the same names
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;
@@ -352,7 +355,9 @@ function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'conne
  *   await using db = await openDatabase('sqlite:./data.db');
  *   await using db = await openDatabase('postgres://app:secret@db.example/shop');
  *
- * @throws SvcError `E_DB_URL`, `E_DB_OPEN`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_DB_URL` for an invalid address, `E_DB_OPEN` when the database cannot be opened,
+ *   `E_DB_OPTION` for an option that the engine does not support, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for
+ *   other invalid options
  */
 export async function openDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
   return (await prepareDatabase(url, options).open()).database;

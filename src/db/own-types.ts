@@ -15,7 +15,7 @@ import type { Dialect } from './driver.ts';
 /** Conversions of one type. */
 export interface OwnType {
   /**
-   * Converts the value that the client read. For a type that the client does not know, this is text from
+   * Converts a value from the database. For a type that the client does not know, `value` is text from
    * PostgreSQL, and text or bytes from MySQL and MariaDB. NULL is always null and is not passed. When `parse`
    * throws, the statement rejects with a DataError.
    */
@@ -33,7 +33,7 @@ export interface CheckedType {
   readonly encode: ((value: unknown) => unknown) | undefined;
 }
 
-/** Types that cannot be custom, because the clients themselves need to read them. */
+/** Types that the option `types` must not contain, because the clients themselves need to read them. */
 const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
   postgres: new Set(
     'bool int2 int4 int8 oid text varchar bpchar char name bytea void unknown regclass regtype'.split(' '),
@@ -46,10 +46,10 @@ const KEPT: Readonly<Record<'postgres' | 'mysql', ReadonlySet<string>>> = {
 };
 
 /**
- * Reads the option `types`. Returns undefined when it has no types.
+ * Checks the option `types`. Returns undefined when it contains no types.
  *
- * @throws SvcError `E_DB_OPTION` for a type that the client needs, or one without parse and encode;
- *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_DB_OPTION` for a type that the client reads itself, or one without parse and encode;
+ *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other mistakes
  */
 export function readOwnTypes(
   types: Readonly<Record<string, OwnType>>,
@@ -91,9 +91,9 @@ function parsing(name: string, parse: (value: unknown) => unknown): (value: unkn
 }
 
 /**
- * Encodes the values that were made by {@link typed}. Returns the same list when it contains no such value.
+ * Encodes the values made by {@link typed}. Returns the list itself when it contains no such value.
  *
- * @throws SvcError `E_DB_PARAMETER`
+ * @throws SvcError `E_DB_PARAMETER` when `encode` is missing, throws, or returns neither text nor bytes
  */
 export function encodeTyped(params: Params, types: OwnTypes, row?: number): Params {
   if (!params.some((value) => value instanceof Typed)) return params;

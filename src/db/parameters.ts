@@ -1,5 +1,5 @@
 /**
- * Checks the values for placeholders. Refuses a value that would reach the database as another value or as
+ * Checks the values for placeholders. Refuses a value that the database would store as another value or as
  * NULL.
  *
  *   wrong type      undefined, a plain object, a promise: an SvcError, because the program is wrong
@@ -14,7 +14,7 @@ export interface Refusal {
   readonly problem: string;
   /**
    * SQLSTATE with which a server refuses such content. If it is set, the error is a DataError. Undefined for
-   * a value of a wrong type.
+   * a value of the wrong type, which causes an SvcError.
    */
   readonly sqlstate?: DataState;
 }
@@ -63,7 +63,7 @@ function objectIssue(value: object | null): Refusal | undefined {
   return { problem: `${what}: wrap it in json() to store it` };
 }
 
-/** Position of a refused value. */
+/** Position of a refused value in the statement and in the list of rows. */
 export interface ParameterPlace {
   /** Position in the statement, counted from 1. */
   readonly position: number;

@@ -1,7 +1,8 @@
 /**
  * Scans the text of one statement before it is sent: counts its placeholders, and checks that it is one
- * statement. For PostgreSQL it rewrites `?` to `$n`. The library rewrites no other text. Values are always
- * bound, so a mistake in this scan can make a statement fail, but can never make a value part of its text.
+ * statement. For PostgreSQL it rewrites `?` to `$n`. No other text is rewritten. Values are always bound
+ * separately. So a mistake in this scan can make a statement fail, but can never make a value part of its
+ * text.
  *
  *   PostgreSQL   `?` is the next value, `??` is the operator `?`. `$1` and `$2` stay, if there is no plain `?`.
  *   MySQL        The server finds each `?` itself. The scan only finds mistakes before the text is sent.
@@ -14,7 +15,7 @@ import { NUL, Splitter, isTransactionControl } from './script.ts';
 import { TextCache } from './statements.ts';
 import type { Dialect } from './driver.ts';
 
-/** Effects of a statement that the driver of SQLite needs to know. */
+/** Effects of a statement that the SQLite driver needs to know. */
 type StatementKind =
   /** Only reads. */
   | 'select'
@@ -63,8 +64,8 @@ const kept: Readonly<Record<Dialect, TextCache<ScannedStatement>>> = {
 };
 
 /**
- * Returns the scan of a statement's text, from a cache of the thousand texts used last. `hasPlainBackslashes`
- * is true if the setting NO_BACKSLASH_ESCAPES of MySQL is on.
+ * Returns the scan of a statement's text, from a cache of the thousand most recently used texts.
+ * `hasPlainBackslashes` is true if the setting NO_BACKSLASH_ESCAPES of MySQL is on.
  */
 export function scanned(
   text: string,
@@ -82,7 +83,7 @@ export function scanned(
 /**
  * Returns the scan of a statement's text, or throws when the text cannot run as one statement.
  *
- * @throws SvcError `E_DB_STATEMENT`
+ * @throws SvcError `E_DB_STATEMENT` with the reason
  */
 export function checkedStatement(
   text: string,
@@ -104,7 +105,10 @@ interface Found {
   isUpsert: boolean;
 }
 
-/** `isNumbered` is true when the text has placeholders of the form `$1`. Then each `?` is an operator. */
+/**
+ * Scans the text of a statement. Pass true for `isNumbered` when it has placeholders of the form `$1`: then
+ * each `?` is an operator.
+ */
 function scan(
   source: string,
   dialect: Dialect,
@@ -139,18 +143,18 @@ function scan(
     kind: kind === 'insert' && found.isUpsert ? 'update' : kind,
     problem:
       statements.length === 0
-        ? 'the text has none'
+        ? 'the text contains no statement'
         : statements.length > 1
-          ? 'the text has more than one'
+          ? 'the text contains more than one statement'
           : isTransactionControl(dialect, words)
-            ? `${words[0]!.toUpperCase()} would change the transaction of whoever uses the connection next`
+            ? `${words[0]!.toUpperCase()} would begin or end a transaction on a connection that other callers use, too`
             : textIssue(source, dialect, found),
   };
 }
 
 /**
- * In a run of question marks, each pair stands for one `?` of an operator. A single `?` that remains is a
- * placeholder, or an operator if the placeholders are numbered.
+ * Returns the text for several question marks in a row. Each pair stands for one `?` of an operator. A single
+ * `?` that remains is a placeholder, or an operator if the placeholders are numbered.
  */
 function translated(marks: string, found: Found, isNumbered: boolean): string {
   if (isNumbered) return '?'.repeat((marks.length + 1) >> 1);

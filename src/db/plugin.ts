@@ -33,8 +33,8 @@ import type { DriverLoad } from './driver.ts';
 declare module '../http/state.ts' {
   interface AppState {
     /**
-     * Database of the application's `DatabasePlugin`. Reading the property throws `E_STATE_UNSET` if no such
-     * plugin is registered.
+     * Database of the application's `DatabasePlugin`. Reading the property throws `E_STATE_UNSET` if no
+     * `DatabasePlugin` with the default name is registered.
      */
     readonly db: Database;
   }
@@ -49,14 +49,16 @@ const ONE_FILE =
   'A file of SQLite has one writer at a time: several processes wait for each other, and all must be on one machine';
 const keys = new Map<string, StateKey<Database>>();
 
-/** Returns the key of the database whose plugin has this `name`, for `Depends()` and `app.state.get()`. */
+/**
+ * Returns the key of the database whose plugin has this `name`. Pass it to `Depends()` or `app.state.get()`.
+ */
 export function database(name: string): StateKey<Database> {
   let key = keys.get(name);
   if (key === undefined) keys.set(name, (key = stateKey<Database>(name === DEFAULT_NAME ? 'db' : name)));
   return key;
 }
 
-/** Key of the database whose plugin has no name of its own: `Depends(db)`. */
+/** Key of the database whose plugin has the default name: `Depends(db)`. */
 export const db: StateKey<Database> = database(DEFAULT_NAME);
 
 /** How well a database keeps committed data after a crash. */
@@ -66,7 +68,7 @@ export interface Durability {
 }
 
 /**
- * Key of the durability of the database whose plugin has no name of its own. Its value is set when the plugin
+ * Key of the durability of the database whose plugin has the default name. Its value is set when the plugin
  * is registered.
  *
  * @internal
@@ -83,7 +85,8 @@ Object.defineProperty(AppState.prototype, 'db', {
 /** Options of a {@link DatabasePlugin}. `clock` and `log` default to the application's. */
 export interface DatabasePluginOptions extends DatabaseOptions {
   /**
-   * Name of the plugin, of its readiness check and of its key. Default `database`, the name of the key `db`.
+   * Name of the plugin, of its readiness check and of its key. Default `database`, which is also the name of
+   * the key `db`.
    */
   readonly name?: string | undefined;
   /**
@@ -92,13 +95,11 @@ export interface DatabasePluginOptions extends DatabaseOptions {
    */
   readonly migrations?: MigrationPolicy | undefined;
   /**
-   * Folder of the migrations. Default: `migrations`, if that folder exists and the plugin has no name of its
-   * own.
+   * Folder of the migrations. Default: `migrations`, if that folder exists and the plugin has the default
+   * name.
    */
   readonly migrationDirectory?: string | undefined;
-  /**
-   * Folder of the seeds for `svc migrate seed`. Default: `seeds`, unless the plugin has a name of its own.
-   */
+  /** Folder of the seeds for `svc migrate seed`. Default: `seeds`, if the plugin has the default name. */
   readonly seedDirectory?: string | undefined;
 }
 
@@ -111,13 +112,16 @@ export class DatabasePlugin implements Plugin {
   readonly #policy: MigrationPolicy | undefined;
   readonly #directory: string | undefined;
   readonly #seeds: string | undefined;
-  /** Database that the address and options describe. The application's clock and log are not known yet. */
+  /** Database that the address and options describe. It does not use the application's clock and log yet. */
   readonly #described: PreparedDatabase;
   #host: Host | undefined;
   #metrics: DatabaseMetrics | undefined;
   #running: Database | undefined;
 
-  /** @throws SvcError `E_DB_URL`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_DB_URL` for an invalid address, `E_DB_OPTION` for an option that the engine does not
+   *   support, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
+   */
   constructor(url: string, options: DatabasePluginOptions = {}) {
     const { name, migrations, migrationDirectory, seedDirectory, ...rest } = options;
     const read = readOptions(
@@ -224,16 +228,16 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the options of the pool. The report of connections that were not returned records a stack at each
-   * use, which costs time. So it is off in production.
+   * Returns the options of the pool. The report of connections that were not returned (`leakSeconds`)
+   * captures a stack at each use, which costs time. So it is off in production.
    */
   #pool(): DatabaseOptions['pool'] {
     return { leakSeconds: this.#host!.env === 'production' ? 0 : LEAK_SECONDS, ...this.#options.pool };
   }
 
   /**
-   * Prepares a read without creating a file. A missing file reads like an empty database in memory: no
-   * migration has been applied.
+   * Prepares a database from which `svc migrate` only reads. Does not create a missing SQLite file: it counts
+   * as an empty database in memory, to which no migration has been applied.
    */
   #prepareToRead(): PreparedDatabase {
     const address = parseDatabaseUrl(this.#url);
@@ -241,16 +245,15 @@ export class DatabasePlugin implements Plugin {
     const { clock, log } = this.#host!;
     if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
       return prepareDatabase('sqlite::memory:', { clock, log });
-    // Sessions of a server that must take writes cannot be read-only. Without that setting, this method still
-    // writes nothing.
+    // with `target_session_attrs=read-write`, sessions cannot be read-only; the caller writes nothing anyway
     const readOnly = address.dialect === 'sqlite' || address.target !== 'read-write';
     const options = { clock, log, ...this.#options, readOnly, readers: 0 };
     return prepareDatabase(this.#url, options, { name: this.name, isCommand: true });
   }
 
   /**
-   * Returns where migrations come from. Migrations of other plugins belong to the database whose plugin has
-   * no name of its own.
+   * Returns the sources of migrations. Migrations of other plugins belong to the database whose plugin has
+   * the default name.
    */
   #sources(): MigrationSources {
     const isDefault = this.name === DEFAULT_NAME;

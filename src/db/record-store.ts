@@ -31,7 +31,7 @@ export interface DatabaseRecordStoreOptions {
   readonly table?: string | undefined;
   /**
    * Maximum number of records, including expired ones that are not deleted yet, 1 ... 1_000_000_000. Default
-   * 1_000_000. At most 16 processes together keep this limit exactly.
+   * 1_000_000. Up to 16 processes that write at once keep this limit exactly.
    */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;
@@ -43,8 +43,8 @@ const WRITES_PER_SWEEP = 16;
 /** Maximum number of records that one sweep deletes, which takes about a millisecond. */
 const SWEPT_AT_ONCE = 256;
 /**
- * Number of processes that may insert at the same time, each by its own count, and together stay within the
- * limit.
+ * A process counts the records again after it has used one part in this many of the remaining capacity. So
+ * this many processes together stay within the limit.
  */
 const PROCESSES = 16;
 /** Maximum number of attempts after a conflict. The longest pause between attempts doubles each time. */
@@ -94,7 +94,10 @@ export class DatabaseRecordStore implements RecordStore {
   #writes = 0;
   readonly #sql: Readonly<Record<Text, string>>;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_DB_IDENTIFIER` */
+  /**
+   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value,
+   *   `E_DB_IDENTIFIER` for an invalid table name
+   */
   constructor(db: Database, options: DatabaseRecordStoreOptions = {}) {
     const { table, maxRecords, clock } = readOptions('DatabaseRecordStore', options, {
       table: text(TABLE),
@@ -142,7 +145,7 @@ export class DatabaseRecordStore implements RecordStore {
 
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
     const nowMs = this.#now();
-    // a lifetime of 0 or less: the record expires at once
+    // a lifetime of 0 or less means that the record expires at once
     const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs;
     return (
       (await this.#execute(this.#sql.replace, [
@@ -212,8 +215,8 @@ export class DatabaseRecordStore implements RecordStore {
     return this.#db.run(
       'statement',
       async (connection, limit) => {
-        // without the lock after 10 seconds, insert anyway: then the table may exceed its limit by a few
-        // records
+        // if the lock is not free within 10 seconds, insert anyway: the table may then exceed its limit by a
+        // few records
         await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit);
         try {
           const isThere = async (): Promise<boolean> =>

@@ -35,10 +35,10 @@ export interface RequestTransactionOptions {
   readonly database?: string | undefined;
 }
 
-/** Source for `Depends()` whose value is the handle of a transaction. */
+/** Function for `Depends()` that provides a transaction. */
 export type TransactionSource = (context: Context) => AsyncGenerator<Transaction, void, undefined>;
 
-/** Sources by their options, so that equal options share one transaction in a request. */
+/** Functions by their options, so that equal options share one transaction in a request. */
 const sources = new Map<string, TransactionSource>();
 
 /**
@@ -50,7 +50,7 @@ const sources = new Map<string, TransactionSource>();
  * The transaction ends before the response is sent, because its scope is `handler`. Dependencies that use the
  * transaction end then, too. A streamed body cannot use the transaction.
  *
- * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
 export function transaction(options: RequestTransactionOptions): TransactionSource;
 export function transaction(context: Context): AsyncGenerator<Transaction, void, undefined>;
@@ -86,7 +86,7 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
 
 /** Calls a handler or dependency so that statements on the database itself are refused inside it. */
 function inside(tx: unknown, work: () => unknown): unknown {
-  // only the sources in this file pass inside() as a wrapper, and their value is a transaction
+  // every function that this file passes to inside() provides a transaction
   return (tx as Transaction).surround(work);
 }
 

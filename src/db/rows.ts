@@ -67,8 +67,8 @@ export function limitsOf(options: VerbOptions): QueryOptions | undefined {
 }
 
 /**
- * Maximum number of column lists that are kept per schema. When another one comes, all are dropped and
- * compiled again.
+ * Maximum number of column lists whose compiled readers are cached per schema. When another list comes, the
+ * cache is emptied.
  */
 const MAX_READINGS = 100;
 
@@ -115,7 +115,10 @@ export class RowDecoder<T extends object> {
     this.#readings = readingsOf(as);
   }
 
-  /** Replaces each row in the array with an instance, and returns the array. @throws SvcError `E_DB_ROW` */
+  /**
+   * Replaces each row in the array with an instance, and returns the array.
+   * @throws SvcError `E_DB_ROW` when a row does not match the schema
+   */
   all(rows: Row[]): T[] {
     if (rows.length === 0) return [];
     const { check } = this.#reading(rows[0]!);
@@ -125,7 +128,7 @@ export class RowDecoder<T extends object> {
     return rows as object[] as T[];
   }
 
-  /** Returns the instance for a row. @throws SvcError `E_DB_ROW` */
+  /** Returns the instance for a row. @throws SvcError `E_DB_ROW` when the row does not match the schema */
   one(row: Row): T {
     return this.#read(this.#reading(row).check, row, new Run(false, false));
   }
@@ -171,7 +174,11 @@ export class RowDecoder<T extends object> {
   }
 }
 
-/** Reads a value as a type. @throws SvcError `E_DB_ROW`; `E_SCHEMA_FIELD` when `source` is not a type */
+/**
+ * Reads a value as a type.
+ * @throws SvcError `E_DB_ROW` when the value does not have the type; `E_SCHEMA_FIELD` when `source` is not a
+ *   type
+ */
 export function valueAs<S extends TypeSource>(value: unknown, source: S, dialect: Dialect): Infer<S> {
   const run = new Run(false, false);
   const read = checkOf(source, dialect)(value, run);

@@ -2,6 +2,7 @@
  * Splits a script into statements. A semicolon inside the body of a trigger, function or rule does not end a
  * statement.
  *
+ * Examples:
  *   create trigger ... begin ...; end;   create function ... begin atomic ...; end   create rule ... do also (...; ...)
  *
  * The text of a statement is not changed. Comments between statements are left out. The last statement needs
@@ -176,7 +177,7 @@ export class Splitter implements SplitScript {
     return true;
   }
 
-  /** Returns the issue for a current token that has no end. */
+  /** Returns the issue to report when the current token, a quote or comment, has no end. */
   openIssue(): ScriptIssue {
     const { kind, source, start } = this.lexer;
     const quote = /\$\w*\$|./su.exec(source.slice(start))![0];
@@ -204,7 +205,7 @@ export class Splitter implements SplitScript {
   #isInBody(): boolean {
     const [first, second] = this.#words;
     if (this.#isMySql && !this.#isScript)
-      // a single statement, so all the rest is its body: the server decides where the body ends
+      // the text is a single statement, so the rest of it is the body, and the server finds its end
       return first === 'create' || (first === 'alter' && second === 'event');
     if (this.#dialect !== 'sqlite')
       return this.#blocks.length > 0 || (this.#parentheses > 0 && this.#dialect === 'postgres');
@@ -236,8 +237,8 @@ export class Splitter implements SplitScript {
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
       const isItsOwn =
-        // MariaDB's Oracle mode: the `end` of `end loop` has closed a block that `loop` never opened here, so
-        // open that block again
+        // whether `end` has closed the block that this word names; MariaDB's Oracle mode ends `while` and
+        // `for` with `end loop`
         this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? ''));
       if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed);
     } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))

@@ -179,7 +179,7 @@ export abstract class Session {
    * table whose name has a dot, pass `sql.identifier('a.b')`. An async iterable is read while the transaction
    * is open.
    *
-   * @throws SvcError `E_DB_IDENTIFIER`; `E_DB_STATEMENT` without columns
+   * @throws SvcError `E_DB_IDENTIFIER` for an invalid name, `E_DB_STATEMENT` without columns
    */
   async insertMany(
     table: string | Sql,
@@ -260,7 +260,9 @@ export abstract class Session {
     return types === undefined ? rows : encodeRows(rows, types);
   }
 
-  /** Runs `work` and converts its result. SQLite's result is available at once, without a promise. */
+  /**
+   * Runs `work` and converts its result. SQLite returns the result itself, and a server returns a promise.
+   */
   #read<T, U>(work: Work<T>, options: VerbOptions, convert: (result: T) => U): Promise<U> {
     return this.run(
       'statement',

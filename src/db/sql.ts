@@ -76,7 +76,7 @@ function append(parts: Part[], params: Parameter[], value: Piece): void {
 }
 
 function identifier(...names: readonly string[]): Sql {
-  // check the names here, at the place of the mistake, and not only when the statement runs
+  // check the names here, where the template is written, and not only when the statement runs
   for (const name of names) quotedName('sqlite', name);
   if (names.length === 0) throw new SvcError('E_DB_IDENTIFIER', ['no name']);
   return new Sql([{ names }], []);
@@ -103,7 +103,7 @@ interface SqlTag {
   /**
    * Returns a quoted table or column name; several names are joined by dots.
    *
-   * @throws SvcError `E_DB_IDENTIFIER`
+   * @throws SvcError `E_DB_IDENTIFIER` for a name that is empty, longer than 63 bytes, or contains NUL
    */
   identifier(...names: readonly string[]): Sql;
   /**

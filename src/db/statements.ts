@@ -60,8 +60,8 @@ export class TextCache<V> {
 }
 
 /**
- * Prepared statements of one server connection; `H` is the type of their handles. An evicted statement is
- * closed together with the next request.
+ * Prepared statements of one server connection; `H` is the type of their handles. The server is asked to
+ * close an evicted statement together with the next request.
  */
 export class PreparedStatements<S, H extends string | number> extends TextCache<S> {
   readonly #handleOf: (statement: S) => H | undefined;
@@ -90,14 +90,14 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     this.#closing = [];
   }
 
-  /** Closes a statement with the next request, if the server has prepared it. */
+  /** Marks a statement to be closed with the next request, if the server has prepared it. */
   close(statement: S | undefined): S | undefined {
     const handle = statement === undefined ? undefined : this.#handleOf(statement);
     if (handle !== undefined) this.#closing.push(handle);
     return statement;
   }
 
-  /** Closes statements by their handles with the next request. */
+  /** Marks the statements with these handles to be closed with the next request. */
   closeHandles(...handles: readonly H[]): void {
     this.#closing.push(...handles);
   }

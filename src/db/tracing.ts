@@ -50,7 +50,7 @@ export class QueryEvent implements Failable {
 
 const FIRST_WORD = /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*([a-z]+)/i;
 
-/** Returns a source that publishes each stream as one statement. @internal */
+/** Wraps a source of streams, and publishes each stream as one statement. @internal */
 export function tracedSource(
   source: Pick<Connection, 'stream'>,
   dialect: Dialect,
@@ -90,7 +90,7 @@ export function tracedConnection(inner: Connection, dialect: Dialect, name: stri
   if (known !== undefined) return known;
   const methods: Record<string, unknown> = {};
   for (const [method, textOf] of Object.entries(TEXTS)) {
-    // TEXTS also lists two methods that a connection may lack
+    // undefined, because TEXTS also lists two methods that some connections do not have
     const work = inner[method as 'commit'] as ((...args: unknown[]) => Awaitable<unknown>) | undefined;
     if (work !== undefined)
       methods[method] = (...args: unknown[]) =>

@@ -1,9 +1,9 @@
 /**
- * Transactions and nested transactions (savepoints). A handle is usable until its callback settles.
+ * Transactions and nested transactions (savepoints). A `Transaction` is usable until its callback settles.
  *
  * An AsyncLocalStorage records the transactions that are open around a callback. Inside the callback, a
- * statement on the database or on an outer handle would wait for its own transaction, or would silently not
- * be part of it. With the record, such a statement fails with `E_DB_NESTED`.
+ * statement on the `Database` or on an outer `Transaction` fails with `E_DB_NESTED`. Without this check, the
+ * statement would wait for its own transaction to end, or would silently not be part of it.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError, errorAfter } from '../base/errors.ts';
@@ -50,7 +50,7 @@ const scopes = new AsyncLocalStorage<Scope>();
 export function refuseInsideTransaction(root: object): void {
   if (innermost(root) !== undefined)
     throw new SvcError('E_DB_NESTED', [
-      'run on the database itself, the statement would not be part of the transaction',
+      'a statement on the database itself would not be part of the transaction',
     ]);
 }
 
@@ -76,7 +76,7 @@ interface TransactionDeps {
   readonly outer?: Transaction | undefined;
 }
 
-/** Handle of a transaction. It is usable until the transaction's callback settles. */
+/** A transaction. It is usable until its callback settles. */
 export class Transaction extends Session {
   readonly dialect: Dialect;
   /** @internal */
@@ -119,10 +119,11 @@ export class Transaction extends Session {
 
   /**
    * Runs a nested transaction with a savepoint. When `fn` throws, only the changes of the nested transaction
-   * are undone. Inside `fn`, use the handle that `fn` receives. Statements on the outer handle wait until the
-   * nested transaction has ended.
+   * are undone. Inside `fn`, use the `tx` that `fn` receives. Statements of other code on the outer
+   * transaction wait until the nested transaction has ended.
    *
-   * @throws SvcError `E_DB_OVER`, `E_DB_NESTED`
+   * @throws SvcError `E_DB_OVER` when the callback of this transaction has settled, `E_DB_NESTED` when this
+   *   is called inside a transaction that is nested in this one
    */
   transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: QueryOptions): Promise<T> {
     return this.#enter(options, (_connection, limit) => this.#nest(fn, limit), 0, true);
@@ -252,7 +253,7 @@ export class Transaction extends Session {
     const inner = innermost(this.#deps.root);
     if (inner !== undefined && inner.#isInside(this))
       throw new SvcError('E_DB_NESTED', [
-        'run on the outer transaction, the statement would wait until the inner transaction ends',
+        'a statement on the outer transaction would wait until the inner transaction ends',
       ]);
     return nested;
   }
@@ -329,9 +330,7 @@ export class Transaction extends Session {
     }).catch(() => error); // the original error matters more than a failed rollback
   }
 
-  /**
-   * Ends the use of the handle, and waits for running statements, whether or not their callers await them.
-   */
+  /** Refuses new statements, and waits for running ones, whether or not their callers await them. */
   async #settle(): Promise<void> {
     this.#isOver = true;
     while (this.#inFlight > 0) await (this.#idle ??= Promise.withResolvers()).promise;

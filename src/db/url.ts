@@ -42,7 +42,7 @@ const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = {
   synchronous: ['full', 'normal'],
 };
 
-/** Parses an address. @throws SvcError `E_DB_URL` */
+/** Parses an address. @throws SvcError `E_DB_URL` for an address that is malformed or not supported */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
   const problem = textIssue(url);
   if (problem !== undefined)
@@ -98,7 +98,7 @@ function pathOf(url: string, place: string): string {
   } catch {
     refuse(url, 'the percent-encoding of the address is invalid');
   }
-  if (path.includes('\0')) refuse(url, 'the path contains a NUL');
+  if (path.includes('\0')) refuse(url, 'the path contains a NUL character');
   return resolve(path);
 }
 

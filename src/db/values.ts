@@ -12,7 +12,7 @@ import { shown } from '../base/options.ts';
 export type Parameter =
   null | string | number | bigint | boolean | Date | Bytes | Json | Typed | readonly Parameter[];
 
-/** Bytes: a buffer or a view. Only the bytes that a view shows count. */
+/** Bytes: a buffer or a view. For a view, only the bytes that it covers are used. */
 export type Bytes = Uint8Array | ArrayBufferView | ArrayBuffer;
 
 /** Values for the placeholders of one statement, in order. */

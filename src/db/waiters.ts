@@ -26,9 +26,7 @@ interface WaitersDeps {
   readonly onLeave?: () => void;
 }
 
-/**
- * Queue of callers that wait for a connection. All of them wait equally long at most, so one timer is enough.
- */
+/** Queue of callers that wait for a connection. All callers have the same timeout, so one timer is enough. */
 export class Waiters<T> {
   readonly #options: WaitersDeps;
   #first: Waiter<T> | undefined;

@@ -599,7 +599,7 @@ test('cached() waits at most backendTimeoutMs for a backend', async () => {
   void load();
   await clock.advance(50);
   assert.equal(calls, 2);
-  assert.match(JSON.stringify(lines[0]), /did not answer within 50 ms/);
+  assert.match(JSON.stringify(lines[0]), /did not respond within 50 ms/);
   const deleted = assert.rejects(load.delete(), /within 50 ms/);
   await clock.advance(200);
   await deleted;

@@ -386,7 +386,7 @@ test('if Node runs with --permission and an --allow flag is missing, svc names t
       env: { NODE_V8_COVERAGE: '' },
     });
   const reported = (flag: string): string =>
-    `svc: Cannot continue under --permission of Node: the permission ${flag} is missing\n     Start Node with that permission;`;
+    `svc: Cannot continue, because Node runs with --permission: the permission ${flag} is missing\n     Start Node with that permission;`;
   const checked = await permitted([], ['check', 'app.ts']);
   assert.deepEqual(
     [checked.status, checked.stderr.slice(0, reported('--allow-child-process').length)],

@@ -120,7 +120,7 @@ test('if a migration fails, svc migrate prints the remedy and the file, and ends
   assert.deepEqual([status, stdout], [1, '']);
   assert.match(
     stderr,
-    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists; nothing of it remains\n {5}Correct the statement/,
+    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists; none of its changes remain in the database\n {5}Correct the statement/,
   );
   const absent = await svc(['migrate', 'status', 'app.ts'], { cwd, env: { FOLDER: 'absent' } });
   assert.equal(absent.status, 1);
@@ -359,7 +359,7 @@ test('in production, an application with DatabasePlugin starts only after svc mi
   assert.equal(refused.status, 1);
   assert.match(
     refused.stderr,
-    /Cannot start: the database "database" lacks 2 migrations: shop\/v1, 0001_notes\n {5}Apply them before/,
+    /Cannot start: the database "database" lacks 2 migrations: shop\/v1, 0001_notes\n {5}Apply the migrations before/,
   ); // E_MIGRATION_PENDING
   const pending = await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options);
   assert.equal(pending.status, 1);

@@ -266,8 +266,8 @@ for (const dialect of ['mysql', 'sqlite'] as const) {
 
 for (const [dialect, source, problem] of [
   ['mysql', 'select 1; select 2', /more than one/],
-  ['mysql', '/*! ; */', /none/],
-  ['mysql', 'xa start 1', /XA would change/],
+  ['mysql', '/*! ; */', /no statement/],
+  ['mysql', 'xa start 1', /XA would begin or end/],
   ['mysql', 'select \ud800', /surrogate/],
   ['sqlite', 'select ?1', /"\?1" has a name or number/],
   ['sqlite', 'select :a', /":a" has a name or number/],

@@ -78,7 +78,7 @@ test('if a route has a response schema, a reply that contains a promise is a 500
   for (const [index, [, , message]] of CASES.entries()) {
     events.length = 0;
     assert.equal((await server.ask('GET', `/${index}`)).status, 500);
-    assert.match(JSON.stringify(events), new RegExp(`declared response: ${message}"`));
+    assert.match(JSON.stringify(events), new RegExp(`response schema of the route: ${message}"`));
   }
 });
 

@@ -36,16 +36,16 @@ const CHANGES_ROWS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Number of the lock of a session that runs a migration without a transaction. It is one more than the number
- * of {@link POSTGRES_LOCK}.
+ * Number of the advisory lock that a session holds while it runs a migration without a transaction. It is one
+ * more than the number of {@link POSTGRES_LOCK}.
  */
 const POSTGRES_RUNNER = '8319946623122237299';
 const POSTGRES_RUNS =
   "select count(*) from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and (classid::bigint << 32) + objid::bigint = ";
 
 /**
- * Number of attempts to lock a SQLite file, because another process that only checks the lock holds it for a
- * moment.
+ * Number of attempts to lock a SQLite file. Another process that only checks whether the file is locked holds
+ * the lock for a moment.
  */
 const RUNNER_TRIES = 50;
 

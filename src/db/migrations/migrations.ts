@@ -5,14 +5,14 @@
  *   svc_migrations(id, name, checksum, applied_at)
  *   begin immediate -> read the applied migrations -> run the next one -> record it -> commit    for each migration
  *
- * In SQLite, the transaction is also the lock. On servers, the lock of lock.ts is taken inside the
+ * In SQLite, the transaction is also the lock. On servers, the advisory lock of lock.ts is taken inside the
  * transaction. When several processes migrate at once, one of them runs a migration, and the others see that
  * it is applied.
  *
  * An interrupted migration is rolled back, except in MySQL and MariaDB, where DDL commits implicitly. A
  * migration without a transaction (`-- svc: no-transaction`) is recorded before it starts, without a time,
  * and gets its time at the end. If a row has no time, the migration is still running or was interrupted.
- * Another migrator waits for such a migration, and throws `E_MIGRATION_UNFINISHED` if it does not end.
+ * Another process waits for such a migration, and throws `E_MIGRATION_UNFINISHED` if it does not end.
  */
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
@@ -70,9 +70,9 @@ export interface UnfinishedMigration {
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
 }
 
-/** Sentences for messages: they say what a failed migration has left in the database. */
-const UNDONE = 'nothing of it remains';
-const UNFINISHED = 'the statements before that remain, and the migration is unfinished';
+/** Sentences for messages: which changes of a failed migration are left in the database. */
+const UNDONE = 'none of its changes remain in the database';
+const UNFINISHED = 'the changes of earlier statements remain, and the migration is unfinished';
 
 /** Milliseconds between checks whether another process has ended an unfinished migration. */
 const POLL_MS = 200;
@@ -86,8 +86,8 @@ export class Migrator {
   readonly #clock: Clock;
 
   /**
-   * Creates a migrator. Does not read the files or the database yet. @throws SvcError `E_OPTION_UNKNOWN`,
-   * `E_OPTION_RANGE`
+   * Creates a migrator. Does not read the files or the database yet.
+   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
    */
   constructor(database: Database, sources: MigrationSources, options: MigratorOptions = {}) {
     const { lockSeconds, onDone, clock } = readOptions('Migrator', options, {
@@ -103,10 +103,11 @@ export class Migrator {
   }
 
   /**
-   * Returns the migrations of all sources in the order of application. After them come applied migrations
-   * that no source has. Writes nothing.
+   * Returns the migrations of all sources in the order in which they are applied. After them come applied
+   * migrations that no source has. Writes nothing.
    *
-   * @throws SvcError `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
+   * @throws SvcError `E_MIGRATION_FILES` for invalid files, `E_MIGRATION_CONTRIBUTED` for an invalid
+   *   migration of a plugin
    */
   async status(): Promise<MigrationState[]> {
     const migrations = this.#migrations();
@@ -128,7 +129,8 @@ export class Migrator {
    * migrations that another process applies meanwhile. Returns the migrations that this call applied.
    *
    * @throws SvcError `E_MIGRATION_FAILED` with file, line and statement; `E_MIGRATION_CHANGED`,
-   *   `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
+   *   `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED` when applied migrations do not match the sources;
+   *   `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` when the sources are invalid
    */
   async up({
     to,
@@ -159,8 +161,9 @@ export class Migrator {
    * undo migrations of plugins.
    *
    * @throws SvcError `E_MIGRATION_DOWN` if a migration has no down file, or if a later applied migration is
-   *   missing from all sources; `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`,
-   *   `E_MIGRATION_CONTRIBUTED`
+   *   missing from all sources; `E_MIGRATION_FAILED` if a statement fails; `E_MIGRATION_UNFINISHED` if a
+   *   migration has begun and not ended; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` if the sources are
+   *   invalid
    */
   async down({
     steps = 1,
@@ -211,7 +214,7 @@ export class Migrator {
    * statements by hand. Returns that migration, or undefined when no migration is unfinished.
    *
    * @throws SvcError `E_MIGRATION_UNFINISHED` while a process still runs the migration; `E_MIGRATION_FILES`,
-   *   `E_MIGRATION_CONTRIBUTED`
+   *   `E_MIGRATION_CONTRIBUTED` when the sources of migrations are invalid
    */
   async repair(
     as: 'applied' | 'pending',
@@ -274,8 +277,8 @@ export class Migrator {
   }
 
   /**
-   * Runs the next migration, if there is one. Chooses again when another process was faster or still runs a
-   * migration.
+   * Runs the next migration, if there is one. If another process was faster or still runs a migration,
+   * chooses the next migration again.
    */
   async #step(
     connection: Connection,
@@ -411,8 +414,8 @@ export class Migrator {
   }
 
   /**
-   * Records that a migration was applied, undone or begun. Uses one statement, so another process sees either
-   * the old row or the new row, even without a transaction.
+   * Records that a migration was applied, undone or begun. A single statement changes the row, so another
+   * process sees either the old row or the new row, even without a transaction.
    */
   async #note(
     connection: Connection,
@@ -490,14 +493,14 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
   const tables = [...new Set(broken.map(({ table }) => `"${String(table)}"`))].join(', ');
   throw new SvcError('E_MIGRATION_FAILED', [
     origin,
-    `after its last statement, ${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to missing rows`,
+    `after its last statement, ${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to rows that do not exist`,
     outcome,
   ]);
 }
 
 /**
- * Converts a database error after the last statement into a fault of the migration. Returns a lost connection
- * unchanged, because the outcome is unknown.
+ * Converts a database error after the last statement into `E_MIGRATION_FAILED`. Returns a lost connection
+ * unchanged, because then the outcome is unknown.
  */
 function endFault({ origin }: Script, error: unknown, outcome: string): unknown {
   if (
@@ -516,8 +519,8 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
 }
 
 /**
- * Runs one statement of a migration. @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of
- * the statement
+ * Runs one statement of a migration.
+ * @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement
  */
 async function runStatement(
   connection: Connection,

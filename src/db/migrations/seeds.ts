@@ -69,13 +69,17 @@ export class Seeder {
 }
 
 /**
- * Throws in production, unless the caller explicitly allows seeds there. @throws SvcError `E_SEED_PRODUCTION`
+ * Throws in production, unless the caller explicitly allows seeds there.
+ * @throws SvcError `E_SEED_PRODUCTION` in production when `isWanted` is false
  */
 export function refuseInProduction(env: Env, isWanted: boolean): void {
   if (env === 'production' && !isWanted) throw new SvcError('E_SEED_PRODUCTION', []);
 }
 
-/** Returns the seed files for an engine, in the order of their names. @throws SvcError `E_SEED` */
+/**
+ * Returns the seed files for an engine, in the order of their names.
+ * @throws SvcError `E_SEED` for a folder or file that cannot be read, or an invalid file
+ */
 function readSeeds(directory: string, dialect: Dialect): readonly { file: string; script: Script }[] {
   const names = Map.groupBy(listSeeds(directory), ({ name }) => name);
   return [...names.values()].flatMap((group) => {

@@ -54,7 +54,10 @@ export interface Migration {
   readonly id: string;
   /** Part of the file name between the number and the ending. For a migration of a plugin, its id. */
   readonly name: string;
-  /** SHA-256 in hexadecimal of the text, in which all line ends are line feeds. */
+  /**
+   * SHA-256 of the text in hexadecimal. Line ends count as line feeds, so that a checkout on Windows changes
+   * nothing.
+   */
   readonly checksum: string;
   readonly isContributed: boolean;
   readonly up: Script;
@@ -77,9 +80,10 @@ const BLOCK_DIRECTIVE = /^\/\*\s*svc:\s*(\S*)(.*)\*\/$/is;
 const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
 
 /**
- * Returns the migrations of all sources in the order of application.
+ * Returns the migrations of all sources in the order in which they are applied.
  *
- * @throws SvcError `E_MIGRATION_FILES` with the folder or file and the problem; `E_MIGRATION_CONTRIBUTED`
+ * @throws SvcError `E_MIGRATION_FILES` with the folder or file and the problem; `E_MIGRATION_CONTRIBUTED` for
+ *   an invalid migration of a plugin
  */
 export function readMigrations({ directory, contributed }: MigrationSources, dialect: Dialect): Migration[] {
   return [
@@ -99,7 +103,7 @@ export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)
 /**
  * Returns the file of the migration with this name in a folder, or undefined.
  *
- * @throws SvcError `E_MIGRATION_FILES`
+ * @throws SvcError `E_MIGRATION_FILES` for a folder that cannot be read or has other files
  */
 export function fileNamed(directory: string, name: string): string | undefined {
   return listFiles(directory, true).find((file) => file.name === name && file.direction === 'up')?.file;
@@ -108,7 +112,8 @@ export function fileNamed(directory: string, name: string): string | undefined {
 /**
  * Returns the next free number in a folder, as four digits. It is `0001` when the folder does not exist.
  *
- * @throws SvcError `E_MIGRATION_FILES`
+ * @throws SvcError `E_MIGRATION_FILES` for a folder that cannot be read, has other files, or already has the
+ *   number 9999
  */
 export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
@@ -227,7 +232,7 @@ function checkNumbers(
   });
 }
 
-/** Returns the best file for an engine among the files with one number, or undefined. */
+/** Returns the most specific file for an engine among the files with one number, or undefined. */
 function fileFor(
   group: readonly FileName[],
   direction: FileName['direction'],
@@ -356,7 +361,7 @@ function directivesOf(head: readonly string[], refuse: (problem: string) => SvcE
     if (match === null) return [];
     const [, directive, rest] = match as unknown as [string, string, string];
     if (!DIRECTIVES.includes(directive))
-      throw refuse(`"-- svc: ${directive}" is not a directive: use ${DIRECTIVES.join(' and ')}`);
+      throw refuse(`"-- svc: ${directive}" is not a directive: use ${DIRECTIVES.join(' or ')}`);
     const second = DIRECTIVES.find((other) => rest.split(/[\s,]+/).includes(other));
     if (second !== undefined)
       throw refuse(
@@ -388,8 +393,8 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
 }
 
 /**
- * Returns the command of a client program with which a statement starts: `\restrict`, which pg_dump writes
- * for psql, or `delimiter` for mysql. Otherwise returns undefined.
+ * If a statement starts with a command of a client program, returns that command: `\restrict`, which pg_dump
+ * writes for psql, or `delimiter` for mysql. Otherwise returns undefined.
  */
 function clientCommandOf({ text, words: [first] }: Statement, dialect: Dialect): string | undefined {
   if (dialect === 'postgres') return /^\\\w+/.exec(text)?.[0];

@@ -55,8 +55,8 @@ interface MigrationStartDeps {
 /**
  * Applies or checks migrations, depending on the policy.
  *
- * @throws SvcError `E_MIGRATION_PENDING` for `check`; the errors of `Migrator.up()` for `apply`;
- *   `E_MIGRATION_FILES`
+ * @throws SvcError `E_MIGRATION_PENDING` when migrations are pending and the policy is `check`; the errors of
+ *   `Migrator.up()` when it is `apply`; `E_MIGRATION_FILES` for invalid files
  */
 export async function migrateAtStart(
   database: Database,
@@ -81,7 +81,8 @@ export async function migrateAtStart(
   if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
   for (const each of states) {
     if (each.state !== 'applied')
-      // a warning and not an error: an older version of the application must start with a newer database
+      // a warning and not an error: an older version of the application must be able to start with a newer
+      // database
       log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name });
   }
 }

@@ -33,7 +33,10 @@ export interface Task {
   readonly script: Script;
 }
 
-/** Chooses the next task from the rows of `svc_migrations`. Throws when the rows do not match the sources. */
+/**
+ * Chooses the next migration to run from the rows of `svc_migrations`. Throws when the rows do not match the
+ * sources.
+ */
 export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
 /**
@@ -97,7 +100,9 @@ export function statesOf(migrations: readonly Migration[], rows: readonly Applie
 /**
  * Returns the next migration to apply.
  *
- * @throws SvcError `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED`
+ * @throws SvcError `E_MIGRATION_CHANGED` when the text of an applied migration has changed,
+ *   `E_MIGRATION_ORDER` when a later migration is already applied, `E_MIGRATION_UNFINISHED` when one has
+ *   begun and not ended
  */
 export function nextOf(migrations: readonly Migration[], rows: readonly Applied[]): Migration | undefined {
   refuseUnfinished(rows);
@@ -105,7 +110,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   for (const { id, checksum, up } of migrations) {
     const row = byId.get(id);
     if (row !== undefined && row.checksum !== checksum)
-      // set, because refuseUnfinished() has thrown for rows without a time
+      // not null, because refuseUnfinished() has thrown for rows without a time
       throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
   }
   const next = migrations.find(({ id }) => !byId.has(id));
@@ -120,8 +125,9 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
 }
 
 /**
- * Returns the last applied migration and its down script. @throws SvcError `E_MIGRATION_DOWN`,
- * `E_MIGRATION_UNFINISHED`
+ * Returns the last applied migration and its down script.
+ * @throws SvcError `E_MIGRATION_DOWN` when the down script is missing, `E_MIGRATION_UNFINISHED` when a
+ *   migration has begun and not ended
  */
 export function lastOf(migrations: readonly Migration[], rows: readonly Applied[]): Task | undefined {
   refuseUnfinished(rows);

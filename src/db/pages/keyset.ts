@@ -107,7 +107,7 @@ export class KeysetPage<T> implements KeysetPageBody<T> {
   }
 }
 
-/** Prefix of added columns that contain the exact text of a timestamp. */
+/** Prefix of columns that fetch() adds, which contain the exact text of a timestamp. */
 const EXACT = 'svc_key_';
 
 const schemaOf = pageSchemas(
@@ -132,7 +132,10 @@ export class KeysetPages {
   readonly #size: number;
   readonly #maxSize: number;
 
-  /** @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_DB_PAGE` for an invalid sort order, `E_DB_IDENTIFIER` for an invalid column name,
+   *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
+   */
   constructor(options: KeysetPagesOptions) {
     const read = readOptions('KeysetPages', options, {
       orderBy: given<PageOrder>('an object of columns and directions', isObject),
@@ -154,7 +157,7 @@ export class KeysetPages {
       cursor: Field(str, {
         optional: true,
         maxLength: MAX_CURSOR_CHARACTERS,
-        description: 'Value of "next" or "previous" in an earlier page',
+        description: 'Cursor: the value of "next" or "previous" of another page',
       }),
     };
   }
@@ -170,7 +173,7 @@ export class KeysetPages {
    *
    * @throws BadRequest for a cursor that was not made for this list; SvcError `E_DB_PAGE` for NULL in a sort
    *   column, for sort columns that are not unique, and for a value that a cursor cannot hold;
-   *   `E_SECRET_ABSENT`
+   *   `E_SECRET_ABSENT` without a secret
    */
   fetch(
     session: Session,
@@ -204,7 +207,7 @@ export class KeysetPages {
         'the page repeats the row of its cursor: a FLOAT column of MySQL cannot be a sort column, because clients get rounded values',
       ]);
     if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
-      throw new SvcError('E_DB_PAGE', [`two rows have equal values in ${this.#names()}`]);
+      throw new SvcError('E_DB_PAGE', [`two rows have equal values in the sort columns ${this.#names()}`]);
     const shown = positions.slice(0, size);
     if (!isForward) shown.reverse();
     const write = (position: Position | undefined, forward: boolean): string | null =>
@@ -294,7 +297,7 @@ interface Cursor {
 /**
  * Returns the signing keys: from the given secrets, or else from the application that handles the request.
  *
- * @throws SvcError `E_SECRET_ABSENT`
+ * @throws SvcError `E_SECRET_ABSENT` when there is neither a secret nor a request
  */
 function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): Keyring {
   const config = req?.state.get(services).config;

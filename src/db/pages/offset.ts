@@ -113,7 +113,10 @@ export class OffsetPages {
   readonly #maxSize: number;
   readonly #maxPage: number;
 
-  /** @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_DB_PAGE` for an invalid sort order, `E_DB_IDENTIFIER` for an invalid column name,
+   *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
+   */
   constructor(options: OffsetPagesOptions) {
     const read = readOptions('OffsetPages', options, {
       orderBy: given<PageOrder>('an object of columns and directions', isObject),

@@ -1,11 +1,11 @@
 /**
- * SQL for the order of a list: the sort order, and the condition for the rows after a position. For example,
- * `{ created_at: 'desc', id: 'asc' }` and the position (c, i) give the condition
+ * SQL for the order of a list: the `order by` clause, and the condition for the rows after a position. For
+ * example, `{ created_at: 'desc', id: 'asc' }` and the position (c, i) give the condition
  *
  *   created_at <= c and ((created_at < c) or (created_at = c and id > i))
  *
- * Its first part lets an index on the first column start at the position. A column that may be NULL must have
- * `nulls last`. Engines disagree on where NULL sorts; here it always sorts after all values.
+ * The first comparison lets an index on the first column start at the position. A column that may be NULL
+ * must have `nulls last`. Engines disagree on where NULL sorts; here it always sorts after all values.
  */
 import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
@@ -34,7 +34,10 @@ export interface OrderColumn {
 /** Alias of the statement whose rows are read in pages. */
 const SOURCE = 'svc_page';
 
-/** Checks and returns the sort columns. @throws SvcError `E_DB_PAGE`, `E_DB_IDENTIFIER` */
+/**
+ * Checks and returns the sort columns.
+ * @throws SvcError `E_DB_PAGE` for an invalid direction or no columns, `E_DB_IDENTIFIER` for an invalid name
+ */
 export function orderColumns(order: PageOrder): readonly OrderColumn[] {
   const columns = Object.entries(order).map(([name, direction]) => {
     const [, word, nulls] = /^(asc|desc)( nulls last)?$/.exec(String(direction)) ?? [];

@@ -4,7 +4,7 @@
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
-/** Query parameters of related pages by their relation: `next`, `prev`, `first`, `last`. */
+/** Query parameters of linked pages by link relation: `next`, `prev`, `first`, `last`. */
 type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 
 /**
@@ -31,7 +31,7 @@ export function linkHeaders(
 
 /**
  * Returns a function that makes the schema of a page from the schema of its items. Each page schema is
- * cached. Its name begins with the name of the item schema, for API documents.
+ * cached. Its name, which API documents show, begins with the name of the item schema.
  */
 export function pageSchemas(
   suffix: string,

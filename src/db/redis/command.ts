@@ -36,7 +36,7 @@ export function limitOf(
 
 /**
  * Returns the name of a command in capitals.
- * @throws SvcError `E_REDIS_ARGUMENT` for a missing name and for invalid arguments
+ * @throws SvcError `E_REDIS_ARGUMENT` for a missing name, and for invalid arguments
  */
 export function commandName(parts: readonly unknown[]): string {
   checkArguments(parts);
@@ -47,9 +47,9 @@ export function commandName(parts: readonly unknown[]): string {
 }
 
 /**
- * Checks arguments. Refuses text with a lone surrogate: UTF-8 encodes all lone surrogates in the same way, so
- * different keys would become equal.
- * @throws SvcError `E_REDIS_ARGUMENT`
+ * Checks arguments. Refuses text with half a surrogate pair: UTF-8 encodes all such halves in the same way,
+ * so different keys would become equal.
+ * @throws SvcError `E_REDIS_ARGUMENT` for a command without arguments or with an invalid argument
  */
 export function checkArguments(parts: readonly unknown[]): void {
   if (parts.length === 0 || parts.length > MAX_ARGUMENTS)
@@ -65,7 +65,7 @@ export function checkArguments(parts: readonly unknown[]): void {
     if (!isGood)
       throw new SvcError('E_REDIS_ARGUMENT', [
         `argument ${index}`,
-        typeof part === 'string' ? 'text with a lone surrogate' : shown(part),
+        typeof part === 'string' ? 'text with half a surrogate pair, which UTF-8 cannot encode' : shown(part),
       ]);
   }
 }

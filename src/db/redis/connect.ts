@@ -31,8 +31,9 @@ export class RedisFault extends DatabaseError {}
 /**
  * Returns a connection that is ready for commands.
  *
- * @throws RedisFault; ConnectionLost when no server is reachable, or no server is a primary; QueryTimeout;
- *   SvcError `E_DB_CONNECT`
+ * @throws RedisFault when the server refuses the login or the database; ConnectionLost when no server is
+ *   reachable, or no server is a primary; QueryTimeout when a server does not respond in time; SvcError
+ *   `E_DB_CONNECT` for TLS mistakes and for a server that is not Redis
  */
 export async function connectRedis(
   options: RedisConnectDeps,
@@ -87,7 +88,7 @@ async function connectHost(
         { sqlstate: '08001' },
       );
     if (database !== 0) await select(connection, database, shown, limit);
-    // ignore its errors, because servers before Redis 7.2 do not know this command
+    // errors are ignored, because servers before Redis 7.2 do not know this command
     void connection.send(['CLIENT', 'SETINFO', 'LIB-NAME', 'svc'], limit).catch(() => undefined);
     return connection;
   } catch (error) {
@@ -107,16 +108,17 @@ async function connectHost(
 }
 
 /**
- * Returns whether the server closed the connection or sent nothing. Then it may be another kind of server,
- * such as PostgreSQL.
+ * Returns whether the server closed the connection or sent nothing. In that case it may be another kind of
+ * server, such as PostgreSQL.
  */
 function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
 /**
- * Selects the database of the address. @throws RedisFault when the server does not have this database, or is
- * a cluster node, which has only database 0
+ * Selects the database that the address names.
+ * @throws RedisFault when the server does not have this database, or is a cluster node, which has only
+ *   database 0
  */
 async function select(
   connection: RedisConnection,

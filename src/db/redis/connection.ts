@@ -1,10 +1,10 @@
 /**
  * One connection to Redis, shared by many callers. A command joins the queue when its bytes are written, and
- * each reply belongs to the first command in the queue. All commands of one turn of the event loop are sent
- * together.
+ * each reply belongs to the first command in the queue. All commands that callers send in one turn of the
+ * event loop are written together.
  *
  * A command whose caller no longer waits keeps its place in the queue, so that its reply never reaches
- * another caller (CVE-2023-28858). Below, such a command is called abandoned.
+ * another caller (CVE-2023-28858). In this file, such a command is called abandoned.
  *
  * An unexpected reply ends the connection: all pending commands reject, and none is sent again.
  */
@@ -40,13 +40,16 @@ interface RedisConnectionDeps {
   readonly socket: Socket;
   readonly clock: Clock;
   readonly maxReplyBytes: number;
-  /** Maximum number of pending commands, including abandoned ones. */
+  /** Maximum number of pending commands, including commands whose callers no longer wait. */
   readonly maxPending: number;
 }
 
 /** Maximum size in bytes of commands that are buffered and not sent yet. */
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
-/** Milliseconds after which a connection with abandoned commands counts as lost, if no data arrives. */
+/**
+ * Milliseconds without any data from the server after which the connection counts as lost, if a caller has
+ * stopped waiting for a command.
+ */
 const SILENT_MS = 5_000;
 /** Milliseconds that close() waits for pending commands. */
 const CLOSE_MS = 1_000;
@@ -76,11 +79,11 @@ export class RedisConnection {
   #isFlushing = false;
   #ended: Error | undefined;
   #quiet: (() => void) | undefined;
-  /** Called once if the connection ends and the client has not closed it. */
+  /** Called once when the connection ends without a call of close() or destroy(). */
   onLost: ((error: Error) => void) | undefined;
   /**
-   * Called for a message that may not be a reply. When it returns false, the message counts as the reply to
-   * the first pending command. If no function is set, pushes are dropped.
+   * Called for a message that may not be a reply to a command. When it returns false, the message counts as
+   * the reply to the first pending command. If no function is set, push messages (RESP3) are dropped.
    */
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 
@@ -92,10 +95,12 @@ export class RedisConnection {
     this.#reader = new RespReader((value, isPush) => this.#onReply(value, isPush), { maxReplyBytes });
     socket.on('data', (chunk: Buffer) => this.#onBytes(chunk));
     socket.on('error', (cause) =>
-      this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })),
+      this.#lose(
+        new ConnectionLost(`The connection to Redis broke: ${cause.message}`, { sqlstate: '08006', cause }),
+      ),
     );
     socket.on('close', () => {
-      this.#lose(new ConnectionLost('The server closed the connection', { sqlstate: '08006' }));
+      this.#lose(new ConnectionLost('The Redis server closed the connection', { sqlstate: '08006' }));
       this.#closed.resolve();
     });
     socket.resume();
@@ -104,7 +109,7 @@ export class RedisConnection {
   get isEnded(): boolean {
     return this.#ended !== undefined;
   }
-  /** Number of commands that have no reply yet, including abandoned ones. */
+  /** Number of commands that have no reply yet, including commands whose callers no longer wait. */
   get pending(): number {
     return this.#pending;
   }
@@ -112,9 +117,9 @@ export class RedisConnection {
   /**
    * Sends a command and waits for its reply. Its arguments are already validated.
    *
-   * @throws RedisError and its subclasses; ConnectionLost, after which the command may have run; PoolTimeout
-   *   when too many commands are pending; QueryTimeout, QueryCanceled when the limit is reached, although the
-   *   command may still run
+   * @throws RedisError or a subclass for a refused command; ConnectionLost, after which the command may have
+   *   run; PoolTimeout when too many commands are pending; QueryTimeout, QueryCanceled when the limit is
+   *   reached, although the command may still run
    */
   send(parts: readonly RespArgument[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
     return this.#refusal(1) ?? this.#enqueue(parts, limit, isBytes);
@@ -141,8 +146,8 @@ export class RedisConnection {
     } catch (error) {
       if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
         throw error;
-      // if the refusal is due to the state of the server, for example a replica or a server that is loading,
-      // throw it
+      // the refusal is due to the state of the server, for example a replica or a server that is loading its
+      // data
       if (!(refused instanceof RedisError)) throw refused;
       error.message += ` (${refused.message})`;
       throw error;
@@ -152,7 +157,7 @@ export class RedisConnection {
   #refusal(count: number): Promise<never> | undefined {
     if (this.#ended !== undefined)
       return Promise.reject(
-        new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended }),
+        new ConnectionLost('The connection to Redis is closed', { sqlstate: '08003', cause: this.#ended }),
       );
     if (
       this.#pending + count <= this.#maxPending &&
@@ -160,9 +165,12 @@ export class RedisConnection {
     )
       return undefined;
     return Promise.reject(
-      new PoolTimeout(`Redis: ${this.#pending} commands wait for their replies, which is the limit`, {
-        sqlstate: '53300',
-      }),
+      new PoolTimeout(
+        `Too many Redis commands are pending: ${this.#pending} wait for their replies, which is the limit`,
+        {
+          sqlstate: '53300',
+        },
+      ),
     );
   }
 
@@ -188,7 +196,7 @@ export class RedisConnection {
   }
 
   destroy(
-    error: Error = new ConnectionLost('The client closed the connection', { sqlstate: '08006' }),
+    error: Error = new ConnectionLost('The client closed the connection to Redis', { sqlstate: '08006' }),
   ): void {
     this.#end(error);
     this.#socket.destroy();
@@ -205,7 +213,7 @@ export class RedisConnection {
       });
     if (this.#ended === undefined) {
       this.#flush();
-      this.#end(new ConnectionLost('The client closed the connection', { sqlstate: '08003' }));
+      this.#end(new ConnectionLost('The client closed the connection to Redis', { sqlstate: '08003' }));
       this.#socket.end();
     }
     await this.#closed.promise;
@@ -224,7 +232,7 @@ export class RedisConnection {
       const quietMs = this.#clock.monotonicMs() - Math.max(this.#receivedMs, this.#first?.sentMs ?? Infinity);
       if (quietMs >= SILENT_MS)
         this.#violated(
-          new ConnectionLost(`The server sent no data for ${Math.round(quietMs)} ms`, {
+          new ConnectionLost(`The Redis server sent no data for ${Math.round(quietMs)} ms`, {
             sqlstate: '08006',
             cause: error,
           }),
@@ -285,7 +293,7 @@ export class RedisConnection {
     this.#first = waiter.next;
     if (this.#first === undefined) this.#last = undefined;
     this.#pending--;
-    // a finished command that kept this reference would keep all later commands in memory
+    // otherwise a finished command whose object is still referenced would keep all later commands in memory
     waiter.next = undefined;
     if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
     else waiter.resolve(plain(value, waiter));
@@ -352,7 +360,7 @@ const CLUSTER =
 
 /**
  * Maps an error reply to an error class by its first word. `name` is the first word of the command, which is
- * never a value. Quoted parts of the message are removed, because they may be values.
+ * never a value. Quoted parts of the message are removed, because they may contain values.
  */
 function redisError({ kind: first, message }: RespError, name: string): DatabaseError {
   const kind = IN_SCRIPT.exec(message)?.[1] ?? first;

@@ -17,8 +17,8 @@ import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
 /**
- * Commands that change the meaning of later replies. Use Redis.subscribe(), or the parameters of the address,
- * in their place.
+ * Commands that would change the meaning of later replies. Instead of these, use Redis.subscribe(), or the
+ * parameters of the address.
  * @internal
  */
 export const REFUSED: readonly string[] =
@@ -41,8 +41,9 @@ export class DedicatedRedis implements AsyncDisposable {
    * Runs a command. `parts` has its name, then its arguments. It has no time limit, unless `timeoutMs` or
    * `signal` sets one. Reaching the limit ends the connection.
    *
-   * @throws RedisError for a refused command; ReadOnly from a replica; ConnectionLost; QueryTimeout,
-   *   QueryCanceled; SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`
+   * @throws RedisError for a refused command; ReadOnly when the server is a replica; ConnectionLost when the
+   *   connection breaks; QueryTimeout, QueryCanceled when the limit is reached; SvcError `E_REDIS_ARGUMENT`
+   *   for an invalid argument, `E_REDIS_COMMAND` for a command that would change the meaning of later replies
    */
   async command(parts: readonly RespArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     const name = commandName(parts);
@@ -71,7 +72,7 @@ export class DedicatedRedis implements AsyncDisposable {
   destroy(): void {
     this.#onClose();
     this.#connection.destroy(
-      new ConnectionLost('The connection was closed before a reply to the command arrived', {
+      new ConnectionLost('The connection to Redis was closed before a reply to the command arrived', {
         sqlstate: '08006',
       }),
     );

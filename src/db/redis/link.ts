@@ -22,7 +22,10 @@ export type RedisEventKind =
 
 interface RedisLinkDeps {
   readonly options: RedisConnectDeps;
-  /** Prepares each new connection before callers get it. If the promise rejects, the connection ends. */
+  /**
+   * Prepares each new connection before callers get it. If the returned promise rejects, the connection is
+   * closed.
+   */
   readonly prepare?: ((connection: RedisConnection) => Promise<void>) | undefined;
   readonly onEvent: (kind: RedisEventKind, error?: unknown) => void;
 }
@@ -70,8 +73,8 @@ export class RedisLink {
 
   /**
    * Waits for a connection.
-   * @throws the limit's error, or the reason why there is no connection; for a permanent refusal, RedisFault
-   *   or SvcError at once
+   * @throws the error of the limit when it is reached first, or the error of the last attempt; at once
+   *   RedisFault or SvcError, if the server refuses the client permanently
    */
   async connected(limit: Limit): Promise<RedisConnection> {
     this.start();
@@ -100,7 +103,7 @@ export class RedisLink {
 
   /** Closes the connection and stops reconnecting. */
   async close(): Promise<void> {
-    const error = new ConnectionLost('The client is closed', { sqlstate: '08003' });
+    const error = new ConnectionLost('The Redis client is closed', { sqlstate: '08003' });
     this.#abort.abort(error);
     this.#ready.reject(error);
     if (this.#connection !== undefined) this.#end(this.#connection);
@@ -140,7 +143,9 @@ export class RedisLink {
       await prepare?.(connection);
       this.#abort.signal.throwIfAborted();
       if (connection.isEnded)
-        throw new ConnectionLost('The connection ended right after it was opened', { sqlstate: '08006' });
+        throw new ConnectionLost('The connection to Redis ended right after it was opened', {
+          sqlstate: '08006',
+        });
       return connection;
     } catch (error) {
       connection.destroy();

@@ -22,13 +22,14 @@ export interface RedisPluginOptions extends RedisOptions {
   /** Name of the plugin, of its readiness check and of its key. Default `redis`. */
   readonly name?: string | undefined;
   /**
-   * Whether the application starts while its server is unreachable. Then caches miss, rate limits act as
-   * `onStoreError` says, and `/readyz` answers 503. With the default false, the start fails.
+   * Whether the application starts while its server is unreachable. In that case, cache look-ups find
+   * nothing, rate limits act as their option `onStoreError` says, and `/readyz` responds with 503. With the
+   * default false, the start fails.
    */
   readonly startsWithout?: boolean | undefined;
 }
 
-/** Key of the client whose plugin has no name of its own. */
+/** Key of the client of the plugin with the default name. */
 export const redis: StateKey<Redis> = stateKey('redis');
 
 /** Adds a Redis client to an application. The opening comment of db/redis/plugin.ts has examples. */
@@ -41,7 +42,10 @@ export class RedisPlugin implements Plugin {
   readonly #startsWithout: boolean;
   #host: Host | undefined;
 
-  /** @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * @throws SvcError `E_REDIS_URL` for an invalid address, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for invalid
+   *   options
+   */
   constructor(url: string, options: RedisPluginOptions = {}) {
     const { name, startsWithout, ...rest } = options;
     const read = readOptions(
@@ -101,8 +105,8 @@ export class RedisPlugin implements Plugin {
   }
 
   /**
-   * Checks that the server does not evict records. Skips the check when the user has no permission to read
-   * that setting.
+   * Checks that the server's setting `maxmemory-policy` does not evict records. Skips the check when the user
+   * has no permission to read the setting.
    */
   async #lookAtEviction(): Promise<void> {
     try {

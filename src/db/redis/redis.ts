@@ -6,8 +6,8 @@
  *   await redis.open();
  *   await redis.command(['SET', 'key', 'value', 'PX', 60_000]);
  *
- * While there is no connection, commands fail at once, unless `offlineQueue` lets them wait. No command is
- * sent twice, because a command whose connection broke may have run.
+ * While there is no connection, commands fail at once, unless the option `offlineQueue` lets them wait. No
+ * command is sent twice: a command whose connection broke may have run.
  */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -41,8 +41,8 @@ export interface RedisOptions {
    */
   readonly commandTimeoutMs?: number | undefined;
   /**
-   * Maximum number of pending commands, 1 ... 1_000_000. It includes commands whose callers no longer wait.
-   * Default 10_000. A further command gets a PoolTimeout at once.
+   * Maximum number of commands without a reply, 1 ... 1_000_000. Commands whose callers no longer wait count,
+   * too. Default 10_000. A further command gets a PoolTimeout at once.
    */
   readonly maxPending?: number | undefined;
   /**
@@ -62,7 +62,7 @@ export interface RedisOptions {
 }
 
 interface RedisObserver {
-  /** Called with the seconds of each answered command. */
+  /** Called with the seconds that each command with a reply took. */
   readonly onCommand?: (seconds: number) => void;
   readonly onEvent?: (kind: RedisEventKind) => void;
 }
@@ -96,7 +96,8 @@ export class Redis implements AsyncDisposable {
 
   /**
    * Creates a client without connecting.
-   * @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+   * @throws SvcError `E_REDIS_URL` for an invalid address, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for invalid
+   *   options
    */
   constructor(url: string, options: RedisOptions = {}) {
     const { commandTimeoutMs, maxPending, offlineQueue, maxReplyBytes, clientName, clock, log } = readOptions(
@@ -128,11 +129,11 @@ export class Redis implements AsyncDisposable {
     this.#options = { address: this.#address, maxReplyBytes, maxPending, clientName, clock: this.#clock };
   }
 
-  /** The address without its password. */
+  /** Address of the server without the password. */
   get shown(): string {
     return shownUrl(this.#url);
   }
-  /** Whether attackers on the network can read the connection. */
+  /** Whether the connection has no TLS, so that attackers on the network can read it. */
   get isReadable(): boolean {
     return isReadable(this.#address);
   }
@@ -146,7 +147,8 @@ export class Redis implements AsyncDisposable {
 
   /**
    * Connects. Waits at most as long as one attempt takes.
-   * @throws SvcError `E_REDIS_OPEN`, `E_DB_CONNECT`
+   * @throws SvcError `E_REDIS_OPEN` when no server is reachable or the login fails, `E_DB_CONNECT` for TLS
+   *   mistakes and for a server that is not Redis
    */
   async open(): Promise<this> {
     const link = this.#begun();
@@ -170,8 +172,11 @@ export class Redis implements AsyncDisposable {
   /**
    * Runs a command. `parts` has its name, then its arguments.
    *
-   * @throws RedisError for a refused command; ReadOnly from a replica; ConnectionLost; QueryTimeout,
-   *   QueryCanceled; PoolTimeout; SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND`, `E_REDIS_CLOSED`
+   * @throws RedisError for a refused command; ReadOnly when the server is a replica; ConnectionLost when
+   *   there is no connection or it breaks; QueryTimeout, QueryCanceled when the limit is reached; PoolTimeout
+   *   when too many commands are pending; SvcError `E_REDIS_ARGUMENT` for an invalid argument,
+   *   `E_REDIS_COMMAND` for a command that affects other callers, `E_REDIS_CLOSED` when the client is not
+   *   open
    */
   async command(parts: readonly RedisArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
     checkCommand(parts);
@@ -192,10 +197,10 @@ export class Redis implements AsyncDisposable {
       (connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes),
       options,
     );
-    return result as readonly RedisValue[]; // the reply is null only after WATCH
+    return result as readonly RedisValue[]; // not null: EXEC replies with null only after WATCH
   }
 
-  /** Runs a script by its digest. Sends the script's text if the server does not know the digest. */
+  /** Runs a script by its SHA-1 digest. Sends the script's text if the server does not know the digest. */
   async script(
     script: RedisScript,
     keys: readonly RedisArgument[],
@@ -244,8 +249,9 @@ export class Redis implements AsyncDisposable {
    * MULTI, EXEC). The connection timeout of the address applies. close() of the client also closes this
    * connection.
    *
-   * @throws ConnectionLost, QueryTimeout when no server answers; QueryCanceled; RedisError for a refused
-   *   login; SvcError `E_DB_CONNECT`, `E_REDIS_CLOSED`
+   * @throws ConnectionLost, QueryTimeout when no server responds; QueryCanceled when the signal aborts;
+   *   RedisError for a refused login; SvcError `E_DB_CONNECT` for TLS mistakes, `E_REDIS_CLOSED` when the
+   *   client is not open
    */
   async dedicated({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<DedicatedRedis> {
     const link = this.#link;
@@ -268,7 +274,7 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  /** Subscribes to a channel, but does not wait for a connection. @internal */
+  /** Subscribes to a channel, and returns without waiting for a connection. @internal */
   subscribeLater(channel: string, fn: RedisSubscriberFunction): Promise<AsyncDisposable> {
     return this.#subscribing().subscribe(channel, fn, {}, true);
   }
@@ -288,8 +294,8 @@ export class Redis implements AsyncDisposable {
   }
 
   /**
-   * Waits up to a second for pending commands, then closes all connections. May be called again. After that,
-   * open() connects again.
+   * Waits up to a second for pending commands, then closes all connections. A second call has no effect.
+   * Afterwards, open() connects again.
    */
   async close(): Promise<void> {
     const [link, subscriber] = [this.#link, this.#subscriber];
@@ -308,7 +314,7 @@ export class Redis implements AsyncDisposable {
     this.#log ??= log;
   }
 
-  /** Reports that frames for rooms were not sent. @internal */
+  /** Counts an event in the metrics, for example frames for rooms that were not sent. @internal */
   report(kind: RedisEventKind): void {
     for (const { onEvent } of this.#observers) onEvent?.(kind);
   }
@@ -385,8 +391,9 @@ export class Redis implements AsyncDisposable {
 }
 
 /**
- * Checks a command. @throws SvcError `E_REDIS_ARGUMENT`; `E_REDIS_COMMAND` for a command that affects other
- * callers
+ * Throws for a command that must not run on the shared connection.
+ * @throws SvcError `E_REDIS_ARGUMENT` for an invalid argument, `E_REDIS_COMMAND` for a command that affects
+ *   other callers
  */
 function checkCommand(parts: readonly unknown[]): void {
   const name = commandName(parts);
@@ -398,8 +405,8 @@ function checkCommand(parts: readonly unknown[]): void {
 }
 
 /**
- * Whether an XREAD command waits. Its option BLOCK stands before STREAMS; the words after STREAMS are names
- * of streams.
+ * Whether an XREAD command waits for new entries. Its option BLOCK comes before STREAMS; the words after
+ * STREAMS are names of streams.
  */
 function isBlockingRead(parts: readonly unknown[]): boolean {
   const words = parts.map((part) => String(part).toUpperCase());

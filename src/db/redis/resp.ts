@@ -1,6 +1,6 @@
 /**
- * RESP, the protocol of Redis and Valkey, in versions 2 and 3. Encodes commands and decodes replies. Has no
- * sockets and no timers, which are in connection.ts. The first byte of a reply is its type:
+ * RESP, the protocol of Redis and Valkey, in versions 2 and 3. Encodes commands and decodes replies. Sockets
+ * and timers are in connection.ts. The first byte of a reply is its type:
  *
  *   + simple   - error   : integer   $ bulk   * array                         2 and 3
  *   _ null     # boolean   , double   ( big number   ! bulk error             3
@@ -66,7 +66,7 @@ export class RespReader {
   readonly #bytes = new ByteQueue();
   readonly #frames: Frame[] = [];
   #bulk: { readonly type: string; readonly length: number } | undefined;
-  /** Number of buffered bytes that contain no line feed. */
+  /** Number of buffered bytes that were searched and contain no line feed. */
   #looked = 0;
   #replyBytes = 0;
   #isStopped = false;
@@ -87,7 +87,7 @@ export class RespReader {
     while (!this.#isStopped && (this.#bulk === undefined ? this.#line() : this.#body(this.#bulk)));
   }
 
-  /** Stops calling the handler, even for messages in the current chunk. */
+  /** Stops calling the handler, even for complete messages in the current chunk. */
   stop(): void {
     this.#isStopped = true;
     this.#bytes.clear();

@@ -1,5 +1,5 @@
 /**
- * Sends frames for rooms to all processes over one Redis channel.
+ * Sends the WebSocket frames of rooms to all processes over one Redis channel.
  *
  *   message = version:1  flags:1 (1: text)  publisher:16  length of the room's name:2  room  frame
  *
@@ -35,7 +35,7 @@ export class RedisRoomBus implements RoomBus {
   /** Runs changes of the subscription one after another. */
   #work: Promise<unknown> = Promise.resolve();
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(redis: Redis, options: RedisRoomBusOptions = {}) {
     this.#redis = redis;
     this.#channel = readOptions('RedisRoomBus', options, { channel: text('svc:rooms') }).channel;
@@ -61,14 +61,14 @@ export class RedisRoomBus implements RoomBus {
         if (isOver) return;
         isOver = true;
         if (--this.#count > 0) return;
-        const listening = this.#listening!; // the first subscription has set it
-        // ignore errors, because the client may be closed
+        // set by the first call of subscribe(); errors are ignored, because the client may be closed
+        const listening = this.#listening!;
         void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);
       },
     };
   }
 
-  /** Resolves when all requested changes are done, or are postponed until the server is reachable. */
+  /** Resolves when all requested subscriptions are active, or are postponed until the server is reachable. */
   async settled(): Promise<void> {
     await this.#work;
   }

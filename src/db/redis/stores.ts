@@ -2,7 +2,7 @@
  * Stores in Redis that all processes share: a cache, a record store and rate limits. Each store adds a prefix
  * to its keys, and hashes long keys.
  *
- *   RedisCache            SET ... PX, GET                         may forget; clear() scans every key of the database
+ *   RedisCache            SET ... PX, GET                         may lose values; clear() scans every key of the database
  *   RedisRecordStore      SET ... NX PX, and a script to compare  requires a server that evicts nothing (maxmemory-policy noeviction)
  *   RedisRateLimitStore   one script with the server's time       GCRA, as in memory: exact over all processes
  */
@@ -47,8 +47,8 @@ export interface RedisCacheOptions extends RedisStoreOptions {
 }
 
 /**
- * Maximum length in bytes of a key that is stored unchanged. For a cache the length is greater, because
- * clear() finds keys by their prefix.
+ * Maximum length in bytes of a key that is stored unchanged. For RedisCache it is greater, because clear()
+ * finds keys by their prefix.
  */
 const MAX_KEY_BYTES = 200;
 const MAX_CACHE_KEY_BYTES = 2_000;
@@ -70,7 +70,10 @@ export class RedisCache implements CacheBackend {
   readonly #isJson: boolean;
   readonly #maxValueBytes: number;
 
-  /** The default of `prefix` is `svc:cache:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * The default of `prefix` is `svc:cache:`.
+   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
+   */
   constructor(redis: Redis, options: RedisCacheOptions = {}) {
     const { prefix, timeoutMs, encoding, maxValueBytes } = readOptions('RedisCache', options, {
       ...kindsOf('svc:cache:', 250),
@@ -149,7 +152,10 @@ export class RedisRecordStore implements RecordStore {
   readonly #prefix: string;
   readonly #timeoutMs: number;
 
-  /** The default of `prefix` is `svc:record:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * The default of `prefix` is `svc:record:`.
+   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
+   */
   constructor(redis: Redis, options: RedisStoreOptions = {}) {
     const { prefix, timeoutMs } = readOptions('RedisRecordStore', options, kindsOf('svc:record:', 1_000));
     this.#redis = redis;
@@ -221,7 +227,10 @@ export class RedisRateLimitStore implements RateLimitStore {
   readonly #prefix: string;
   readonly #timeoutMs: number;
 
-  /** The default of `prefix` is `svc:rl:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /**
+   * The default of `prefix` is `svc:rl:`.
+   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
+   */
   constructor(redis: Redis, options: RedisStoreOptions = {}) {
     const { prefix, timeoutMs } = readOptions('RedisRateLimitStore', options, kindsOf('svc:rl:', 250));
     this.#redis = redis;
@@ -257,8 +266,8 @@ function kindsOf(
 }
 
 /**
- * Returns the key itself. A key that is long or not valid text is replaced by its prefix and digest. So is a
- * key that looks like such a digest, so that keys never collide.
+ * Returns the key itself, or its prefix and digest if the key is long or not valid text. A key that looks
+ * like such a digest is also replaced, so that keys never collide.
  */
 function shortened(key: string, maxBytes: number): string {
   if (
@@ -274,7 +283,7 @@ function lifeOf(ttlMs: number): number {
   return Math.min(Math.ceil(ttlMs), MAX_TTL_MS);
 }
 
-/** Runs a write. Throws StoreFull when the server has no memory left. Existing data stays. */
+/** Runs a write. Throws StoreFull when the server has no memory left; then existing data stays. */
 async function unlessFull<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;

@@ -56,8 +56,8 @@ export class RedisSubscriber {
   }
 
   /**
-   * Subscribes to a channel. Resolves when the server has confirmed the subscription. If `mayWait` is true,
-   * a failure does not reject: then the next connection subscribes to the channel.
+   * Subscribes to a channel. Resolves when the server has confirmed the subscription. If `mayWait` is true
+   * and the server is not reachable, resolves nevertheless: the next connection subscribes to the channel.
    */
   async subscribe(
     channel: string,
@@ -86,14 +86,15 @@ export class RedisSubscriber {
   }
 
   async #add(channel: string, subscription: Subscription, mayWait: boolean): Promise<void> {
-    if (this.#isClosed) throw new ConnectionLost('The client is closed', { sqlstate: '08003' });
+    if (this.#isClosed) throw new ConnectionLost('The Redis client is closed', { sqlstate: '08003' });
     const known = this.#channels.get(channel);
     if (known !== undefined) return void known.add(subscription);
     // add the channel first, so that a connection that opens meanwhile subscribes to it
     this.#channels.set(channel, new Set([subscription]));
     try {
       const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));
-      // SUBSCRIBE may be sent twice, and a connection that is being prepared may lack this channel
+      // the connection may have been prepared before the channel was added; sending SUBSCRIBE twice does no
+      // harm
       await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS));
     } catch (error) {
       if (mayWait) return;

@@ -227,7 +227,7 @@ test('when a migration fails, Migrator.up() reports file, line and statement, an
       assert.equal(error.code, 'E_MIGRATION_FAILED');
       assert.match(
         error.message!,
-        /migrations\/0002_b\.up\.sql: in line 4, "insert into missing values \(1, [^"]{40,70}…": no such table: missing; nothing of it remains$/,
+        /migrations\/0002_b\.up\.sql: in line 4, "insert into missing values \(1, [^"]{40,70}…": no such table: missing; none of its changes remain in the database$/,
       );
       return error.cause?.code === 'statement';
     },
@@ -359,7 +359,8 @@ test('with the directive "no-foreign-keys", a migration can rebuild a referenced
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0002_b\.up\.sql: after its last statement, 2 rows of "notes" would refer to missing rows/,
+    message:
+      /0002_b\.up\.sql: after its last statement, 2 rows of "notes" would refer to rows that do not exist/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
@@ -415,7 +416,8 @@ test('a migration with "no-foreign-keys" and "no-transaction" is reported as unf
   });
   await assert.rejects(migrator.up(), {
     code: 'E_MIGRATION_FAILED',
-    message: /0002_b\.up\.sql: after its last statement, 1 row of "notes" would refer to missing rows/,
+    message:
+      /0002_b\.up\.sql: after its last statement, 1 row of "notes" would refer to rows that do not exist/,
   });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 unfinished']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);

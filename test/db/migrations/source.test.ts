@@ -210,7 +210,7 @@ for (const [what, files, message] of [
   [
     'an unknown directive',
     { '0001_a.up.sql': `-- svc: no-transactions\n${UP}` },
-    /"-- svc: no-transactions" is not a directive: use no-transaction and no-foreign-keys/,
+    /"-- svc: no-transactions" is not a directive: use no-transaction or no-foreign-keys/,
   ],
 ] as const) {
   test(`readMigrations() refuses a folder with ${what}`, (t) => {

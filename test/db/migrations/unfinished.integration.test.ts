@@ -87,7 +87,7 @@ for (const engine of [...SERVERS, SQLITE]) {
     assert.equal(await migrator.repair('applied'), undefined);
     await assert.rejects(migrator.up(), {
       code: 'E_MIGRATION_FAILED',
-      message: /in line 3.*; the statements before that remain, and the migration is unfinished$/,
+      message: /in line 3.*; the changes of earlier statements remain, and the migration is unfinished$/,
     });
     const unfinished = await migrator.unfinished();
     assert.deepEqual(
@@ -166,6 +166,9 @@ test('PostgreSQL: when a migration in a transaction fails, the database keeps no
     join(directory, '0001_half.up.sql'),
     'create table half (id integer); insert into missing values (1)',
   );
-  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /; nothing of it remains$/ });
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_FAILED',
+    message: /; none of its changes remain in the database$/,
+  });
   assert.deepEqual(await states(migrator), ['0001 pending', '0002 pending']);
 });

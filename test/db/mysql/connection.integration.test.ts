@@ -788,7 +788,7 @@ for (const [name, engine] of [
         migrate(db, rows),
         (error) =>
           fault('E_MIGRATION_FAILED')(error) &&
-          /line 2.*; nothing of it remains$/.test((error as Error).message),
+          /line 2.*; none of its changes remain in the database$/.test((error as Error).message),
       );
       assert.deepEqual(
         [
@@ -810,7 +810,7 @@ for (const [name, engine] of [
         migrate(db, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' }),
         (error) =>
           fault('E_MIGRATION_FAILED')(error) &&
-          /line 2.*; the statements before that remain, and the migration is unfinished$/.test(
+          /line 2.*; the changes of earlier statements remain, and the migration is unfinished$/.test(
             (error as Error).message,
           ),
       );
