@@ -80,7 +80,7 @@ export function findUnguardedWrites(view: ApplicationView, report: ReportFinding
     if (isOpen(detail) && NAMES_CHANGE.test(name) && changes.test(codeOf(functionOfTool(handler))))
       report(
         subjectOf(detail),
-        `the tool "${name}" changes data, and every client of the endpoint may call it`,
+        `the MCP tool "${name}" changes data, and every client of the MCP endpoint may call it`,
         detail.route.place,
       );
   }
@@ -393,7 +393,7 @@ function findLooseLimit(
   if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return;
   report(
     `${route.method} ${route.template}`,
-    `${perMinute} attempts a minute for ${route.method} ${route.template} are too many to stop guessing`,
+    `the rate limit allows ${perMinute} attempts a minute for ${route.method} ${route.template}, too many to stop guessing`,
     route.place,
     { cause: { key: 'perMinute', value: perMinute } },
   );

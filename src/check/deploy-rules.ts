@@ -22,7 +22,7 @@ export function findExposedInsides(view: ApplicationView, report: ReportFinding)
   if (typeof env === 'string' && env !== 'production' && settings.sourceOf('env') !== 'environment')
     report(
       'setting env',
-      `the environment is written into the source: production runs as "${env}", with traces and documents for every client`,
+      `the environment is written into the source: production runs as "${env}", so every client can read stack traces and API documents`,
       place,
       {
         severity: 'warning',
@@ -94,7 +94,7 @@ function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
       continue;
     report(
       'middleware security-headers',
-      `the policy allows scripts from ${found}: a script injected into a page runs`,
+      `the content security policy allows scripts from ${found}: a script injected into a page runs`,
       place,
       { remedy: "Name the sources: script-src 'self'. For an inline script use cspNonce()" },
     );
@@ -176,7 +176,7 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
     if (header !== undefined)
       report(
         'middleware rate-limit',
-        `the key of the limit is the header "${header}", which every client can set: each new value counts as a new client`,
+        `the rate limit counts by the header "${header}", which every client can set: each new value counts as a new client`,
         place,
         { severity: 'warning', remedy: 'Count by req.ip, or by the authenticated user' },
       );
@@ -230,7 +230,7 @@ function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportF
   if (large !== undefined)
     report(
       'setting trustProxy',
-      `"${String(large)}" covers so many addresses that it includes clients`,
+      `the trusted network "${String(large)}" covers so many addresses that it includes clients`,
       place,
       { cause: { key: 'trustProxy', value: trusted } },
     );

@@ -115,13 +115,13 @@ const FORMS: Readonly<Record<string, Form>> = {
       'options.ts': "export const options = {\n  title: 'Shop',\n  env: 'development',\n} as const;",
     },
     found: [
-      'SVC208 options.ts:3 the environment is written into the source: production runs as "development", with traces and documents for every client',
+      'SVC208 options.ts:3 the environment is written into the source: production runs as "development", so every client can read stack traces and API documents',
     ],
   },
   'an environment in the constructor, reported once': {
     files: { 'app.js': app('str', "app.get('/', () => 'x');", "{\n  env: 'development',\n}") },
     found: [
-      'SVC208 app.js:3 the environment is written into the source: production runs as "development", with traces and documents for every client',
+      'SVC208 app.js:3 the environment is written into the source: production runs as "development", so every client can read stack traces and API documents',
     ],
   },
   'a rate limit of a login in a constant': {
@@ -129,7 +129,9 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': `import { LIMITS } from './limits.js';\n${login('app.use(new RateLimitMiddleware(LIMITS));')}`,
       'limits.js': 'export const LIMITS = {\n  perMinute: 100_000,\n};',
     },
-    found: ['SVC204 limits.js:2 100000 attempts a minute for POST /login are too many to stop guessing'],
+    found: [
+      'SVC204 limits.js:2 the rate limit allows 100000 attempts a minute for POST /login, too many to stop guessing',
+    ],
   },
   'a rule of a rate limit for a login': {
     files: {
@@ -137,12 +139,16 @@ const FORMS: Readonly<Record<string, Form>> = {
         "app.use(\n  new RateLimitMiddleware({\n    perMinute: 60,\n    rules: [{ path: '/login', perMinute: 50_000 }],\n  }),\n);",
       ),
     },
-    found: ['SVC204 app.ts:7 50000 attempts a minute for POST /login are too many to stop guessing'],
+    found: [
+      'SVC204 app.ts:7 the rate limit allows 50000 attempts a minute for POST /login, too many to stop guessing',
+    ],
   },
   'trusted networks in a variable': {
     files: { 'app.js': app('str', "app.get('/', () => 'x');") },
     env: { SVC_TRUST_PROXY: '0.0.0.0/1,128.0.0.0/1' },
-    found: ['SVC210 app.js:2 "0.0.0.0/1" covers so many addresses that it includes clients'],
+    found: [
+      'SVC210 app.js:2 the trusted network "0.0.0.0/1" covers so many addresses that it includes clients',
+    ],
   },
   'a key of a limit that a helper reads from a header': {
     files: {
@@ -150,7 +156,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'client.js': "export const clientOf = (req) => req.headers['x-client'] ?? req.ip;",
     },
     found: [
-      'SVC210 app.js:4 the key of the limit is the header "x-client", which every client can set: each new value counts as a new client',
+      'SVC210 app.js:4 the rate limit counts by the header "x-client", which every client can set: each new value counts as a new client',
     ],
   },
   'a function for origins in another module': {
@@ -187,7 +193,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': `import { SecurityHeadersMiddleware, Svc } from 'svc';\nconst policy = ["default-src 'self'", "script-src 'self' 'unsafe-eval'"].join('; ');\nexport const app = new Svc();\napp.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));\napp.get('/', () => 'x');`,
     },
     found: [
-      "SVC211 app.js:4 the policy allows scripts from 'unsafe-eval': a script injected into a page runs",
+      "SVC211 app.js:4 the content security policy allows scripts from 'unsafe-eval': a script injected into a page runs",
     ],
   },
   'a tool that changes a store of a class': {
@@ -198,7 +204,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC201 app.ts:5 the tool "set_stock" changes data, and every client of the endpoint may call it',
+      'SVC201 app.ts:5 the MCP tool "set_stock" changes data, and every client of the MCP endpoint may call it',
     ],
   },
   'a handler of a WebSocket that writes rows': {

@@ -42,8 +42,8 @@ test('SVC401 warns of a variable that is missing in .env files if the code uses 
     ].join('\n'),
   };
   assert.deepEqual(found(t, files), [
-    'warning 1: nothing sets TEST_BASE, and the code reads it without a default',
-    'warning 2: nothing sets TEST_HOST, and the code reads it without a default',
+    'warning 1: nothing sets the environment variable TEST_BASE, and the code reads it without a default',
+    'warning 2: nothing sets the environment variable TEST_HOST, and the code reads it without a default',
   ]);
   const lines = found(t, { ...files, '.env.example': 'TEST_BASE=x\n' }).map((text) => text.slice(0, 9));
   assert.deepEqual(lines, ['warning 2', 'warning 5', 'warning 7']);
