@@ -106,8 +106,8 @@ test('SVC212 warns of a limit that is too high or switched off', () => {
   assert.deepEqual(found(app, 'SVC212').sort(), [
     'POST /a: the file "photo" may have any length',
     'POST /a: the route accepts bodies of 1099511627776 bytes',
-    'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can exhaust it',
-    'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can exhaust it',
+    'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can use up its memory and connections',
+    'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can use up its memory and connections',
   ]);
 });
 
@@ -127,7 +127,7 @@ test('SVC214 reports a form whose limit for files exceeds the limit for the body
       handler,
     );
   const says = (cap: number): string =>
-    `POST /a: the file "photo" may have 20000000 bytes, but the body only ${cap}: the server refuses larger bodies with 413`;
+    `POST /a: the file "photo" may have 20000000 bytes, but the request body only ${cap}: the server refuses larger bodies with 413`;
   assert.deepEqual(found(declare(quiet(), undefined), 'SVC214'), [says(10_000_000)]);
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), undefined), 'SVC214'), [says(5_000)]);
   assert.deepEqual(found(declare(quiet(), 19_999_999), 'SVC214'), [says(19_999_999)]);

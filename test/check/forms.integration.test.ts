@@ -166,7 +166,7 @@ const FORMS: Readonly<Record<string, Form>> = {
         "const SITE = 'shop.example';\nexport const isOurs = (origin) => new URL(origin).hostname.endsWith(SITE);",
     },
     found: [
-      'SVC206 app.js:5 the function for origins accepts https://svc-checkshop.example, a site that an attacker could register, so its pages may send requests with cookies',
+      'SVC206 app.js:5 the CORS origin function accepts https://svc-checkshop.example, a site that an attacker could register, so its pages may send requests with cookies',
     ],
   },
   'origins of a variable, compared at their start': {
@@ -177,7 +177,7 @@ const FORMS: Readonly<Record<string, Form>> = {
     },
     env: { SITES: 'https://one.example,https://two.example' },
     found: [
-      'SVC206 app.ts:5 the function for origins accepts https://one.example.svc-check.invalid, a site that an attacker could register, so its pages may send requests with cookies',
+      'SVC206 app.ts:5 the CORS origin function accepts https://one.example.svc-check.invalid, a site that an attacker could register, so its pages may send requests with cookies',
     ],
   },
   'a function for origins that accepts hosts of one site': {
@@ -230,7 +230,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC201 app.js:3 the guard accepts an API key that no client has, because its verify() refuses none',
+      'SVC201 app.js:3 the guard accepts an API key that no client has, because its verify() accepts every key',
     ],
   },
   'a login of another name without a limit': {
@@ -241,7 +241,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC204 app.js:4 passwords, codes or tokens can be tried here without limit: no rate limit is in force',
+      'SVC204 app.js:4 passwords, codes or tokens can be tried here without limit: no rate limit applies',
     ],
   },
   'a static folder with the application and keys': {
@@ -250,7 +250,9 @@ const FORMS: Readonly<Record<string, Form>> = {
       'server.key': '-----',
       'package.json': '{"type":"module"}',
     },
-    found: ['SVC213 app.js:3 the static directory {cwd} contains package.json, node_modules, server.key'],
+    found: [
+      'SVC213 app.js:3 the static directory {cwd} contains files that are not public: package.json, node_modules, server.key',
+    ],
   },
   'workers in a script of package.json': {
     files: {
@@ -269,7 +271,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': app('str', "process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';\napp.get('/', () => 'x');"),
     },
     found: [
-      'SVC218 app.js:3 no certificate is verified: attackers on the network can answer as a database, a provider or a service',
+      'SVC218 app.js:3 TLS certificates are not verified: attackers on the network can pretend to be a database, a login provider or a service',
     ],
   },
 };

@@ -25,11 +25,11 @@ const withOrigins = (origins: CORSOptions['origins']): Svc =>
 test('SVC206 awaits a function for allowed origins, and reports it if it compares only a suffix or allows every site', async () => {
   const bySuffix = withOrigins(async (origin) => Promise.resolve(origin.endsWith('acme.example')));
   assert.deepEqual(await found(bySuffix, 'SVC206'), [
-    'error: the function for origins accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
+    'error: the CORS origin function accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
   ]);
   const everySite = withOrigins(() => Promise.resolve(true));
   assert.deepEqual(await found(everySite, 'SVC206'), [
-    'error: the function for origins accepts an origin that no site has, so pages of every site may send requests with cookies',
+    'error: the CORS origin function accepts an origin that no site has, so pages of every site may send requests with cookies',
   ]);
 });
 

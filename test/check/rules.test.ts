@@ -573,15 +573,20 @@ test('SVC401 warns of an environment variable that no code reads, and suggests a
         'SVC401',
         'warning',
         'variable SVC_PAGE_SZIE',
-        'the variable is set, but no code reads it: did you mean SVC_PAGE_SIZE?',
+        'the environment variable is set, but no code reads it: did you mean SVC_PAGE_SIZE?',
       ],
       [
         'SVC401',
         'warning',
         'variable SVC_POTR',
-        'the variable is set, but no code reads it: did you mean SVC_PORT?',
+        'the environment variable is set, but no code reads it: did you mean SVC_PORT?',
       ],
-      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'the variable is set, but no code reads it'],
+      [
+        'SVC401',
+        'warning',
+        'variable SVC_WHOLLY_ELSE',
+        'the environment variable is set, but no code reads it',
+      ],
     ],
   );
 });

@@ -111,7 +111,11 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC210', /^its key is a field|^the rate limit counts by the header/, undefined],
   ['SVC212', /is switched off: a stalled request/, 'warning'],
   ['SVC305', /^the OpenAPI document does not describe /, 'warning'],
-  ['SVC305', /so the document calls it \w+$|^the tool changes data, but has no description/, 'warning'],
+  [
+    'SVC305',
+    /so the OpenAPI document calls this class \w+$|^the tool changes data, but has no description/,
+    'warning',
+  ],
   [
     'SVC305',
     /^OpenAPI has one path for it and for |in the document, because another schema is called \w+$/,
@@ -121,7 +125,11 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC611', /the code after it does not wait for it/, 'warning'],
   ['SVC614', /is passed to a function inside /, 'warning'],
   ['SVC612', /counts as true for every element/, 'error'],
-  ['SVC401', /^the variable is set, but no code reads it|^process\.env\.|^nothing sets /, 'warning'],
+  [
+    'SVC401',
+    /^the environment variable is set, but no code reads it|^process\.env\.|^nothing sets /,
+    'warning',
+  ],
   ['SVC205', /serves two purposes/, 'warning'],
   ['SVC203', /no role may do both$/, 'info'],
 ];
