@@ -99,7 +99,7 @@ test('src/REFERENCE.md lists every error code with its meaning and its remedy', 
   assert.deepEqual(found.split('\n'), errorCodes(), 'run this test with UPDATE_API=1');
 });
 
-test('the fault table is sorted by code; each message begins with "Cannot …"; messages and remedies have no full stop at the end', () => {
+test('the table of errors in src is sorted by code; each message begins with "Cannot …"; messages and remedies have no full stop at the end', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) {

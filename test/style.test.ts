@@ -80,13 +80,13 @@ for (const opening of OPENINGS) {
   });
 }
 
-test('a reported problem has the line number of its passage', () => {
+test('a problem that the check of prose reports has the line number of its passage', () => {
   const source = 'const a = 1;\n\n// Of x.\nfail(\n  `${b} is told`,\n);\n';
   const expected = ['src/x.ts:3: comment opens with "Of"', 'src/x.ts:5: message has the word "told"'];
   assert.deepEqual(problemsOf('src/x.ts', source), expected);
 });
 
-test('messages are found in concatenations, templates, conditions and arrow functions', () => {
+test('the check of prose finds messages in concatenations, templates, conditions and arrow functions', () => {
   for (const source of [
     "new BadRequest('a ' + 'b told');",
     'new Error(`a ${b ? "told" : `c`}`);',
@@ -99,7 +99,7 @@ test('messages are found in concatenations, templates, conditions and arrow func
     assertProblems('src/x.ts', source, ['has the word "told"']);
 });
 
-test('text without forbidden words, questions, inline code and data are accepted', () => {
+test('the check of prose accepts text without forbidden words, questions, inline code and data', () => {
   for (const source of [
     '/** Offset of the page. Of course, this sentence opens the second time. */',
     '// What does a peer send?\n// A frame.',
@@ -120,7 +120,7 @@ test('text without forbidden words, questions, inline code and data are accepted
   assertProblems('.ci/run', '#!/bin/sh\nx="nobody" # a comment\n', []);
 });
 
-test('a source with brackets that do not match causes an error, because its passages cannot be determined', () => {
+test('the check of prose throws for a source whose brackets do not match, because its passages cannot be determined', () => {
   for (const source of ['f(', 'f(]', 'f)', '`${a'])
     assert.throws(() => problemsOf('src/x.ts', source), Error);
 });

@@ -1,6 +1,6 @@
 /**
- * Rules about access: writes without a guard, guards that contradict each other, and routes without a rate
- * limit where clients can guess secrets.
+ * Rules about access: routes that change data without a guard, guards that contradict each other, and routes
+ * without a rate limit where clients can guess secrets.
  */
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../http/origins.ts';
@@ -50,7 +50,7 @@ const WRITES = /[.#](?:execute|executeMany|insert\w*|save\w*|transaction)\s*\(/;
 const CHANGES =
   'set|put|save|store|insert|update|upsert|delete|remove|cancel|create|write|clear|reset|transfer|pay|refund|approve|reject|grant|revoke|rename|assign|archive|publish|send|book|buy';
 const NAMES_CHANGE = new RegExp(`^(?:${CHANGES})(?![a-z])`);
-/** A call of a method of a variable that changes data, such as `stock.put(`. */
+/** Matches a method call that changes the data in a variable, such as `stock.put(`. */
 const CHANGES_VARIABLE = new RegExp(
   `(?<![\\w$.)])(?!Object|JSON|Math|crypto)[\\w$]+\\.(?:${CHANGES})(?![a-z])\\w*\\(`,
 );
@@ -80,13 +80,13 @@ export function findUnguardedWrites(view: ApplicationView, report: ReportFinding
     if (isOpen(detail) && NAMES_CHANGE.test(name) && changes.test(codeOf(functionOfTool(handler))))
       report(
         subjectOf(detail),
-        `the tool "${name}" changes data, and every client of the endpoint may call it`,
+        `the MCP tool "${name}" changes data, and every client of the MCP endpoint may call it`,
         detail.route.place,
       );
   }
 }
 
-/** Code of a function that always returns true. */
+/** Matches the code of a function that always returns true. */
 const ALWAYS_TRUE =
   /^(?:async\s*)?(?:function\s*[\w$]*\s*\([^)]*\)|\([^)]*\)\s*=>|[\w$]+\s*=>|[\w$]+\s*\([^)]*\))\s*(?:\{\s*return\s+true\s*;?\s*\}|\(?true\)?)$/;
 
@@ -103,7 +103,7 @@ function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
     if (letsStrangersIn(functionOf(dependency)))
       report(
         subjectOf(detail),
-        'the guard accepts an API key that no client has, because its verify() refuses none',
+        'the guard accepts an API key that no client has, because its verify() accepts every key',
         placeOfGuard(dependency.source) ?? detail.route.place,
         { remedy: 'Return undefined from verify() for an unknown key' },
       );
@@ -115,7 +115,7 @@ function isOpen(detail: RouteDetail): boolean {
   return !isPublic(detail) && asksNothing(detail);
 }
 
-/** Whether a route has no guard, and no dependency that could throw instead. */
+/** Whether a route has no guard, and no dependency that could reject a request instead. */
 function asksNothing(detail: RouteDetail): boolean {
   const { routerDeps, deps } = detail.declared;
   const all = [...routerDeps.map(([, dependency]) => dependency), ...Object.values(deps)];
@@ -136,8 +136,8 @@ export function findStrangers(view: ApplicationView, report: ReportFinding): voi
     report(
       'middleware cors',
       stranger === UNKNOWN_ORIGIN
-        ? 'the function for origins accepts an origin that no site has, so pages of every site may send requests with cookies'
-        : `the function for origins accepts ${stranger}, a site that an attacker could register, so its pages may send requests with cookies`,
+        ? 'the CORS origin function accepts an origin that no site has, so pages of every site may send requests with cookies'
+        : `the CORS origin function accepts ${stranger}, a site that an attacker could register, so its pages may send requests with cookies`,
       place,
     );
   }
@@ -182,10 +182,10 @@ export function findWeaker(view: ApplicationView, report: ReportFinding): void {
       const stricter = before.find((other) => asksForMore(other, detail));
       const other = stricter ?? before.find((earlier) => ranksAbove(earlier, detail));
       if (other !== undefined) {
-        const demand = stricter === undefined ? `asks for ${demandsOf(detail)} only` : weakDemandOf(detail);
+        const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weakDemandOf(detail);
         report(
           subjectOf(detail),
-          `${other.route.method} of the same path asks for ${demandsOf(other)}, but this method changes more and ${demand}`,
+          `${other.route.method} of the same path requires ${demandsOf(other)}, but this method changes more and ${demand}`,
           detail.route.place,
         );
       } else findForeignRoles(detail, before, report);
@@ -213,14 +213,14 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
     if (item !== undefined)
       report(
         subjectOf(detail),
-        `DELETE ${item.route.template} asks for ${demandsOf(item)}, but this route deletes more and asks for ${demandsOf(detail)} only`,
+        `DELETE ${item.route.template} requires ${demandsOf(item)}, but this route deletes more and requires only ${demandsOf(detail)}`,
         detail.route.place,
       );
   }
 }
 
 function weakDemandOf(detail: RouteDetail): string {
-  return isGuarded(detail) ? 'accepts every authenticated client' : 'asks for no credential';
+  return isGuarded(detail) ? 'accepts every authenticated client' : 'requires no credential';
 }
 
 /**
@@ -249,7 +249,7 @@ const RANKS: readonly RegExp[] = [
 
 /**
  * Whether the lowest role or scope that `other` accepts has more rights than the lowest that `detail`
- * accepts. False if RANKS does not contain a name.
+ * accepts. False if RANKS does not rank one of them.
  */
 function ranksAbove(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [ranksOf(other), ranksOf(detail)];
@@ -278,21 +278,21 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
   if (other !== undefined)
     report(
       subjectOf(detail),
-      `${other.route.method} of the same path asks for ${demandsOf(other)}, and this method for ${demandsOf(detail)}: no role may do both`,
+      `${other.route.method} of the same path requires ${demandsOf(other)}, and this method requires ${demandsOf(detail)}: no role may do both`,
       detail.route.place,
       {
         severity: 'info',
         remedy:
-          'Require one role on all methods of a path, or allow the finding where the difference is intended',
+          'Require one role on all methods of the path, or allow the finding if the difference is intended',
       },
     );
 }
 
-/** Words in paths where a client changes only its own data. */
+/** Matches paths where a client changes only its own data. */
 const OF_ONE_CLIENT = /\bme\b|profile|session|log-?out/;
 const CORNER = /^(?:admin|administration|internal|backoffice|manage|management|staff)$/i;
 
-/** Reports routes below `/admin` that require no role, although other routes below it do. */
+/** Reports routes below a path such as `/admin` that require no role, although other routes below it do. */
 function findUnguardedCorners(view: ApplicationView, report: ReportFinding): void {
   const corners = Map.groupBy(ownRoutes(view), ({ declared }) => {
     const segments = declared.template.template.split('/');
@@ -307,9 +307,9 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(
         subjectOf(detail),
-        `${subjectOf(stricter)} asks for ${demandsOf(stricter)}, but this route below ${corner} accepts every authenticated client`,
+        `${subjectOf(stricter)} requires ${demandsOf(stricter)}, but this route below ${corner} accepts every authenticated client`,
         detail.route.place,
-        { remedy: `Ask for a role on every route below ${corner}: new Router({ prefix, deps: { me: … } })` },
+        { remedy: `Require a role on every route below ${corner}: new Router({ prefix, deps: { me: … } })` },
       );
     }
   }
@@ -328,8 +328,8 @@ const SECRET_WORDS =
   /^(?:log-?in|log-?on|sign-?in|tokens?|passwords?|(?:password-reset|(?:reset|change)-password)|forgot(?:-password)?|otp|totp|2fa|mfa|magic-links?)$/i;
 
 /**
- * Words that concern a secret only together with a word of ACCOUNT_WORDS. `/filters/reset` does not concern
- * one.
+ * Words that concern a secret only next to a word of ACCOUNT_WORDS: `/password/reset` concerns one, but
+ * `/filters/reset` does not.
  */
 const CHANGING_WORDS = /^(?:reset|change|verify|verification)$/i;
 const ACCOUNT_WORDS =
@@ -371,8 +371,8 @@ export function findGuessable(view: ApplicationView, report: ReportFinding): voi
       report(
         subjectOf(detail),
         route.rateLimit === false
-          ? 'passwords, codes or tokens can be tried here without limit: its rateLimit is false'
-          : 'passwords, codes or tokens can be tried here without limit: no rate limit is in force',
+          ? 'passwords, codes or tokens can be tried here without limit: the rateLimit of the route is false'
+          : 'passwords, codes or tokens can be tried here without limit: no rate limit applies',
         route.place,
       );
   }
@@ -393,7 +393,7 @@ function findLooseLimit(
   if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return;
   report(
     `${route.method} ${route.template}`,
-    `${perMinute} attempts a minute for ${route.method} ${route.template} are too many to stop guessing`,
+    `the rate limit allows ${perMinute} attempts a minute for ${route.method} ${route.template}, too many to stop guessing`,
     route.place,
     { cause: { key: 'perMinute', value: perMinute } },
   );

@@ -1,5 +1,6 @@
 /**
- * Runs the rules and puts their findings and those of compilation into one report.
+ * Runs the rules and joins their findings with the findings from the compilation of the application in one
+ * report.
  *
  *   findings of compilation ─────────────────────────┐
  *   rules: graph → security → contract → environment ┴→ allowances of routes → sorting → Report
@@ -7,7 +8,7 @@
  * Rules of the phase `live` are asynchronous and run separately.
  *
  * An error of compilation, or of a rule of the phase `graph`, prevents the application from starting. Errors
- * of later phases prevent a deployment: `svc check` fails, and `svc run` refuses to start in production.
+ * of later phases prevent only a deployment: `svc check` fails, and `svc run` refuses to start in production.
  */
 import { readFileSync } from 'node:fs';
 import { SvcError } from '../base/errors.ts';
@@ -38,9 +39,9 @@ export interface ApplicationView extends CompilationView {
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Returns the place where the application registers a plugin. */
   placeOfPlugin(name: string): Place | undefined;
-  /** Whether clients can read the documents without a credential. */
+  /** Whether clients can read the API documents without a credential. */
   readonly hasPublicDocs: boolean;
-  /** Function that decides which clients may read the metrics, if one is configured. */
+  /** Function that decides which clients may read /metrics, if one is configured. */
   readonly metricsGuard: ((...args: never[]) => unknown) | undefined;
   readonly settings: Config;
   /** Secret settings that parts of the application need. */
@@ -54,7 +55,7 @@ export interface ApplicationView extends CompilationView {
 /** A setting that holds a secret, and the part of the application that needs it. */
 export interface NeededSecret {
   readonly key: string;
-  /** Name of the part in messages, such as `the plugin oauth`. */
+  /** Name of the part of the application that needs the secret, as messages show it: `the plugin oauth`. */
   readonly neededBy: string;
   readonly place: Place | undefined;
 }
@@ -74,16 +75,16 @@ interface Particulars {
   readonly cause?: Cause | undefined;
 }
 
-/** A member of an object in the sources, such as an option or a setting. */
+/** An option or a setting in the sources that causes a finding. */
 export interface Cause {
   readonly key: string;
   readonly value: unknown;
 }
 
-/** The cause of each finding that has one. */
+/** The option or setting behind a finding, for findings that have such a cause. */
 export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
-/** Function with which a rule reports a finding. */
+/** Function with which a rule reports a finding in the compiled application. */
 export type ReportFinding = (
   subject: string,
   message: string,
@@ -100,7 +101,7 @@ export interface CoreRule extends Omit<Rule, 'run' | 'phase'> {
   run?(view: ApplicationView, report: ReportFinding): Awaitable<void>;
 }
 
-/** The properties of a rule that lists and explanations show. */
+/** The properties of a rule that `svc check` shows in lists and explanations. */
 export type RuleText = Pick<CoreRule, 'id' | 'severity' | 'why' | 'remedy' | 'phase'>;
 
 /** A report, and whether its findings prevent the application from starting. */
@@ -230,12 +231,12 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
 }
 
 /**
- * Places of routes and plugins by subject. Each view has one map, because there may be thousands of routes
- * and findings.
+ * Places of routes and plugins by subject, cached for each view, because there may be thousands of routes and
+ * findings.
  */
 const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
 
-/** Returns the place of the route or plugin in a subject. */
+/** Returns the place of the route or plugin that a subject names. */
 function placeOfSubject(view: ApplicationView, subject: string): Place | undefined {
   const plugin = /^(?:plugin|database) (.+)$/.exec(subject)?.[1];
   if (plugin !== undefined) return view.placeOfPlugin(plugin);
@@ -406,7 +407,10 @@ export function isGuarded({ route: { security } }: RouteDetail): boolean {
   return security.some(({ isOptional }) => isOptional !== true);
 }
 
-/** Returns the routes that the application declares. Leaves out operations endpoints and static mounts. */
+/**
+ * Returns the routes that the application declares. Leaves out static directories and the routes of the
+ * framework, such as `/metrics`.
+ */
 export function ownRoutes({ details }: ApplicationView): readonly RouteDetail[] {
   return details.filter(({ isOperation, declared }) => !isOperation && declared.mount === undefined);
 }
@@ -509,7 +513,7 @@ export function sourceAt(place: Place | undefined): string {
   }
 }
 
-/** Whether a guard accepted a request without a valid credential. */
+/** Whether a guard accepted the test request, which has no valid credential. */
 export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }

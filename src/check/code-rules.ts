@@ -20,7 +20,7 @@ export function findBlocking(view: ApplicationView, report: ReportFinding): void
   for (const detail of ownRoutes(view))
     reportBlocking(detail.declared.handler, subjectOf(detail), 'the handler', detail.route.place, report);
   for (const { dependency, detail } of dependenciesOf(view)) {
-    if (dependency.scope === 'app') continue; // code of scope 'app' runs only once
+    if (dependency.scope === 'app') continue; // a dependency of scope 'app' is created only once
     reportBlocking(
       functionOf(dependency),
       subjectOf(detail),
@@ -108,7 +108,7 @@ function forgottenIn(code: string): string | undefined {
   const end = /\bfinally\s*\{/.exec(code);
   if (end === null) return undefined;
   let block = code.slice(end.index + end[0].length);
-  // replaces the arguments, innermost first
+  // replaces the arguments of all calls, innermost calls first
   for (let before = ''; before !== block;) [before, block] = [block, block.replace(/\([^()]*\)/g, '\u0001')];
   for (const statement of block.split(/[;\n}]/)) {
     const found = FORGOTTEN.exec(statement.trim())?.[1];
@@ -139,8 +139,8 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
         `the dependency "${name}" is resolved for every request, but the handler does not use it`,
         declared.declared.place,
         {
-          why: 'A dependency that no code uses still runs for every request, and costs time there',
-          remedy: 'Remove the dependency, or take it in the handler',
+          why: 'A dependency that no code uses still runs for every request, and takes time',
+          remedy: 'Remove the dependency, or use it in the handler',
         },
       );
     }
@@ -167,8 +167,8 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
   const names = new Set(view.routes.flatMap(({ name }) => name ?? []));
   for (const detail of ownRoutes(view)) {
     const { handler } = detail.declared;
-    // codeOf() empties strings: `''`, or `""` if tsx compiled the code; this test is faster than the one
-    // below
+    // codeOf() empties strings to `''`, or to `""` if tsx compiled the code. This quick test skips handlers
+    // without urlFor().
     if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue;
     for (const [, , name] of Function.prototype.toString
       .call(handler)
@@ -220,7 +220,7 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
   }
 }
 
-/** Returns the code from `from` to the parenthesis that closes the next open one. */
+/** Returns the code from `from` to the parenthesis that closes the next opening parenthesis. */
 function insideOf(code: string, from: number): string {
   let depth = 0;
   for (let index = code.indexOf('(', from); index !== -1 && index < code.length; index++) {

@@ -137,7 +137,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
     for (const { name, field, message } of exampleFindingsOf(detail))
       report(
         subjectOf(detail),
-        `the example of "${field}" in ${name} does not match its schema: it ${message}`,
+        `the example of "${field}" in ${name} does not match the schema of the field: the example ${message}`,
         route.place,
       );
     const all = status === undefined ? statuses : [...statuses, status];
@@ -183,8 +183,8 @@ export function findUnbounded(view: ApplicationView, report: ReportFinding): voi
       const found = unboundedIn(schema, where, components, new Set());
       if (found.length > 0)
         report(subjectOf(detail), `every client may send ${found.join(' and ')} of any length`, route.place, {
-          why: 'Texts and lists without a bound fill memory and databases',
-          remedy: 'Set a bound: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
+          why: 'Texts and lists of unlimited length can fill memory and databases',
+          remedy: 'Set a maximum length: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
         });
     }
   }

@@ -22,7 +22,7 @@ export function findExposedInsides(view: ApplicationView, report: ReportFinding)
   if (typeof env === 'string' && env !== 'production' && settings.sourceOf('env') !== 'environment')
     report(
       'setting env',
-      `the environment is written into the source: production runs as "${env}", with traces and documents for every client`,
+      `the environment is written into the source: production runs as "${env}", so every client can read stack traces and API documents`,
       place,
       {
         severity: 'warning',
@@ -94,7 +94,7 @@ function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
       continue;
     report(
       'middleware security-headers',
-      `the policy allows scripts from ${found}: a script injected into a page runs`,
+      `the content security policy allows scripts from ${found}: a script injected into a page runs`,
       place,
       { remedy: "Name the sources: script-src 'self'. For an inline script use cspNonce()" },
     );
@@ -137,7 +137,7 @@ export function findUnnamedHosts(
             ...finding,
             message:
               'no TLS is configured: neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY)',
-            why: 'Without TLS every machine on the path reads and changes requests, with their cookies and tokens',
+            why: 'Without TLS, every machine on the network path can read and change requests, with their cookies and tokens',
             remedy:
               'If a proxy terminates TLS and redirects http to https, set trustProxy, for example to 1. Otherwise give the server a certificate',
           },
@@ -150,11 +150,11 @@ export function findUnverifiedTls({ place }: ApplicationView, report: ReportFind
   if (process.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0')
     report(
       'variable NODE_TLS_REJECT_UNAUTHORIZED',
-      'no certificate is verified: attackers on the network can answer as a database, a provider or a service',
+      'TLS certificates are not verified: attackers on the network can pretend to be a database, a login provider or a service',
       place,
       {
         remedy:
-          'Remove the variable, and name the authority of your certificates: NODE_EXTRA_CA_CERTS=ca.pem',
+          'Remove the environment variable. For certificates of your own authority, set NODE_EXTRA_CA_CERTS=ca.pem',
         cause: { key: 'NODE_TLS_REJECT_UNAUTHORIZED', value: '0' },
       },
     );
@@ -176,7 +176,7 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
     if (header !== undefined)
       report(
         'middleware rate-limit',
-        `the key of the limit is the header "${header}", which every client can set: each new value counts as a new client`,
+        `the rate limit counts by the header "${header}", which every client can set: each new value counts as a new client`,
         place,
         { severity: 'warning', remedy: 'Count by req.ip, or by the authenticated user' },
       );
@@ -190,8 +190,8 @@ export function findForgedClients(view: ApplicationView, report: ReportFinding):
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
 
 /**
- * Returns the header field on which the key of a rate limit depends, or undefined. Calls the function for
- * keys with two requests that differ only in their header fields.
+ * Returns the header field on which the key of a rate limit depends, or undefined. Calls the function that
+ * computes the key with two requests that differ only in their header fields.
  */
 function headerOfKey(key: RateLimitKey): string | undefined {
   const names = new Set<string>();
@@ -208,7 +208,7 @@ function headerOfKey(key: RateLimitKey): string | undefined {
       cookies: {},
       headers: new Proxy({}, { get }),
     };
-    // throws if the function needs another member, and then the rule skips it
+    // throws if the function needs another member of the request, and then the rule skips the function
     return key(request as unknown as HttpRequest);
   };
   try {
@@ -230,7 +230,7 @@ function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportF
   if (large !== undefined)
     report(
       'setting trustProxy',
-      `"${String(large)}" covers so many addresses that it includes clients`,
+      `the trusted network "${String(large)}" covers so many addresses that it includes clients`,
       place,
       { cause: { key: 'trustProxy', value: trusted } },
     );
@@ -256,7 +256,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
     if (value > greatest)
       report(
         `setting ${name}`,
-        `the limit ${value} is too high to protect the process: a few clients can exhaust it`,
+        `the limit ${value} is too high to protect the process: a few clients can use up its memory and connections`,
         settings.placeOf(name) ?? place,
         { severity: 'warning', cause: { key: name, value } },
       );
@@ -305,7 +305,7 @@ export function findLimitConflicts(view: ApplicationView, report: ReportFinding)
       if (limit === undefined || limit === Infinity || limit <= cap) continue;
       report(
         subjectOf(detail),
-        `the file "${name}" may have ${limit} bytes, but the body only ${cap}: the server refuses larger bodies with 413`,
+        `the file "${name}" may have ${limit} bytes, but the request body only ${cap}: the server refuses larger bodies with 413`,
         detail.route.place,
       );
     }
@@ -333,7 +333,7 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
     const stranger = guard.origin.allowed?.strangerAmong();
     if (stranger !== undefined)
       warn(
-        `pages of unknown sites may open the WebSocket: its function for origins accepts ${stranger}`,
+        `pages of unknown sites may open the WebSocket: its origin function accepts ${stranger}`,
         "Name the sites that may open the WebSocket: origins: ['https://app.example']",
       );
     if (options.heartbeatMs === false && options.idleTimeoutMs === false)
@@ -369,7 +369,7 @@ function readEngines(file: string): string | undefined {
     const { engines } = JSON.parse(readFileSync(file, 'utf8')) as { engines?: { node?: unknown } | null };
     return typeof engines?.node === 'string' ? engines.node : undefined;
   } catch {
-    // npm reports invalid files itself
+    // npm reports an invalid package.json itself
     return undefined;
   }
 }

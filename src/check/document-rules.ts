@@ -19,13 +19,16 @@ export function reportDocument(view: ApplicationView, report: ReportFinding): vo
     if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
       report(subject, message, detail.route.place, {
         severity: 'info',
-        remedy: 'Add a literal segment to one of the paths if clients are generated from the document',
+        remedy: 'Add a literal segment to one of the paths if you generate clients from the OpenAPI document',
       });
   findNamesakes(view, report);
   reportTools(view, report);
 }
 
-/** Counts the routes of each method and shape. SVC101 reports duplicates. */
+/**
+ * Counts the routes of each method and path, without regard to the names of parameters. SVC101 reports
+ * duplicates.
+ */
 function countsOf({ details }: ApplicationView): Map<string, number> {
   const counts = new Map<string, number>();
   for (const detail of details) {
@@ -35,7 +38,7 @@ function countsOf({ details }: ApplicationView): Map<string, number> {
   return counts;
 }
 
-/** Reports two schema classes of the same name, because the document must rename one of them. */
+/** Reports two schema classes of the same name, because the OpenAPI document must rename one of them. */
 function findNamesakes(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, unknown>();
   const reported = new Set<unknown>();
@@ -47,7 +50,7 @@ function findNamesakes(view: ApplicationView, report: ReportFinding): void {
       reported.add(schema);
       report(
         subjectOf(detail),
-        `the schema ${name} is not the schema ${name} of an earlier route, so the document calls it ${name}2`,
+        `an earlier route has another schema class named ${name}, so the OpenAPI document calls this class ${name}2`,
         detail.route.place,
         { severity: 'warning', remedy: 'Give one of the two classes another name' },
       );

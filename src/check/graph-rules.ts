@@ -49,9 +49,9 @@ function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetai
  *
  * In each segment, the router prefers a literal or a converter over a plain parameter. Literals and
  * converters match only some texts, so only a template that ends with a `path` parameter can be covered
- * completely. The covering templates begin with the same segments. Each of their remaining segments is
- * written as a letter: E is an empty segment, O is a segment with any text, and P, at the end, is any rest
- * that is not empty.
+ * completely. The covering templates begin with the same segments. Each of their other segments becomes a
+ * letter: E for an empty segment, O for a segment with any text, and P, only at the end, for any rest that is
+ * not empty.
  */
 export function coveredBy<T>(
   path: ParsedTemplate,
@@ -66,7 +66,7 @@ export function coveredBy<T>(
     if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
       return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
-    // a template with the word "P" equals that of the route, which SVC101 reports
+    // a template whose only letter is P equals the template of the route, which SVC101 reports
     return word === 'P' || word.includes('X') ? [] : [{ other, word }];
   });
   return leavesGap(
@@ -92,8 +92,8 @@ function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
 }
 
 /**
- * Whether there is a path that begins as `word` says and that no word of `rests` matches. All words of
- * `rests` begin with `word`.
+ * Whether some path begins with the segments of `word` but matches no word of `rests`. All words of `rests`
+ * begin with `word`.
  */
 function leavesGap(rests: readonly string[], word: string): boolean {
   if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
@@ -183,7 +183,7 @@ export function findContradictions(view: ApplicationView, report: ReportFinding)
     if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors'))
       report(
         subject,
-        'preflights never reach the handler, because the CORS middleware answers them',
+        'preflight requests never reach the handler, because the CORS middleware answers them',
         route.place,
       );
   }
@@ -201,7 +201,7 @@ export function findRebound(view: ApplicationView, report: ReportFinding): void 
       if (earlier === undefined || earlier.source === dependency.source) continue;
       report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
-        `the dependency "${name}" is ${viewOfDependency(earlier).label} in the router and ${viewOfDependency(dependency).label} in the route: both run, but the handler receives only the second`,
+        `the dependency "${name}" is ${viewOfDependency(earlier).label} in the router and ${viewOfDependency(dependency).label} in the route: both run, but the handler receives only the dependency of the route`,
         declared.declared.place,
         {
           why: 'The handler sees the dependency of the innermost declaration. The outer dependency of the same name also runs for every request, but nothing uses its value',
@@ -223,7 +223,7 @@ export function findMissingLayers(view: ApplicationView, report: ReportFinding):
       declared.use.length === 0 &&
       !isIdempotent
     )
-      continue; // this route needs no middleware
+      continue;
     const subject = `${route.method} ${route.template}`;
     const lacks = (kind: MiddlewareKind): boolean =>
       !layersOf(view, declared).some((layer) => layer.kind === kind);

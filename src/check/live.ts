@@ -23,7 +23,8 @@ export async function findMigrations(view: ApplicationView, report: ReportFindin
       open = await plugin.openMigrator({ onlyReads: true });
     } catch (error) {
       report(subject, `the database cannot be opened: ${thrown(error)}`, undefined, {
-        remedy: 'Correct the address, start the database, or grant this user the rights',
+        remedy:
+          'Correct the address of the database, start the database, or grant its user the missing rights',
       });
       continue;
     }
@@ -38,7 +39,7 @@ export async function findMigrations(view: ApplicationView, report: ReportFindin
             each.state === 'changed'
               ? {
                   remedy:
-                    'Restore the applied version, and write the change as a new migration: svc migrate new <name>',
+                    'Restore the migration file as it was applied, and write the change as a new migration: svc migrate new <name>',
                 }
               : {},
           );

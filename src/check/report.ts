@@ -14,7 +14,7 @@ export interface ReportContext {
   /** Target of the command line, such as `src/app.ts:app`. */
   readonly target: string;
   readonly cwd: string;
-  /** Must contain at least the rules that have findings. */
+  /** Rules of the report. Must contain at least the rules that have findings. */
   readonly rules: readonly RuleText[];
   /** Counts of what was checked. Absent if the application could not be loaded. */
   readonly scope?: ReportScope | undefined;
@@ -43,7 +43,7 @@ interface Counts {
 const HEADINGS: Readonly<Record<Severity, string>> = { error: 'Errors', warning: 'Warnings', info: 'Notes' };
 const COLOURS = { error: '31', warning: '33', info: '36', dim: '2', bold: '1' } as const;
 
-/** Colours a text, or returns it unchanged. */
+/** Colours a text, or returns it unchanged if the report has no colours. */
 type Paint = (colour: keyof typeof COLOURS, text: string) => string;
 
 /** Returns how many findings have each severity. */
@@ -290,8 +290,8 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
 }
 
 /**
- * Returns a JUnit report. A finding is a failure if `fails` returns true, and otherwise output of its test
- * case.
+ * Returns a JUnit report. A finding is a failure of its test case if `fails` returns true, otherwise it is
+ * output of the test case.
  */
 export function junitReport(
   report: Report,

@@ -172,7 +172,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     run: findForgeable,
     why: 'Browsers send the session cookie with requests that other sites cause. Without CSRF protection any page can act as the visitor',
     remedy:
-      'Register the protection behind the session: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+      'Register the CSRF middleware after the session middleware: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
   },
   {
     id: 'SVC203',
@@ -196,7 +196,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'security',
     run: findSecrets,
-    why: 'Signatures and tokens are worth as much as their secret. An attacker who knows or guesses the secret makes valid ones',
+    why: 'Signatures and tokens are only as safe as their secret. An attacker who knows or guesses the secret can create valid ones',
     remedy: `Set the variable to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
   },
   {
@@ -228,7 +228,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'security',
     run: findForgedClients,
-    why: 'An application that trusts every proxy lets each client choose its own address. Limits, logs and rules by address then fail',
+    why: 'An application that trusts every proxy lets each client choose its own address. Rate limits, logs and access rules that use the address are then wrong',
     remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or their number: trustProxy: 1",
   },
   {
@@ -289,8 +289,9 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'security',
     run: findUnverifiedTls,
-    why: 'Without TLS, other machines on the path can read and change statements, rows and passwords',
-    remedy: 'Remove sslmode, whose default for other hosts is verify-full; use rediss: for Redis',
+    why: 'Without TLS, other machines on the network path can read and change statements, rows and passwords',
+    remedy:
+      'Remove sslmode from the database URL: the default for other hosts is verify-full. For Redis, use a URL with rediss:',
   },
   {
     id: 'SVC219',
@@ -304,7 +305,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'contract',
     run: findUndescribedBodies,
-    why: 'A body without a schema reaches the handler unchecked, and no document describes it',
+    why: 'A request body without a schema reaches the handler unchecked, and the OpenAPI document does not describe it',
     remedy: 'Declare the body: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
   },
   {
@@ -329,8 +330,8 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'contract',
     run: findUnbounded,
-    why: 'Input without a bound costs memory, time or storage',
-    remedy: 'Bound texts and lists with maxLength; write patterns without nested repetitions',
+    why: 'Input of unlimited length can use up memory, time or storage',
+    remedy: 'Limit texts and lists with maxLength, and write regular expressions without nested repetitions',
   },
   {
     id: 'SVC305',
@@ -367,7 +368,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC403',
     severity: 'warning',
     phase: 'environment',
-    why: 'Each worker process has its own memory. A client may send the limit to each process, and a process knows no session of another process',
+    why: 'Each worker process has its own memory. A client can then use the full rate limit in each process, and a process does not know the sessions of the other processes',
     remedy: 'Use a store that all processes share, or serve with one process',
   },
   {
@@ -375,7 +376,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'environment',
     run: findMachine,
-    why: 'Older Node.js releases have published vulnerabilities. A release line past its end of life gets no more fixes',
+    why: 'Older Node.js releases have known vulnerabilities. A release line past its end of life gets no more fixes',
     remedy: 'Run the newest release of a supported line: 24 or 26',
   },
   {
@@ -429,7 +430,7 @@ function findIdle(view: ApplicationView, report: ReportFinding): void {
 /** Files whose presence shows that a folder is a program. The sources of a program must not be public. */
 const PRIVATE = ['package.json', 'node_modules'];
 
-/** Files of keys, databases and backups. */
+/** Matches the names of files with keys, databases or backups. */
 const KEEPS_SECRETS = /\.(?:key|pem|p12|pfx|sqlite3?|db|sql|bak)$/i;
 
 function findExposed({ details, place }: ApplicationView, report: ReportFinding): void {
@@ -441,11 +442,15 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
-      report(subject, 'the static directory follows links that lead out of it: followSymlinks', route.place);
+      report(
+        subject,
+        'the static directory follows links that lead out of it, because followSymlinks is set',
+        route.place,
+      );
     if (mount.dotfiles === 'allow')
       report(
         subject,
-        "the static directory serves names that begin with a dot: dotfiles: 'allow'",
+        "the static directory serves files whose names begin with a dot, because dotfiles is 'allow'",
         route.place,
       );
     const { directory } = mount.folder;
@@ -454,15 +459,19 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     if (found.length === 0 && dirname(own) === resolve(directory)) found.push(basename(own));
     found.push(...readdirSync(directory).filter((name) => KEEPS_SECRETS.test(name)));
     if (found.length > 0)
-      report(subject, `the static directory ${resolve(directory)} contains ${found.join(', ')}`, route.place);
+      report(
+        subject,
+        `the static directory ${resolve(directory)} contains files that are not public: ${found.join(', ')}`,
+        route.place,
+      );
   }
 }
 
 // -- SVC401: settings that are missing, misspelt or invalid --
 
 /**
- * Settings that are read only when a server starts, so after the check. Each has a function that converts its
- * text.
+ * Settings that the application reads only when a server starts, so later than the check. Each has a function
+ * that converts its text.
  */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = {
   host: String,
@@ -472,7 +481,7 @@ const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | St
   tlsCert: String,
   tlsKey: String,
 };
-/** Variables that the framework itself reads and that are not settings. */
+/** Environment variables that the framework itself reads and that are not settings. */
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
@@ -502,13 +511,13 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
     if (known.has(variable) || FOREIGN.has(variable)) continue;
     report(
       `variable ${variable}`,
-      'the variable is set, but no code reads it' +
+      'the environment variable is set, but no code reads it' +
         (suggestion === undefined ? '' : `: did you mean ${suggestion}?`),
       place,
       {
         severity: 'warning',
         remedy:
-          'Correct or remove the variable. If code reads it later, declare its default in config: { … } of new Svc()',
+          'Correct the name of the variable, or remove the variable. If code reads it later, declare its default in config: { … } of new Svc()',
       },
     );
   }

@@ -162,8 +162,8 @@ function placeOfText(
 const TELLS_ENVIRONMENT = /\bproduction\b|\bdevelopment\b|isDev|isProd|NODE_ENV|SVC_ENV/i;
 
 /**
- * Whether production never uses a text. A condition on the environment, or a function that reads the
- * environment, surrounds the text or a use of its constant.
+ * Whether a text is used only in development: the text, or a use of the constant that holds it, is inside a
+ * condition or a function that mentions the environment.
  */
 function isForDevelopment(node: Node, module: SourceModule, sources: Sources, depth = 0): boolean {
   const tells = ({ start, end }: Node, { source } = module): boolean =>

@@ -144,7 +144,7 @@ async function check({ values, subject }: Invocation): Promise<number> {
   if (isAboutRules(values))
     return printRules(values, options, subject === undefined ? CORE_RULES : await rulesOf(subject, options));
   const startMs = systemClock.monotonicMs();
-  const answer = await ask(subject!, options); // `subject` is set, because this command has `takesModule`
+  const answer = await ask(subject!, options); // `subject` is set, because this command takes a module
   const status = await print(answer, subject!.given, values);
   if (options.format === 'human' && process.stderr.isTTY)
     process.stderr.write(`svc check took ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
@@ -177,9 +177,10 @@ async function print(
 }
 
 /**
- * Moves the known findings of a report to its suppressed ones. If the file does not exist, all findings are
- * written to it. Findings that no longer occur are removed from the file, so that the file only shrinks.
- * @throws SvcError `E_CLI_USAGE`
+ * Moves the findings that the file of `--known` lists to the suppressed findings of a report. If the file
+ * does not exist, writes all findings to it. Removes findings that no longer occur from the file, so that the
+ * file only shrinks.
+ * @throws SvcError `E_CLI_USAGE` if the file has no list of known findings, or cannot be written
  */
 function withoutKnown(
   report: Report,
@@ -211,8 +212,7 @@ function judges(
 }
 
 /**
- * Returns a readable key for each finding, independent of line numbers: rule, subject, and a number among
- * equal ones.
+ * Returns a readable key for each finding, independent of line numbers: its rule, subject and fingerprint.
  */
 function keysOf(findings: readonly Finding[]): string[] {
   return fingerprints(findings).map(
@@ -344,11 +344,11 @@ function unknownRule(
   near: string | undefined = nearest(id, RULE_IDS, 1),
 ): SvcError<'E_CLI_USAGE'> {
   return new SvcError('E_CLI_USAGE', [
-    `unknown rule "${id}": ${near === undefined ? 'all are in svc check --list' : `did you mean "${near}"?`}`,
+    `unknown rule "${id}": ${near === undefined ? 'svc check --list shows all rules' : `did you mean "${near}"?`}`,
   ]);
 }
 
-/** @throws SvcError `E_CLI_USAGE` */
+/** @throws SvcError `E_CLI_USAGE` if the value of an option is invalid */
 function readCheckOptions(values: Invocation['values']): CheckOptions {
   return {
     baseline: readBaseline(values['baseline']),
@@ -372,7 +372,9 @@ function readCheckOptions(values: Invocation['values']): CheckOptions {
   };
 }
 
-/** @throws SvcError `E_CLI_USAGE` if the file cannot be read, or is not a document */
+/**
+ * @throws SvcError `E_CLI_USAGE` if the file of `--baseline` cannot be read, or is not an OpenAPI document
+ */
 function readBaseline(file: unknown): AskOptions['baseline'] {
   if (typeof file !== 'string') return undefined;
   const refuse = (problem: string, cause?: unknown): never => {
@@ -392,19 +394,23 @@ function readBaseline(file: unknown): AskOptions['baseline'] {
   return document as NonNullable<AskOptions['baseline']>;
 }
 
-/** Parses the option `--output`, such as `sarif=check.sarif`. @throws SvcError `E_CLI_USAGE` */
+/**
+ * Parses the option `--output`, such as `sarif=check.sarif`.
+ * @throws SvcError `E_CLI_USAGE` if the value does not consist of a format, "=" and a file
+ */
 function readOutput(given: string): Output {
   const [form, file] = [given.slice(0, given.indexOf('=')), given.slice(given.indexOf('=') + 1)];
   if (!given.includes('=') || file === '')
     throw new SvcError('E_CLI_USAGE', [
-      `--output needs a form and a file such as "sarif=check.sarif", found "${given}"`,
+      `--output needs a format and a file, such as "sarif=check.sarif", found "${given}"`,
     ]);
   return { format: readWord('output', form, FORMATS, 'human'), file };
 }
 
 /**
- * Returns the patterns of rules in an option. A pattern such as `SVC9*` that matches no built-in rule is
- * refused as misspelt. Patterns with a slash are not checked, because rules of plugins are not known yet.
+ * Returns the patterns of rules in an option. Rejects a pattern such as `SVC9*` that matches no built-in
+ * rule, because it is probably misspelt. Does not check patterns with a slash, because rules of plugins are
+ * not known yet.
  */
 function readPatterns(option: string, given: unknown): string[] {
   const patterns = ((given ?? []) as readonly string[])

@@ -1,6 +1,4 @@
-/**
- * The type of a command, and what commands with an application share.
- */
+/** The type of a command, and the functions with which commands import an application. */
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { loadApplication } from './load.ts';
@@ -24,7 +22,7 @@ export interface Invocation {
   readonly values: Readonly<Record<string, unknown>>;
   /** All arguments, including the command. */
   readonly argv: readonly string[];
-  /** Defined for commands with `takesModule`. */
+  /** The application; undefined for a command that takes no module. */
   readonly subject: Subject | undefined;
 }
 
@@ -42,13 +40,17 @@ export interface Command {
   /** Values of the first argument, for shell completion. */
   readonly verbs?: readonly string[];
   /**
-   * Whether an argument names an application: always, never, or depending on the options. `--env-file` is
-   * then read first, and the command runs in the copy of this package that the application imports.
+   * Whether an argument names an application: always, never, or depending on the options. If so, the file of
+   * `--env-file` is read first, and the command runs in the copy of this package that the application
+   * imports.
    */
   readonly takesModule: boolean | ((values: Invocation['values'], positionals: readonly string[]) => boolean);
   /** Number of positional arguments before the module. Default 0. */
   readonly words?: number;
-  /** Refuses invalid option values before the module is searched for. @throws SvcError `E_CLI_USAGE` */
+  /**
+   * Rejects invalid option values before the module is searched for.
+   * @throws SvcError `E_CLI_USAGE` for an invalid value
+   */
   check?(values: Invocation['values']): void;
   /**
    * Handles a module that cannot be found, for a command where this is a valid result. Default: the error is
@@ -74,9 +76,9 @@ const LOAD_TIMEOUT_MS = 30_000;
 const NOTICE_MS = 5_000;
 
 /**
- * Imports the application. In production its checks must pass; with `isChecked` false, findings are only
+ * Imports the application. In production, its checks must pass. If `isChecked` is false, findings are only
  * logged.
- * @throws SvcError `E_LOAD`, `E_COMPILE`
+ * @throws SvcError `E_LOAD` if the module exports no application, `E_COMPILE` if the application has errors
  */
 export async function openApplication(
   subject: Subject,
@@ -91,7 +93,10 @@ export async function openApplication(
   return app;
 }
 
-/** Imports the application without checking it. @throws SvcError `E_LOAD` */
+/**
+ * Imports the application without checking it.
+ * @throws SvcError `E_LOAD` if the import fails, or if the module exports no application
+ */
 export function importApplication({ target, module, given }: Subject): Promise<Svc> {
   return settling(loadApplication(target, module), given, 'a top-level await', LOAD_TIMEOUT_MS);
 }
@@ -126,7 +131,10 @@ export async function settling<T>(
   }
 }
 
-/** Parses a whole number within a range from the text of an option. @throws SvcError `E_CLI_USAGE` */
+/**
+ * Parses a whole number within a range from the text of an option.
+ * @throws SvcError `E_CLI_USAGE` if the text is not a number in the range
+ */
 export function readCount(
   option: string,
   text: unknown,

@@ -10,7 +10,7 @@ import type { Command, Invocation } from './command.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
-/** Completion of an option. */
+/** An option, as the completion script offers it. */
 interface Option {
   readonly name: string;
   readonly summary: string;
@@ -19,7 +19,7 @@ interface Option {
   readonly choices: readonly string[] | undefined;
 }
 
-/** Completion of a command. */
+/** A command, as the completion script offers it. */
 interface Completed {
   readonly name: string;
   readonly summary: string;
@@ -49,7 +49,7 @@ export function completionCommand(commands: () => Readonly<Record<string, Comman
   };
 }
 
-/** @throws SvcError `E_CLI_USAGE` */
+/** @throws SvcError `E_CLI_USAGE` if the argument is not the name of a supported shell */
 function run(
   positionals: Invocation['positionals'],
   commands: Readonly<Record<string, Command>>,

@@ -32,15 +32,15 @@ import type { Trespass } from './quarantine.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
-// defined, because CORE_RULES contains every SVC rule
+// find() returns a rule, because CORE_RULES contains every rule
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!;
-const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES has every rule
-const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!; // CORE_RULES has every rule
+const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // CORE_RULES contains every rule
+const SECRETS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC205')!; // CORE_RULES contains every rule
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
 process.once('message', (job: Job) => {
-  // fork() defines process.send; bound here, because the application may remove it later
+  // fork() defines process.send. It is bound here, because the application may remove it later.
   const send = process.send!.bind(process);
   const answer = (of: Answer): void => {
     flush();
@@ -56,13 +56,14 @@ process.once('message', (job: Job) => {
     }),
   );
 });
-process.once('disconnect', () => process.exit(1)); // the parent has ended
+process.once('disconnect', () => process.exit(1)); // the parent process has ended
 
 async function work(job: Job): Promise<Answer> {
   // the channel must not keep the process alive while it waits for a promise that never settles
   process.channel?.unref();
+  // maps places of compiled code to its sources
+  process.setSourceMapsEnabled(true);
   Error.stackTraceLimit = STACK_FRAMES;
-  process.setSourceMapsEnabled(true); // maps places of compiled code to its sources
   // opens both streams now, so that they do not count as opened by the application
   void process.stdout.writable;
   void process.stderr.writable;
@@ -99,7 +100,7 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  const found = trespassed(); // read before the probes below, which may use the network
+  const found = trespassed(); // before probe(), which calls functions that may use the network
   if (job.wants === 'report' || job.wants === 'live') await probe(app.inspect(), () => namesFor(job));
   const checked = app.check();
   if (
@@ -161,14 +162,15 @@ function workersOfScripts(): string | undefined {
 }
 
 /**
- * Returns the texts in which the code may find host names: the sources, and the variables of the environment.
+ * Returns the texts in which the code may find host names: the sources, and the values of environment
+ * variables.
  */
 function namesFor({ module }: Job): string {
   const { modules } = readProject([fileURLToPath(module)]);
   return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
 }
 
-/** Returns the secrets in settings that code has set. */
+/** Returns the secrets in settings that code has set, and not the environment. */
 function settingSecrets(app: Svc): UsedSecret[] {
   const { settings, place } = app.inspect();
   return ['authSecret', 'authSecretPrevious', 'mcpToken'].flatMap((key) =>
@@ -200,7 +202,8 @@ type Loaded =
   { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
 
 /**
- * Returns findings that say why the import gave no application. Denied operations have findings of their own.
+ * Returns findings that say why the import returned no application. Operations that were denied during the
+ * import are reported separately.
  */
 function unloaded(
   job: Job,
@@ -256,7 +259,8 @@ function importMsSoFar(): number {
 /** SVC503: a slow import, which delays every start of every process. */
 function slow({ given }: Job, importMs: number): readonly Finding[] {
   if (importMs < SLOW_IMPORT_MS) return [];
-  const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!; // CORE_RULES has every rule
+  // CORE_RULES contains every rule
+  const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!;
   return [
     {
       rule: 'SVC503',
@@ -268,7 +272,7 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
   ];
 }
 
-/** Finds the place of an opened connection in the sources, if its stack does not contain the place. */
+/** Finds the place of an opened connection in the sources, if the stack trace does not contain the place. */
 async function placed({ module }: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
   const isUnknown = ({ what, place }: Trespass): boolean =>
     place.line === 0 && /^(?:connects|looks up)/.test(what);

@@ -20,7 +20,7 @@ import type { SecurityRequirement } from '../http/contracts.ts';
 
 /** Request to the child process. */
 export interface Job {
-  /** Repeated in each message of the child, because the application may send messages of its own. */
+  /** Each message of the child repeats this token, because the application may send its own messages. */
   readonly token: string;
   readonly wants: 'report' | 'live' | 'routes' | 'openapi';
   readonly given: string;
@@ -58,7 +58,7 @@ export type Answer = { readonly token: string } & (
       readonly scope: ReportScope;
     }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
-  /** The document as JSON, and one line for each part that it cannot express. */
+  /** The OpenAPI document as JSON, and one line for each part of the application that it cannot express. */
   | { readonly kind: 'openapi'; readonly document: string; readonly problems: readonly string[] }
   /** Answer if the import failed. */
   | {
@@ -67,7 +67,7 @@ export type Answer = { readonly token: string } & (
       readonly report: Report;
       readonly rules: readonly RuleText[];
     }
-  /** Answer for a bug of this package. */
+  /** Answer after an unexpected error, which is a bug of this package. */
   | { readonly kind: 'crashed'; readonly stack: string }
 );
 
@@ -79,8 +79,8 @@ const START_MS = 3_000;
 const GRACE_MS = 1_000;
 
 /**
- * Kind of the answer to each kind of job, if it is not `failed`. An application with mistakes has a report
- * instead of a document.
+ * Kind of the answer to each kind of job, if the import succeeds. If an application has errors, a report
+ * replaces its OpenAPI document.
  */
 interface Kinds {
   readonly report: 'checked';
@@ -93,16 +93,16 @@ interface Kinds {
 export interface AskOptions<W extends Job['wants'] = Job['wants']> {
   readonly wants: W;
   readonly timeoutMs: number;
-  /** Replaces the variable SVC_ENV. */
+  /** Replaces the environment variable SVC_ENV in the child process. */
   readonly env?: string | undefined;
   readonly baseline?: Job['baseline'];
 }
 
 /**
- * Imports an application in a child process and inspects it. A broken application gives a report and never a
- * rejection.
+ * Imports an application in a child process and inspects it. If the application is broken, the answer is a
+ * report, and the promise does not reject.
  *
- * @throws Error with the child's stack for a bug of this package
+ * @throws Error with the stack of the child process, after a bug of this package
  */
 export async function ask<W extends Job['wants']>(
   subject: Subject,
@@ -118,7 +118,8 @@ export async function ask<W extends Job['wants']>(
     baseline,
   };
   const child = fork(fileURLToPath(new URL(`./inspect-child${extname(import.meta.url)}`, import.meta.url)), {
-    stdio: ['ignore', 2, 2, 'ipc'], // output of the application goes to standard error
+    // output of the application goes to standard error
+    stdio: ['ignore', 2, 2, 'ipc'],
     // no compile cache, so that nothing is written to disk
     env: { ...process.env, ...(env === undefined ? {} : { SVC_ENV: env }), NODE_DISABLE_COMPILE_CACHE: '1' },
   });
@@ -146,8 +147,9 @@ export async function ask<W extends Job['wants']>(
   child.send(job);
   try {
     const answer = await promise;
-    if (answer.kind === 'crashed') throw new Error('The child process failed', { cause: answer.stack });
-    // inspect-child.ts sends the kind that `wants` asks for
+    if (answer.kind === 'crashed')
+      throw new Error('The child process that inspects the application failed', { cause: answer.stack });
+    // inspect-child.ts answers a job with the kind that `Kinds` assigns to `wants`
     return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>;
   } finally {
     deadline[Symbol.dispose]();
@@ -161,7 +163,7 @@ export function failed(
   message: string,
   { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {},
 ): Extract<Answer, { kind: 'failed' }> {
-  // defined, because CORE_RULES has every rule
+  // find() returns a rule, because CORE_RULES contains every rule
   const { id: rule, severity, remedy: usual } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!;
   return {
     token,
@@ -174,7 +176,7 @@ export function failed(
 
 /**
  * Returns the value of an option, which must be one of `words`; `fallback` if the option is not given.
- * @throws SvcError `E_CLI_USAGE`
+ * @throws SvcError `E_CLI_USAGE` if the value is not one of `words`
  */
 export function readWord<const T extends string>(
   option: string,
@@ -191,7 +193,10 @@ export function readWord<const T extends string>(
   return word;
 }
 
-/** Writes a file that an option names. @throws SvcError `E_CLI_USAGE` if it cannot be written */
+/**
+ * Writes a file that an option names.
+ * @throws SvcError `E_CLI_USAGE` if the file cannot be written
+ */
 export function writeOutput(file: string, text: string, option = 'output'): void {
   try {
     makeFolder(dirname(file));
@@ -241,8 +246,8 @@ function written(text: string): Promise<void> {
 }
 
 /**
- * Whether standard output supports colours: it is a terminal with colours, and no variable or option disables
- * them.
+ * Whether standard output supports colours: it is a terminal with colours, and no environment variable or
+ * option disables them.
  */
 export function hasColours(values: Readonly<Record<string, unknown>>): boolean {
   return (

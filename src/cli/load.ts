@@ -23,8 +23,8 @@ export interface Target {
 }
 
 /**
- * Splits a target at its last colon before an identifier, so that a drive letter stays with the path.
- * Default export name: `app`.
+ * Splits a target at its last colon before an identifier, so that a drive letter stays with the path. The
+ * default export name is `app`.
  */
 export function parseTarget(target: string): Target {
   const match = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target);
@@ -35,7 +35,7 @@ export function parseTarget(target: string): Target {
 
 /**
  * Returns the URL of the file or package that a target names, relative to `cwd`.
- * @throws SvcError `E_LOAD`
+ * @throws SvcError `E_LOAD` if there is no such file and no such package
  */
 export function locate(target: Target, cwd: string): URL {
   const path = resolve(cwd, target.module);
@@ -102,7 +102,7 @@ function resolvedFrom(folder: string, specifier: string): URL | undefined {
   }
 }
 
-/** Returns the path of the package.json of the `svc` that a module would import, or undefined. */
+/** Returns the path of the package.json of the package `svc` that a module would import, or undefined. */
 export function packageSeenBy(module: URL): string | undefined {
   try {
     const found = findPackageJSON('svc', module);
@@ -112,12 +112,12 @@ export function packageSeenBy(module: URL): string | undefined {
   }
 }
 
-/** Returns the path of the package.json of the running copy. */
+/** Returns the path of the package.json of the running copy of this package. */
 export function ownPackage(): string {
   return realpathSync(new URL('package.json', packageRoot()));
 }
 
-/** Returns the version of the running copy. */
+/** Returns the version of the running copy of this package. */
 export function ownVersion(): string {
   return (JSON.parse(readFileSync(ownPackage(), 'utf8')) as { version: string }).version;
 }
@@ -130,7 +130,8 @@ export function codeOf(error: unknown): string {
 /**
  * Creates a folder and its missing parents. A folder that exists is left as it is.
  *
- * mkdirSync() with `recursive` never returns where a folder exists but refuses entries with ENOENT, as /proc does.
+ * Does not use the option `recursive` of mkdirSync(), which never returns for a path below /proc: that folder
+ * exists, but creating an entry in it fails with ENOENT.
  */
 export function makeFolder(path: string): void {
   if (existsSync(path)) return;
@@ -144,7 +145,7 @@ export function makeFolder(path: string): void {
 
 /**
  * Imports the module and returns the application that it exports.
- * @throws SvcError `E_LOAD`, with Node's error translated
+ * @throws SvcError `E_LOAD` if the import fails, or if the export is not an application
  */
 export async function loadApplication(target: Target, module: URL): Promise<Svc> {
   findTypeScriptToo();
@@ -164,7 +165,7 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
       closest(target.exportName, names) ?? names.find((candidate) => isApplication(exports[candidate]));
     throw new SvcError('E_LOAD', [
       name,
-      `the module exports ${names.length === 0 ? 'nothing' : names.join(', ')}` +
+      `there is no such export: the module exports ${names.length === 0 ? 'nothing' : names.join(', ')}` +
         (near === undefined ? '' : `; did you mean ":${near}"?`),
     ]);
   }

@@ -138,8 +138,8 @@ async function invoke(
   if (given === undefined || surplus.length > 0)
     throw new SvcError('E_CLI_USAGE', [
       given === undefined
-        ? `svc ${name} needs a module`
-        : `svc ${name} takes one module, found also "${surplus[0]!}"`,
+        ? `svc ${name} needs a module, such as src/app.ts`
+        : `svc ${name} takes one module, but found a second argument "${surplus[0]!}"`,
     ]);
   if (typeof values['env-file'] === 'string') loadEnvironment(values['env-file']);
   const target = parseTarget(given);

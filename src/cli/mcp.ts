@@ -44,7 +44,7 @@ export const mcpCommand: Command = {
 async function run({ values, subject }: Invocation): Promise<number> {
   // standard output is reserved for MCP: other output, also during the import, goes to standard error
   const reserved = reserveOutput(process.stdout, process.stderr);
-  const app = await openApplication(subject!); // `subject` is set, because this command has `takesModule`
+  const app = await openApplication(subject!); // `subject` is set, because this command takes a module
   if (values['list'] === true) {
     const tools = app.mcpTools();
     reserved[Symbol.dispose]();
@@ -87,21 +87,26 @@ function headersOf(values: Invocation['values']): readonly string[] {
   return (values['header'] as readonly string[] | undefined) ?? [];
 }
 
-/** @throws SvcError `E_CLI_USAGE` */
+/**
+ * @throws SvcError `E_CLI_USAGE` if the text does not consist of a header field, "=" and an environment
+ * variable
+ */
 function readHeader(text: string): readonly [name: string, variable: string] {
   const [name = '', variable = '', ...rest] = text.split('=');
   if (!isToken(name) || !/^[A-Za-z_]\w*$/.test(variable) || rest.length > 0)
     throw new SvcError('E_CLI_USAGE', [
-      `--header needs the name of a header field and of a variable, such as X-API-Key=SHOP_KEY, found "${name}=…"`,
+      `--header needs a header field and an environment variable, such as X-API-Key=SHOP_KEY, found "${name}=…"`,
     ]);
   return [name.toLowerCase(), variable];
 }
 
-/** @throws SvcError `E_CLI_USAGE` for a variable that is not set */
+/** @throws SvcError `E_CLI_USAGE` if the environment variable is not set */
 function valueOf([name, variable]: readonly [string, string]): [string, string] {
   const value = process.env[variable];
   if (value === undefined || value === '')
-    throw new SvcError('E_CLI_USAGE', [`--header ${name}=${variable}: the variable ${variable} is not set`]);
+    throw new SvcError('E_CLI_USAGE', [
+      `--header ${name}=${variable}: the environment variable ${variable} is not set`,
+    ]);
   return [name, value];
 }
 

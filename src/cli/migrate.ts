@@ -79,21 +79,21 @@ export const migrateCommand: Command = {
     actionOf(invocation.positionals) === 'new' ? create(invocation) : migrate(invocation),
 };
 
-/** @throws SvcError `E_CLI_USAGE` */
+/** @throws SvcError `E_CLI_USAGE` if the word is missing, or is not a subcommand */
 function actionOf([word]: readonly string[]): string {
   const words = [...Object.keys(ACTIONS), 'new'];
   if (word !== undefined && words.includes(word)) return word;
   const near = word === undefined ? undefined : closest(word, words);
   throw new SvcError('E_CLI_USAGE', [
     word === undefined
-      ? `svc migrate needs one of ${words.join(', ')}`
-      : `unknown word "${word}" after "svc migrate": ${near === undefined ? `the words are ${words.join(', ')}` : `did you mean "${near}"?`}`,
+      ? `svc migrate needs a subcommand: ${words.join(', ')}`
+      : `unknown subcommand "${word}" of svc migrate: ${near === undefined ? `the subcommands are ${words.join(', ')}` : `did you mean "${near}"?`}`,
   ]);
 }
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
   denyStart(); // makes `app.run()` throw in a module that starts its application on import
-  const app = await importApplication(subject!); // `subject` is set, because this command has `takesModule`
+  const app = await importApplication(subject!); // `subject` is set, because this command takes a module
   const view = app.inspect();
   // the option has type string, so parseArgs returns a string
   const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined);
@@ -103,7 +103,11 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   return await ACTIONS[action]!(open, values);
 }
 
-/** Returns the plugin of the database to migrate. @throws SvcError `E_LOAD`, `E_MIGRATION_TARGET` */
+/**
+ * Returns the plugin of the database to migrate.
+ * @throws SvcError `E_MIGRATION_TARGET` if the application has no such database, or has several and none is
+ * named
+ */
 function pluginOf(plugins: readonly Migratable[], name: string | undefined): Migratable {
   const chosen =
     plugins.find((plugin) => plugin.name === (name ?? 'database')) ??
@@ -153,7 +157,7 @@ async function printStatus({ migrator }: OpenMigrator): Promise<number> {
   return states.every(({ state }) => state === 'applied' || state === 'unknown') ? 0 : 1;
 }
 
-/** @throws SvcError `E_CLI_USAGE` */
+/** @throws SvcError `E_CLI_USAGE` if `--steps` is not a number from 1 to 9999 */
 function readSteps(values: Invocation['values']): number {
   return readCount('steps', values['steps'], 1, 9_999) ?? 1;
 }
@@ -178,16 +182,21 @@ async function repair({ migrator }: OpenMigrator, values: Invocation['values']):
     ({ line, text }) => `  line ${line}: ${text.replace(/\s+/g, ' ').trim()}\n`,
   );
   process.stdout.write(
-    `unfinished  ${label}${unfinished.isRunning ? '  (a process is migrating)' : ''}\n${statements.join('')}` +
-      'Look which of its statements the database has. Undo them, and note it by --as pending; or run the rest, and note it by --as applied.\n',
+    `unfinished  ${label}${unfinished.isRunning ? '  (a process is running it now)' : ''}\n${statements.join('')}` +
+      'Find out which of these statements the database has executed. Undo them and run svc migrate repair --as pending, or execute the rest and run svc migrate repair --as applied.\n',
   );
   return 1;
 }
 
-/** Runs the seeds after all migrations have been applied. @throws SvcError `E_SEED` */
+/**
+ * Runs the seed files after all migrations have been applied.
+ * @throws SvcError `E_SEED` if there is no folder of seed files, or if migrations are pending
+ */
 async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
   if (seeder === undefined)
-    throw new SvcError('E_SEED', ['the plugin of this database has no folder of seeds (seedDirectory)']);
+    throw new SvcError('E_SEED', [
+      'the plugin of this database has no folder of seed files: set its option seedDirectory',
+    ]);
   const pending = await migrator.pending();
   if (pending.length > 0)
     throw new SvcError('E_SEED', [
@@ -200,7 +209,7 @@ async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
   return 0;
 }
 
-/** @throws SvcError `E_CLI_USAGE` */
+/** @throws SvcError `E_CLI_USAGE` if `--as` has another value than applied or pending */
 function readAs({ as }: Invocation['values']): 'applied' | 'pending' | undefined {
   if (as === undefined || as === 'applied' || as === 'pending') return as;
   throw new SvcError('E_CLI_USAGE', [`--as must be applied or pending, found "${String(as)}"`]);
@@ -208,14 +217,14 @@ function readAs({ as }: Invocation['values']): 'applied' | 'pending' | undefined
 
 /**
  * Writes the two files of a new migration, up and down. Its name must be unused.
- * @throws SvcError `E_CLI_USAGE`, `E_MIGRATION_FILES`
+ * @throws SvcError `E_CLI_USAGE` for an invalid or used name, `E_MIGRATION_FILES` if a file cannot be written
  */
 async function create({ positionals: [, given, ...surplus], values }: Invocation): Promise<number> {
   if (given === undefined || surplus.length > 0)
     throw new SvcError('E_CLI_USAGE', [
       given === undefined
         ? 'svc migrate new needs a name, for example create_users'
-        : `svc migrate new takes one name, found also "${surplus[0]!}"`,
+        : `svc migrate new takes one name, but found a second argument "${surplus[0]!}"`,
     ]);
   const name = nameOf(given);
   // the option has type string, so parseArgs returns a string
@@ -248,9 +257,9 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
 }
 
 /**
- * Returns the name of a migration in lower case, with "_" between its words. Other characters are refused,
- * because a path or an ending would be dropped without notice.
- * @throws SvcError `E_CLI_USAGE`
+ * Returns the name of a migration in lower case, with "_" between its words. Rejects other characters,
+ * because they would be a path or a file extension.
+ * @throws SvcError `E_CLI_USAGE` if the name is empty or has another character
  */
 function nameOf(given: string): string {
   const name = given
@@ -258,7 +267,7 @@ function nameOf(given: string): string {
     .replace(/[\s_-]+/g, '_')
     .replace(/^_|_$/g, '');
   if (/^[a-z0-9_]+$/.test(name)) return name;
-  const hint = /[\\/]/.test(given) ? '; --directory names the folder' : '';
+  const hint = /[\\/]/.test(given) ? '; choose the folder with --directory' : '';
   throw new SvcError('E_CLI_USAGE', [
     `svc migrate new needs a name of letters a-z, digits, spaces, "-" and "_", found "${given}"${hint}`,
   ]);

@@ -57,7 +57,7 @@ export const newCommand: Command = {
   run,
 };
 
-/** The parts of package.json that are read. */
+/** The parts of package.json that this command reads. */
 interface Manifest {
   readonly version: string;
   readonly engines: { readonly node: string };
@@ -68,7 +68,9 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   const [given, ...surplus] = positionals;
   if (given === undefined || given === '' || surplus.length > 0) {
     throw new SvcError('E_CLI_USAGE', [
-      surplus.length > 0 ? `svc new takes one folder, found also "${surplus[0]!}"` : 'svc new needs a folder',
+      surplus.length > 0
+        ? `svc new takes one folder, but found a second argument "${surplus[0]!}"`
+        : 'svc new needs a folder',
     ]);
   }
   const source = sourceOf(values);
@@ -99,7 +101,10 @@ function sourceOf(values: Invocation['values']): PackageSource {
 
 const SOURCES: readonly PackageSource[] = ['vendor', 'registry', 'link'];
 
-/** Returns the requested package name, or one made of the folder's name. @throws SvcError `E_CLI_USAGE` */
+/**
+ * Returns the requested package name, or one made of the folder's name.
+ * @throws SvcError `E_CLI_USAGE` if the name is not a valid package name
+ */
 function nameFor(target: string, asked: string | undefined): string {
   const name =
     asked ??
@@ -127,7 +132,10 @@ function stepsAfter(given: string, source: PackageSource): string[] {
   return [...enter, ...install, 'npm run dev        # http://127.0.0.1:8000'];
 }
 
-/** Creates the project and returns the number of its files. @throws SvcError `E_NEW_FOLDER` */
+/**
+ * Creates the project and returns the number of its files.
+ * @throws SvcError `E_NEW_FOLDER` if the folder is not empty, or if a file cannot be written
+ */
 function create(given: string, target: string, name: string, source: PackageSource): number {
   const isThere = assertFree(given, target);
   const staging = join(
@@ -161,7 +169,10 @@ function issueOf(error: NodeJS.ErrnoException): string {
   return `${what} (${error.code ?? String(error)}); no file of the project is left behind`;
 }
 
-/** Whether the folder exists and is empty. @throws SvcError `E_NEW_FOLDER` with the obstacle */
+/**
+ * Returns true if the folder exists and is empty, and false if it does not exist.
+ * @throws SvcError `E_NEW_FOLDER` if the path is a file, or a folder that is not empty or not readable
+ */
 function assertFree(given: string, target: string): boolean {
   let entries: string[];
   try {
@@ -282,7 +293,7 @@ export function moveEntries(staging: string, target: string, moved: string[]): v
     const [from, to] = [join(staging, name), join(target, name)];
     const isFolder = statSync(from).isDirectory();
     if (isFolder) mkdirSync(to);
-    // fails if the file exists, as link() would; not every file system has hard links
+    // fails if the file exists, as link() would, but also works on file systems without hard links
     else copyFileSync(from, to, constants.COPYFILE_EXCL);
     moved.push(to);
     if (isFolder) for (const entry of readdirSync(from)) renameSync(join(from, entry), join(to, entry));

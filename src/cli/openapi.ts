@@ -54,7 +54,7 @@ export const openapiCommand: Command = {
 async function run({ values, subject }: Invocation): Promise<number> {
   // the option has type string, so parseArgs returns a string
   const env = values['env'] as string | undefined;
-  // `subject` is set, because this command has `takesModule`
+  // `subject` is set, because this command takes a module
   const answer = await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS, env });
   if (answer.kind !== 'openapi') {
     const grave = makeReport(answer.report.findings.filter(({ severity }) => severity === 'error'));

@@ -144,7 +144,7 @@ interface Kept {
   readonly place: Place;
 }
 
-/** Records from now on at which place of the code each handle is opened. */
+/** Records the place in the code that opens each handle, such as a socket or a timer. */
 export class HandleWatch {
   readonly #kept = new Map<number, Kept>();
   readonly #before: readonly string[] = process.getActiveResourcesInfo();
@@ -167,8 +167,8 @@ export class HandleWatch {
   }
 
   /**
-   * Returns new resources that keep the process alive, with their place if known. Waits briefly for those
-   * that end by themselves.
+   * Returns new resources that keep the process alive, with their place if known. Waits briefly for resources
+   * that end by themselves, such as a file read.
    */
   async leftOpen(): Promise<Trespass[]> {
     this.#hook.disable();

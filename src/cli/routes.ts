@@ -30,7 +30,7 @@ export const routesCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  // `subject` is set, because this command has `takesModule`
+  // `subject` is set, because this command takes a module
   const answer = await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS });
   const cwd = process.cwd();
   if (answer.kind !== 'routes') {

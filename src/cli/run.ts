@@ -60,7 +60,7 @@ async function run({ values, subject }: Invocation): Promise<number | undefined>
   if (reload) process.env['SVC_ENV'] ??= 'development';
   let app: Svc | undefined;
   endOnUncaught(() => app?.log ?? createLogger());
-  // `subject` is set, because this command has `takesModule`
+  // `subject` is set, because this command takes a module
   app = await openApplication(subject!, { isChecked: values['no-check'] !== true });
   await settling(app.run(options), subject!.given, 'a startup hook');
   return undefined;
@@ -87,7 +87,9 @@ interface RunOptions extends ListenOptions {
   readonly reload: boolean;
 }
 
-/** @throws SvcError `E_CLI_USAGE` */
+/**
+ * @throws SvcError `E_CLI_USAGE` if the value of an option is invalid, or if two options exclude each other
+ */
 function readRunOptions(values: Invocation['values']): RunOptions {
   const reload = values['reload'] === true;
   if (reload && values['workers'] !== undefined)

@@ -67,7 +67,7 @@ const skip = !USES_INTERNALS
   : process.env['NODE_V8_COVERAGE'] !== undefined && 'the run collects coverage itself';
 
 test(
-  'a warm GET and POST run only source files of the reading guide, and no more files and functions than their bounds allow',
+  'a repeated GET and POST request executes only source files that the reading guide lists, and at most a fixed number of files and functions',
   { skip },
   async (t) => {
     const app = new Svc();

@@ -19,7 +19,7 @@ import {
 } from '../../src/base/errors.ts';
 import { FAULTS, type FaultArguments, type FaultCode } from '../../src/base/faults.ts';
 
-test('an SvcError has the code, message and remedy of its fault, and keeps its cause', () => {
+test('an SvcError has the message and remedy of its error code, and keeps its cause', () => {
   const cause = new Error('why');
   const error = new SvcError('E_LISTEN', ['127.0.0.1:80', 'it is taken'], { cause });
   assert.equal(error.name, 'SvcError');
@@ -52,13 +52,13 @@ test('the SvcError of a failed compilation lists every finding with its source p
   assert.match(new SvcError('E_COMPILE', [[findings[0]]]).message, /1 mistake\n/);
 });
 
-test('the codes of faults are in alphabetical order', () => {
+test('the error codes of SvcError are in alphabetical order', () => {
   const codes = Object.keys(FAULTS);
   assert.deepEqual(codes, [...codes].sort());
   for (const code of codes) assert.match(code, /^E_[A-Z0-9_]+$/);
 });
 
-test('each fault has a message that says what failed and a remedy that says what to do, both without a full stop', () => {
+test('each error code of SvcError has a message that says what failed and a remedy that says what to do, both without a full stop', () => {
   for (const code of Object.keys(FAULTS) as FaultCode[]) {
     const { message, remedy } = anyOf(code);
     assert.match(message, /^(?:Cannot|Unknown) /, code);
@@ -77,7 +77,7 @@ function anyOf(code: FaultCode): SvcError {
   }
 }
 
-test('if no name is similar, the messages of faults contain no suggestion', () => {
+test('if no name is similar, the message of an SvcError contains no suggestion', () => {
   assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', 'b', ['b']]).message, /did you mean "b"\?$/);
   assert.match(new SvcError('E_URL_NAME', ['a', 'b']).message, /did you mean "b"\?$/);
   assert.match(

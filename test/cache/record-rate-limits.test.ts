@@ -10,7 +10,7 @@ import { ManualClock } from '../../src/base/manual-clock.ts';
 import { MemoryRecordStore } from '../../src/cache/stores.ts';
 import { rateLimitStoreContract } from '../contract/rate-limit-store.ts';
 
-rateLimitStoreContract('RecordRateLimitStore over MemoryRecordStore', () => {
+rateLimitStoreContract('RecordRateLimitStore over MemoryRecordStore meets its contract', () => {
   const clock = new ManualClock();
   return {
     store: new RecordRateLimitStore(new MemoryRecordStore({ clock }), { clock }),
@@ -18,7 +18,7 @@ rateLimitStoreContract('RecordRateLimitStore over MemoryRecordStore', () => {
   };
 });
 
-rateLimitStoreContract('RecordRateLimitStore over a record store in SQLite', async () => {
+rateLimitStoreContract('RecordRateLimitStore over a record store in SQLite meets its contract', async () => {
   const clock = new ManualClock();
   const database = await openDatabase('sqlite::memory:');
   const records = new DatabaseRecordStore(database, { clock });

@@ -14,7 +14,7 @@ const handler = (): string => 'x';
 const someone = { me: Depends(BearerAuth()) };
 const admin = { me: Depends(requireRoles('admin')) };
 
-test('SVC201 reports routes that change data without a guard, unless the route is declared public', () => {
+test('svc check reports routes that change data without a guard, unless the route is declared public (SVC201)', () => {
   const app = quiet()
     .get('/', handler)
     .route('/a', ['POST', 'PUT'], handler)
@@ -31,7 +31,7 @@ test('SVC201 reports routes that change data without a guard, unless the route i
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
-test('SVC203 reports a method if another method of the same path changes less but has stricter access rules', () => {
+test('svc check reports a method if another method of the same path changes less but has stricter access rules (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', { public: true }, handler)
@@ -40,13 +40,13 @@ test('SVC203 reports a method if another method of the same path changes less bu
     .patch('/c', { me: Depends(requireScopes('c:write')) }, handler)
     .put('/c', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), [
-    'POST /a: GET of the same path asks for a credential, but this method changes more and asks for no credential',
-    'DELETE /b/{other}: PUT of the same path asks for the role "admin", but this method changes more and accepts every authenticated client',
-    'PUT /c: PATCH of the same path asks for the scope "c:write", but this method changes more and accepts every authenticated client',
+    'POST /a: GET of the same path requires a credential, but this method changes more and requires no credential',
+    'DELETE /b/{other}: PUT of the same path requires the role "admin", but this method changes more and accepts every authenticated client',
+    'PUT /c: PATCH of the same path requires the scope "c:write", but this method changes more and accepts every authenticated client',
   ]);
 });
 
-test('SVC203 accepts methods with equal or stronger access rules, routes without guards, and methods of different paths', () => {
+test('svc check accepts methods with equal or stronger access rules, routes without guards, and methods of different paths (SVC203)', () => {
   const app = quiet()
     .get('/a', someone, handler)
     .post('/a', handler)
@@ -69,7 +69,7 @@ for (const path of [
   '/users/{id}/password',
   '/2fa',
 ]) {
-  test(`SVC204 reports POST ${path} without a rate limit`, () => {
+  test(`svc check reports POST ${path} without a rate limit (SVC204)`, () => {
     const spec = { public: 'it is how one gets in' } as const;
     assert.deepEqual(subjects(quiet().post(path as '/x', spec, handler), 'SVC204'), [`POST ${path}`]);
     assert.deepEqual(
@@ -97,7 +97,7 @@ for (const path of [
   });
 }
 
-test('SVC204 accepts GET pages, guarded routes, and paths with words such as "tokenize" that only begin like "login" or "token"', () => {
+test('svc check accepts GET pages, guarded routes, and paths with words such as "tokenize" that only begin like "login" or "token" (SVC204)', () => {
   const app = quiet()
     .get('/login', handler)
     .post('/token', someone, handler)
@@ -109,7 +109,7 @@ test('SVC204 accepts GET pages, guarded routes, and paths with words such as "to
   ]);
 });
 
-test('SVC204 accepts paths with "reset" or "change" if they are not about an account', () => {
+test('svc check accepts paths with "reset" or "change" if they are not about an account (SVC204)', () => {
   const app = quiet()
     .post('/game/reset', { public: true }, handler)
     .post('/till/change', { public: true }, handler)

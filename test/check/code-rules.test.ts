@@ -20,7 +20,7 @@ const connection = {
   use: (): number => 1,
 };
 
-test('SVC501 reports blocking calls in handlers, dependencies and middleware, but ignores comments and strings', () => {
+test('svc check reports blocking calls in handlers, dependencies and middleware, but ignores comments and strings (SVC501)', () => {
   const hashed = provide({}, () => crypto.pbkdf2Sync('a', 'b', 1, 8, 'sha256'));
   const app = quiet()
     .get('/a', () => readFileSync('/dev/null', 'utf8') + readFileSync('/dev/null', 'utf8'))
@@ -39,7 +39,7 @@ test('SVC501 reports blocking calls in handlers, dependencies and middleware, bu
   ]);
 });
 
-test('SVC501 reports only functions that are known to block, not every name that ends with "Sync"', () => {
+test('svc check reports only calls of functions that are known to block, and not every call whose name ends with "Sync" (SVC501)', () => {
   const calendar = { requestSync: async (): Promise<string> => 'asked' };
   const bcrypt = { hashSync: (text: string): string => text };
   const app = quiet()
@@ -50,7 +50,7 @@ test('SVC501 reports only functions that are known to block, not every name that
   ]);
 });
 
-test('SVC501 accepts a blocking call that runs once, a call that ends immediately, and a local function of a handler', () => {
+test('svc check accepts a blocking call that runs once, a call that ends immediately, and a local function of a handler (SVC501)', () => {
   let text: string | undefined;
   const settings = (): string => readFileSync('/dev/null', 'utf8');
   const app = quiet()
@@ -84,7 +84,7 @@ test('SVC501 accepts a blocking call that runs once, a call that ends immediatel
   );
 });
 
-test('SVC501 accepts a blocking call that fills an empty variable of the module, but reports one that fills a variable of the handler', () => {
+test('svc check accepts a blocking call that fills an empty variable of the module, but reports one that fills a variable of the handler (SVC501)', () => {
   let text: string | undefined;
   let other: string | null = null;
   const known: { text?: string } = {};
@@ -140,7 +140,7 @@ test('SVC501 accepts a blocking call that fills an empty variable of the module,
   );
 });
 
-test('SVC502 accepts a transaction that is committed after "yield" and rolled back in "catch"', () => {
+test('svc check accepts a transaction that is committed after "yield" and rolled back in "catch" (SVC502)', () => {
   async function* transaction(): AsyncGenerator<typeof connection> {
     try {
       yield connection;
@@ -159,7 +159,7 @@ test('SVC502 accepts a transaction that is committed after "yield" and rolled ba
   );
 });
 
-test('SVC113 finds a dependency in a nested pattern of parameters, and accepts an unused dependency that returns no value', () => {
+test('svc check finds the use of a dependency in a nested destructuring pattern, and accepts an unused dependency that returns no value (SVC113)', () => {
   const value = provide({}, () => 1);
   const count = provide({}, ({ req }) => {
     String(req.ip);
@@ -174,7 +174,7 @@ test('SVC113 finds a dependency in a nested pattern of parameters, and accepts a
   );
 });
 
-test('SVC502 reports clean-up code that does not run after an error, and clean-up code that is not awaited', () => {
+test('svc check reports clean-up code that does not run after an error, and clean-up code that is not awaited (SVC502)', () => {
   function* bare(): Generator<typeof connection> {
     yield connection;
     connection.release();
@@ -212,7 +212,7 @@ test('SVC502 reports clean-up code that does not run after an error, and clean-u
   ]);
 });
 
-test('SVC113 warns of a dependency that the handler does not use, unless this dependency guards the route', () => {
+test('svc check warns of a dependency that the handler does not use, unless this dependency guards the route (SVC113)', () => {
   const value = provide({}, () => 1);
   const guard = provide({}, ({ req }) => {
     if (req.headers['x-key'] === undefined) throw new Error('no');
@@ -236,7 +236,7 @@ test('SVC113 warns of a dependency that the handler does not use, unless this de
   );
 });
 
-test('SVC112 warns when a stream or a background task uses a dependency with the scope "handler"', () => {
+test('svc check warns when a stream or a background task uses a dependency with the scope "handler" (SVC112)', () => {
   const opened = provide({}, function* () {
     try {
       yield connection;

@@ -16,7 +16,7 @@ class Note extends Schema {
 const open = { public: true } as const;
 const handler = (): string => 'x';
 
-test('SVC301 reports a handler only if it reads JSON or a form without a schema', () => {
+test('svc check reports a handler only if it reads JSON or a form without a schema (SVC301)', () => {
   const app = quiet()
     .post('/json', open, async ({ req }) => String(await req.json()))
     .put('/form', open, async ({ req }) => (await req.form()).get('a') ?? '')
@@ -36,7 +36,7 @@ test('SVC301 reports a handler only if it reads JSON or a form without a schema'
   ]);
 });
 
-test('SVC301 and SVC212 ignore bodies that do not come from the request, such as the body of a fetch() response', () => {
+test('svc check ignores bodies that do not come from the request, such as the body of a fetch() response (SVC301, SVC212)', () => {
   const app = quiet()
     .post('/pull', open, async () => String(await (await fetch('http://a.example')).json()))
     .post('/own', open, async ({ req: incoming }) => String(await incoming.json()))
@@ -48,7 +48,7 @@ test('SVC301 and SVC212 ignore bodies that do not come from the request, such as
   assert.deepEqual([...subjects(app, 'SVC301'), ...subjects(app, 'SVC212')], ['POST /own', 'POST /all']);
 });
 
-test('SVC302 ignores an object that is returned by a callback but not by the handler', () => {
+test('svc check requires no response schema for an object that a callback returns, but not the handler (SVC302)', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/text', () =>
@@ -61,7 +61,7 @@ test('SVC302 ignores an object that is returned by a callback but not by the han
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /list']);
 });
 
-test('SVC302 ignores a value that is computed from an object, and an object that a local method returns', () => {
+test('svc check requires no response schema for a value computed from an object, and for an object that a local method returns (SVC302)', () => {
   const rows = [{ a: 'x' }];
   const app = quiet()
     .get('/pick', ({ req }) => ({ de: 'Hallo', en: 'Hello' })[req.path === '/' ? 'de' : 'en'])
@@ -112,7 +112,7 @@ test('SVC302 ignores a value that is computed from an object, and an object that
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /if', 'GET /try', 'GET /each']);
 });
 
-test('SVC302 accepts names that resemble secrets if the field is a flag, a number, a page token or a content hash', () => {
+test('svc check accepts response fields that are named like secrets if the field is a flag, a number, a page token or a content hash (SVC302)', () => {
   class Page extends Schema {
     nextPageToken = Field(str, { maxLength: 9 });
     csrf_token = Field(str, { maxLength: 9 });
@@ -140,7 +140,7 @@ test('SVC302 accepts names that resemble secrets if the field is a flag, a numbe
   ]);
 });
 
-test('SVC302 warns of JSON replies without a response schema, but not of other replies', () => {
+test('svc check warns of JSON replies without a response schema, but not of other replies (SVC302)', () => {
   const app = quiet()
     .get('/a', () => ({ a: 1 }))
     .get('/b', () => {
@@ -173,7 +173,7 @@ test('SVC302 warns of JSON replies without a response schema, but not of other r
   );
 });
 
-test('SVC302 accepts error replies that have no schema', () => {
+test('svc check accepts error replies that have no schema (SVC302)', () => {
   const app = quiet()
     .get('/pair', ({ req }) => (req.ip === '' ? [{ error: 'no address' }, 404] : 'found'))
     .get('/reply', ({ req }) => {
@@ -191,7 +191,7 @@ test('SVC302 accepts error replies that have no schema', () => {
   );
 });
 
-test('SVC302 reports an error if a response field at any depth is named like a secret, unless it is marked "secret" or the route issues secrets', () => {
+test('svc check reports an error if a response field at any depth is named like a secret, unless it is marked "secret" or the route issues secrets (SVC302)', () => {
   class User extends Schema {
     name = Field(str, { maxLength: 9 });
     passwordHash = Field(str, { maxLength: 9 });
@@ -220,7 +220,7 @@ test('SVC302 reports an error if a response field at any depth is named like a s
   ]);
 });
 
-test('SVC303 reports a response schema for status 204, and a route that declares only error statuses', () => {
+test('svc check reports a response schema for status 204, and a route that declares only error statuses (SVC303)', () => {
   const app = quiet()
     .delete('/a', { ...open, status: 204, response: Note }, () => [null, 204])
     .get('/b', { response: { 404: Note, 409: Note } }, () => [{ text: 'b' }, 404])
@@ -236,7 +236,7 @@ test('SVC303 reports a response schema for status 204, and a route that declares
   ]);
 });
 
-test('SVC304 reports the path of each text or list without a maximum length in data that every client may send', () => {
+test('svc check reports the path of each text or list without a maximum length in data that every client may send (SVC304)', () => {
   class Tag extends Schema {
     name = Field(str);
     next = Field(

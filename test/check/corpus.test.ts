@@ -78,7 +78,7 @@ async function load({ file, env }: Case): Promise<Readonly<Record<string, unknow
 const canLoad = ({ awaits, imports }: Case): boolean =>
   (imports === 'well' || imports === 'throws') && awaits.every((method) => method in Svc.prototype);
 
-test('corpus/ has at least 60 applications, and each rule has an application in corpus/ and one in near/', () => {
+test('test/check/corpus has at least 60 applications, and each rule has an application there and a harmless one in test/check/near', () => {
   assert.ok(casesOf('corpus').length >= 60);
   const rulesOf = (kind: Case['kind']): string[] =>
     [...new Set(casesOf(kind).map(({ rule }) => String(rule)))].sort();
@@ -86,7 +86,7 @@ test('corpus/ has at least 60 applications, and each rule has an application in 
   assert.deepEqual(rulesOf('near'), RULES);
 });
 
-test('clean/ has at least 15 applications with at least 40 lines each', () => {
+test('test/check/clean has at least 15 applications with at least 40 lines each', () => {
   const clean = casesOf('clean');
   assert.ok(clean.length >= 15);
   for (const { file, rule } of clean) {
@@ -95,7 +95,7 @@ test('clean/ has at least 15 applications with at least 40 lines each', () => {
   }
 });
 
-test('each file in corpus/ has one line marked with the rule in its file name, and files of other folders have no mark', () => {
+test('each example in test/check/corpus marks one line with the rule in its file name, and examples in other folders mark no line', () => {
   for (const { file, kind, marks, rule } of allCases()) {
     assert.deepEqual(
       marks.map((mark) => mark.rule),
@@ -105,7 +105,7 @@ test('each file in corpus/ has one line marked with the rule in its file name, a
   }
 });
 
-test('a mark below the header is at the end of a line of code', () => {
+test('the comment that marks an expected finding of svc check stands at the end of a line of code', () => {
   for (const { file, line } of casesOf('corpus')) {
     if (line === undefined) continue;
     const text = readFileSync(file, 'utf8').split('\n')[line - 1]!;
@@ -113,7 +113,7 @@ test('a mark below the header is at the end of a line of code', () => {
   }
 });
 
-test('each header comment has a known key, and the files named in it exist', () => {
+test('each header comment of an example in test/check has a known key, and the files that it names exist', () => {
   for (const { file, args, files, imports } of allCases()) {
     assert.ok(['well', 'throws', 'listens', 'stays-open', 'slowly'].includes(imports), file);
     for (const path of [
@@ -129,7 +129,7 @@ test('each header comment has a known key, and the files named in it exist', () 
   }
 });
 
-test('each case exports an application; if its header says that the import throws, the import throws', async () => {
+test('each example in test/check exports an application, or throws at import if its header says so', async () => {
   for (const each of allCases().filter(canLoad)) {
     if (each.imports === 'throws') {
       await assert.rejects(load(each), each.file);
@@ -140,13 +140,13 @@ test('each case exports an application; if its header says that the import throw
   }
 });
 
-test('at most six cases are skipped because class Svc lacks a method that they need', (t) => {
+test('at most six examples in test/check are skipped because class Svc lacks a method that they need', (t) => {
   const awaited = allCases().filter(({ awaits }) => !awaits.every((method) => method in Svc.prototype));
   for (const { name, awaits } of awaited) t.diagnostic(`${name} awaits ${awaits.join(', ')}`);
   assert.ok(awaited.length <= 6);
 });
 
-test('for each case, the rules for source code report the same findings after the case was translated to JavaScript', (t) => {
+test('for each example in test/check, the rules for source code report the same findings after a translation to JavaScript', (t) => {
   const texts = allCases().map(
     ({ kind, name, file }) => [`${kind}-${name}`, readFileSync(file, 'utf8')] as const,
   );

@@ -13,7 +13,7 @@ import { found, quiet, subjects } from '../support/found.ts';
 const handler = (): string => 'x';
 const here = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
-test('SVC208 reports stack traces and API documents that are public in production, at the line of new Svc()', () => {
+test('svc check reports stack traces and API documents that are public in production, at the line of new Svc() (SVC208)', () => {
   const app = quiet({ debug: true, enableDocs: true });
   assert.deepEqual(
     app
@@ -34,7 +34,7 @@ test('SVC208 reports stack traces and API documents that are public in productio
   );
 });
 
-test('SVC211 warns of an application in production without security headers or without a content security policy', () => {
+test('svc check warns of an application in production without security headers or without a content security policy (SVC211)', () => {
   assert.deepEqual(subjects(quiet().get('/', handler), 'SVC211'), ['the application']);
   assert.deepEqual(
     subjects(
@@ -55,7 +55,7 @@ test('SVC211 warns of an application in production without security headers or w
   );
 });
 
-test('SVC206 reports allowed origins without TLS in production, and functions that allow every site to send cookies', () => {
+test('svc check reports CORS origins without TLS in production, and origin functions that allow every site to send cookies (SVC206)', () => {
   const cors = (
     options: ConstructorParameters<typeof CORSMiddleware>[0],
     env: 'production' | 'development' = 'production',
@@ -92,7 +92,7 @@ test('SVC206 reports allowed origins without TLS in production, and functions th
   assert.deepEqual(cors({ origins: () => true }), []);
 });
 
-test('SVC212 warns of a limit that is too high or switched off', () => {
+test('svc check warns of a limit that is too high or switched off (SVC212)', () => {
   const app = quiet({ requestTimeoutMs: 86_400_000, maxBodyBytes: 2 ** 40, headersTimeoutMs: 60_000 });
   app.post(
     '/a',
@@ -106,12 +106,12 @@ test('SVC212 warns of a limit that is too high or switched off', () => {
   assert.deepEqual(found(app, 'SVC212').sort(), [
     'POST /a: the file "photo" may have any length',
     'POST /a: the route accepts bodies of 1099511627776 bytes',
-    'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can exhaust it',
-    'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can exhaust it',
+    'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can use up its memory and connections',
+    'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can use up its memory and connections',
   ]);
 });
 
-test('SVC214 reports a form whose limit for files exceeds the limit for the body', () => {
+test('svc check reports a form whose limit for files exceeds the limit for the body (SVC214)', () => {
   const declare = (app: Svc, maxBodyBytes: number | undefined): Svc =>
     app.post(
       '/a',
@@ -127,14 +127,14 @@ test('SVC214 reports a form whose limit for files exceeds the limit for the body
       handler,
     );
   const says = (cap: number): string =>
-    `POST /a: the file "photo" may have 20000000 bytes, but the body only ${cap}: the server refuses larger bodies with 413`;
+    `POST /a: the file "photo" may have 20000000 bytes, but the request body only ${cap}: the server refuses larger bodies with 413`;
   assert.deepEqual(found(declare(quiet(), undefined), 'SVC214'), [says(10_000_000)]);
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), undefined), 'SVC214'), [says(5_000)]);
   assert.deepEqual(found(declare(quiet(), 19_999_999), 'SVC214'), [says(19_999_999)]);
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), 20_000_000), 'SVC214'), []);
 });
 
-test('SVC105 reports a HEAD handler that differs from the GET handler, and an OPTIONS handler that no CORS preflight can reach', () => {
+test('svc check reports a HEAD handler that differs from the GET handler, and an OPTIONS handler that no CORS preflight can reach (SVC105)', () => {
   const app = quiet()
     .route('/a', ['HEAD'], handler)
     .route('/b', ['GET', 'HEAD'], handler)
@@ -146,7 +146,7 @@ test('SVC105 reports a HEAD handler that differs from the GET handler, and an OP
   ]);
 });
 
-test('SVC123 reports a second exception handler for the same class, at the line of the second one', () => {
+test('svc check reports a second exception handler for the same class, at the line of the second one (SVC123)', () => {
   const app = quiet()
     .exceptionHandler(NotFound, () => 'x')
     .exceptionHandler(Error, () => 'x');

@@ -115,13 +115,13 @@ const FORMS: Readonly<Record<string, Form>> = {
       'options.ts': "export const options = {\n  title: 'Shop',\n  env: 'development',\n} as const;",
     },
     found: [
-      'SVC208 options.ts:3 the environment is written into the source: production runs as "development", with traces and documents for every client',
+      'SVC208 options.ts:3 the environment is written into the source: production runs as "development", so every client can read stack traces and API documents',
     ],
   },
   'an environment in the constructor, reported once': {
     files: { 'app.js': app('str', "app.get('/', () => 'x');", "{\n  env: 'development',\n}") },
     found: [
-      'SVC208 app.js:3 the environment is written into the source: production runs as "development", with traces and documents for every client',
+      'SVC208 app.js:3 the environment is written into the source: production runs as "development", so every client can read stack traces and API documents',
     ],
   },
   'a rate limit of a login in a constant': {
@@ -129,7 +129,9 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': `import { LIMITS } from './limits.js';\n${login('app.use(new RateLimitMiddleware(LIMITS));')}`,
       'limits.js': 'export const LIMITS = {\n  perMinute: 100_000,\n};',
     },
-    found: ['SVC204 limits.js:2 100000 attempts a minute for POST /login are too many to stop guessing'],
+    found: [
+      'SVC204 limits.js:2 the rate limit allows 100000 attempts a minute for POST /login, too many to stop guessing',
+    ],
   },
   'a rule of a rate limit for a login': {
     files: {
@@ -137,12 +139,16 @@ const FORMS: Readonly<Record<string, Form>> = {
         "app.use(\n  new RateLimitMiddleware({\n    perMinute: 60,\n    rules: [{ path: '/login', perMinute: 50_000 }],\n  }),\n);",
       ),
     },
-    found: ['SVC204 app.ts:7 50000 attempts a minute for POST /login are too many to stop guessing'],
+    found: [
+      'SVC204 app.ts:7 the rate limit allows 50000 attempts a minute for POST /login, too many to stop guessing',
+    ],
   },
   'trusted networks in a variable': {
     files: { 'app.js': app('str', "app.get('/', () => 'x');") },
     env: { SVC_TRUST_PROXY: '0.0.0.0/1,128.0.0.0/1' },
-    found: ['SVC210 app.js:2 "0.0.0.0/1" covers so many addresses that it includes clients'],
+    found: [
+      'SVC210 app.js:2 the trusted network "0.0.0.0/1" covers so many addresses that it includes clients',
+    ],
   },
   'a key of a limit that a helper reads from a header': {
     files: {
@@ -150,7 +156,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'client.js': "export const clientOf = (req) => req.headers['x-client'] ?? req.ip;",
     },
     found: [
-      'SVC210 app.js:4 the key of the limit is the header "x-client", which every client can set: each new value counts as a new client',
+      'SVC210 app.js:4 the rate limit counts by the header "x-client", which every client can set: each new value counts as a new client',
     ],
   },
   'a function for origins in another module': {
@@ -160,7 +166,7 @@ const FORMS: Readonly<Record<string, Form>> = {
         "const SITE = 'shop.example';\nexport const isOurs = (origin) => new URL(origin).hostname.endsWith(SITE);",
     },
     found: [
-      'SVC206 app.js:5 the function for origins accepts https://svc-checkshop.example, a site that an attacker could register, so its pages may send requests with cookies',
+      'SVC206 app.js:5 the CORS origin function accepts https://svc-checkshop.example, a site that an attacker could register, so its pages may send requests with cookies',
     ],
   },
   'origins of a variable, compared at their start': {
@@ -171,7 +177,7 @@ const FORMS: Readonly<Record<string, Form>> = {
     },
     env: { SITES: 'https://one.example,https://two.example' },
     found: [
-      'SVC206 app.ts:5 the function for origins accepts https://one.example.svc-check.invalid, a site that an attacker could register, so its pages may send requests with cookies',
+      'SVC206 app.ts:5 the CORS origin function accepts https://one.example.svc-check.invalid, a site that an attacker could register, so its pages may send requests with cookies',
     ],
   },
   'a function for origins that accepts hosts of one site': {
@@ -187,7 +193,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': `import { SecurityHeadersMiddleware, Svc } from 'svc';\nconst policy = ["default-src 'self'", "script-src 'self' 'unsafe-eval'"].join('; ');\nexport const app = new Svc();\napp.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));\napp.get('/', () => 'x');`,
     },
     found: [
-      "SVC211 app.js:4 the policy allows scripts from 'unsafe-eval': a script injected into a page runs",
+      "SVC211 app.js:4 the content security policy allows scripts from 'unsafe-eval': a script injected into a page runs",
     ],
   },
   'a tool that changes a store of a class': {
@@ -198,7 +204,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC201 app.ts:5 the tool "set_stock" changes data, and every client of the endpoint may call it',
+      'SVC201 app.ts:5 the MCP tool "set_stock" changes data, and every client of the MCP endpoint may call it',
     ],
   },
   'a handler of a WebSocket that writes rows': {
@@ -224,7 +230,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC201 app.js:3 the guard accepts an API key that no client has, because its verify() refuses none',
+      'SVC201 app.js:3 the guard accepts an API key that no client has, because its verify() accepts every key',
     ],
   },
   'a login of another name without a limit': {
@@ -235,7 +241,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       ),
     },
     found: [
-      'SVC204 app.js:4 passwords, codes or tokens can be tried here without limit: no rate limit is in force',
+      'SVC204 app.js:4 passwords, codes or tokens can be tried here without limit: no rate limit applies',
     ],
   },
   'a static folder with the application and keys': {
@@ -244,7 +250,9 @@ const FORMS: Readonly<Record<string, Form>> = {
       'server.key': '-----',
       'package.json': '{"type":"module"}',
     },
-    found: ['SVC213 app.js:3 the static directory {cwd} contains package.json, node_modules, server.key'],
+    found: [
+      'SVC213 app.js:3 the static directory {cwd} contains files that are not public: package.json, node_modules, server.key',
+    ],
   },
   'workers in a script of package.json': {
     files: {
@@ -263,7 +271,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': app('str', "process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';\napp.get('/', () => 'x');"),
     },
     found: [
-      'SVC218 app.js:3 no certificate is verified: attackers on the network can answer as a database, a provider or a service',
+      'SVC218 app.js:3 TLS certificates are not verified: attackers on the network can pretend to be a database, a login provider or a service',
     ],
   },
 };

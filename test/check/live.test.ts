@@ -34,7 +34,7 @@ test('app.checkLive() reports nothing if the application has no database, or if 
   write(cwd, { 'changes/0001_a.up.sql': 'create table b (id);' });
   const [finding] = (await app.checkLive()).findings;
   assert.equal(finding!.message, '0001_a has changed since it was applied');
-  assert.match(finding!.remedy, /Restore the applied version/);
+  assert.match(finding!.remedy, /Restore the migration file/);
 });
 
 test('app.checkLive() names the plugin of a database that fails, and also checks the other databases', async (t) => {

@@ -22,18 +22,18 @@ async function found(app: Svc, rule: string): Promise<string[]> {
 const withOrigins = (origins: CORSOptions['origins']): Svc =>
   make().use(new CORSMiddleware({ origins, credentials: true }));
 
-test('SVC206 awaits a function for allowed origins, and reports it if it compares only a suffix or allows every site', async () => {
+test('svc check awaits an asynchronous CORS origin function, and reports a function that compares only a suffix or allows every site (SVC206)', async () => {
   const bySuffix = withOrigins(async (origin) => Promise.resolve(origin.endsWith('acme.example')));
   assert.deepEqual(await found(bySuffix, 'SVC206'), [
-    'error: the function for origins accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
+    'error: the CORS origin function accepts https://svc-checkacme.example, a site that an attacker could register, so its pages may send requests with cookies',
   ]);
   const everySite = withOrigins(() => Promise.resolve(true));
   assert.deepEqual(await found(everySite, 'SVC206'), [
-    'error: the function for origins accepts an origin that no site has, so pages of every site may send requests with cookies',
+    'error: the CORS origin function accepts an origin that no site has, so pages of every site may send requests with cookies',
   ]);
 });
 
-test('SVC206 reports an unanchored regular expression that is declared outside the function for allowed origins', async () => {
+test('svc check reports an unanchored regular expression that is declared outside the CORS origin function (SVC206)', async () => {
   const pattern = /^https:\/\/(www\.)?shop\.example/;
   const messages = await found(
     withOrigins((origin) => pattern.test(origin)),
@@ -43,7 +43,7 @@ test('SVC206 reports an unanchored regular expression that is declared outside t
   assert.match(messages[0]!, /https:\/\/shop\.example\.svc-check\.invalid/);
 });
 
-test('SVC206 accepts an asynchronous function for allowed origins that compares whole names, rejects, or reads the request', async () => {
+test('svc check accepts an asynchronous CORS origin function that compares whole names, rejects, or reads the request (SVC206)', async () => {
   for (const origins of [
     async (origin: string) => Promise.resolve(origin === 'https://acme.example'),
     async () => Promise.reject<boolean>(new Error('no database')),
@@ -52,7 +52,7 @@ test('SVC206 accepts an asynchronous function for allowed origins that compares 
     assert.deepEqual(await found(withOrigins(origins), 'SVC206'), []);
 });
 
-test('SVC212 awaits the function for allowed origins of a WebSocket', async () => {
+test('svc check awaits the origin function of a WebSocket route, and warns if the function allows unknown sites (SVC212)', async () => {
   const app = make();
   app.websocket('/live', { origins: () => Promise.resolve(true) }).onMessage(() => undefined);
   assert.equal((await found(app, 'SVC212')).length, 1);
@@ -61,7 +61,7 @@ test('SVC212 awaits the function for allowed origins of a WebSocket', async () =
   assert.deepEqual(await found(right, 'SVC212'), []);
 });
 
-test('SVC208 reports a guard of the metrics that accepts requests without a valid credential', async () => {
+test('svc check reports a guard of /metrics that accepts requests without a valid credential (SVC208)', async () => {
   for (const auth of [(req: object) => req !== undefined, () => Promise.resolve(true)])
     assert.deepEqual(await found(make({ ops: { metrics: { auth } } }), 'SVC208'), [
       'warning: /metrics is open to every client: its auth accepts every request',

@@ -91,7 +91,7 @@ test('when a route requires a session and has no session middleware, the applica
 
 // ── SVC102 ──
 
-test('SVC102 reports a route if more specific routes match all of its paths', () => {
+test('svc check reports a route if more specific routes match all of its paths (SVC102)', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -108,7 +108,7 @@ test('SVC102 reports a route if more specific routes match all of its paths', ()
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
 });
 
-test('SVC102 accepts a route if at least one request can reach it', () => {
+test('svc check accepts a route if at least one request can reach it (SVC102)', () => {
   for (const others of [
     ['/f/{x}', '/f/{x}/{rest:path}'],
     ['/f/{x:int}', '/f/{x:float}', '/f/{x:uuid}', '/f/x', '/f//', '/f//{p:path}', '/f/{x}/{p:path}'],
@@ -132,7 +132,7 @@ test('SVC102 accepts a route if at least one request can reach it', () => {
   assert.deepEqual(brief(app), []);
 });
 
-test('SVC102 reports a HEAD route if GET routes match all of its paths', () => {
+test('svc check reports a HEAD route if GET routes match all of its paths (SVC102)', () => {
   const app = make()
     .get('/f/{x}', handler)
     .get('/f/{x}/{rest:path}', handler)
@@ -148,7 +148,7 @@ test('SVC102 reports a HEAD route if GET routes match all of its paths', () => {
   ]);
 });
 
-test('when an operations endpoint hides a route, SVC102 reports the route at its line', () => {
+test('when an endpoint of the framework, such as /healthz, hides a route, svc check reports the route at its line (SVC102)', () => {
   const app = make();
   const at = line() + 1;
   app.get('/healthz', handler);
@@ -172,7 +172,7 @@ function paths(prefix: string, most: number): string[] {
   return all;
 }
 
-test('for random tables of routes, SVC102 reports a route exactly when no short path reaches it', () => {
+test('for random tables of routes, svc check reports a route exactly if no path of a few segments reaches the route (SVC102)', () => {
   const random = seeded(102);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   const all = [...paths('', 2), ...paths('/f', 4)];
@@ -237,7 +237,7 @@ function rename(template: string): string {
 
 // ── SVC103 ──
 
-test('SVC103 warns of two paths that differ only in case or in a final slash, at the line of the second route', () => {
+test('svc check warns of two paths that differ only in case or in a final slash, at the line of the second route (SVC103)', () => {
   const app = make().get('/users/{id}', handler).get('/a', handler);
   const byCase = line() + 1;
   app.get('/Users/{key}', handler);
@@ -259,7 +259,7 @@ test('SVC103 warns of two paths that differ only in case or in a final slash, at
   assert.deepEqual(brief(own), [['SVC103', 'GET /healthz/', at]]);
 });
 
-test('SVC103 accepts equal paths with different methods, and paths that differ in converters or in words', () => {
+test('svc check accepts equal paths with different methods, and paths that differ in converters or in words (SVC103)', () => {
   assert.deepEqual(
     brief(
       make()
@@ -283,7 +283,7 @@ function bob(): string {
   return 'bob';
 }
 
-test('SVC113 warns when a route and its router declare a dependency with the same name but different sources', () => {
+test('svc check warns when a route and its router declare a dependency with the same name but different sources (SVC113)', () => {
   const router = new Router({ deps: { me: Depends(alice) } });
   const at = line() + 1;
   router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me);
@@ -306,7 +306,7 @@ test('SVC113 warns when a route and its router declare a dependency with the sam
 
 // ── SVC107 ──
 
-test('when the getter of a dependency throws, SVC107 reports it at the line of the route', () => {
+test('when the getter of a dependency throws, svc check reports the error at the line of the route (SVC107)', () => {
   const late = provide(
     {
       get it() {
@@ -331,7 +331,7 @@ const SECRETIVE: Plugin = { name: 'login', secrets: ['authSecret'], register: ()
 const USER = sessionKey<string>('user');
 const SIGNED = { authSecret: `${'kR7#vq2Lw9!xTz4m'}Yb8@cN3$fHs6^jDg` }; // two parts, because SVC205 reports a secret that is written in the source
 
-test('when a route requires a session and has no session middleware, SVC121 reports it and the application does not start', async () => {
+test('when a route requires a session and has no session middleware, svc check reports the route and the application does not start (SVC121)', async () => {
   const app = make(SIGNED);
   const bare = line() + 1;
   app.get('/me', { user: Depends(requireSession(USER)) }, handler);
@@ -366,7 +366,7 @@ test('when a route requires a session and has no session middleware, SVC121 repo
   assert.deepEqual(brief(whole), []);
 });
 
-test('SVC202 reports a route that changes data for a session if no CSRF middleware protects the route', async () => {
+test('svc check reports a route that changes data for a session if no CSRF middleware protects the route (SVC202)', async () => {
   const app = make(SIGNED).use(new SessionMiddleware());
   const user = Depends(requireSession(USER));
   const written = line() + 1;
@@ -402,7 +402,7 @@ test('SVC202 reports a route that changes data for a session if no CSRF middlewa
   );
 });
 
-test('when a plugin needs a secret that is missing, SVC205 reports it and the application does not start', async () => {
+test('when a plugin needs a secret that is missing, svc check reports the secret and the application does not start (SVC205)', async () => {
   const app = make();
   const at = line() + 1;
   app.register(SECRETIVE);
@@ -415,7 +415,7 @@ test('when a plugin needs a secret that is missing, SVC205 reports it and the ap
   await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205 setting authSecret/ });
 });
 
-test('when a nested dependency needs a secret that is missing, SVC205 reports the secret once', () => {
+test('when a nested dependency needs a secret that is missing, svc check reports the secret once (SVC205)', () => {
   const inner = provide({ secrets: ['tokenSecret'] }, function verified() {
     return 1;
   });
@@ -431,7 +431,7 @@ test('when a nested dependency needs a secret that is missing, SVC205 reports th
 const GOOD = `${'5d0f3b6a91c7e284'}0d6f5b3a19c8e7f2`;
 const OLDER = `${'c81e9a07b2d4f653'}10987ace24bd6f01`;
 
-test('SVC205 accepts a strong secret in the configuration, and reports an empty secret as missing', () => {
+test('svc check accepts a strong secret in the configuration, and reports an empty secret as missing (SVC205)', () => {
   assert.deepEqual(brief(make({ config: { authSecret: GOOD } }).register(SECRETIVE)), []);
   assert.deepEqual(
     brief(make({ authSecret: [GOOD, OLDER], config: { authSecretPrevious: '' } }).register(SECRETIVE)),
@@ -447,7 +447,7 @@ test('SVC205 accepts a strong secret in the configuration, and reports an empty 
     .compileAll();
 });
 
-test('when a secret has less than 32 bytes or is not text, SVC205 reports it and the application does not start', async () => {
+test('when a secret has less than 32 bytes or is not text, svc check reports the secret and the application does not start (SVC205)', async () => {
   for (const [secret, pattern] of [
     [GOOD.slice(1), / "authSecret" \(SVC_AUTH_SECRET\) has 31 bytes, but needs 32 or more$/],
     [[GOOD, 'second-secret'], / "authSecret" \(SVC_AUTH_SECRET\), number 2 of its list, has 13 bytes/],
@@ -465,7 +465,7 @@ test('when a secret has less than 32 bytes or is not text, SVC205 reports it and
   assert.throws(() => typed.compileAll(), { code: 'E_COMPILE' });
 });
 
-test('when a secret can be guessed, SVC205 makes the check fail, but the application starts with a warning', async () => {
+test('when a secret can be guessed, svc check reports an error, but the application starts with a warning (SVC205)', async () => {
   const { logger, events } = collectedLog();
   for (const secret of [
     'x'.repeat(32),
@@ -493,7 +493,7 @@ test('when a secret can be guessed, SVC205 makes the check fail, but the applica
   }
 });
 
-test('SVC205 also examines "authSecretPrevious", and SVC401 knows the variable SVC_AUTH_SECRET_PREVIOUS', (t) => {
+test('svc check also examines the secret "authSecretPrevious" (SVC205), and accepts the variable SVC_AUTH_SECRET_PREVIOUS (SVC401)', (t) => {
   process.env['SVC_AUTH_SECRET_PREVIOUS'] = 'y'.repeat(32);
   t.after(() => {
     delete process.env['SVC_AUTH_SECRET_PREVIOUS'];
@@ -507,7 +507,7 @@ test('SVC205 also examines "authSecretPrevious", and SVC401 knows the variable S
 
 // ── SVC401 ──
 
-test('SVC401 reports a setting whose value cannot be converted, at the line of config.get()', () => {
+test('svc check reports a setting whose value cannot be converted, at the line of config.get() (SVC401)', () => {
   const app = make();
   const at = line() + 1;
   assert.equal(app.config.get('pageSize', 20), 20);
@@ -520,7 +520,7 @@ test('SVC401 reports a setting whose value cannot be converted, at the line of c
   assert.doesNotMatch(about(app)[0]!.message, /large/);
 });
 
-test('when the setting "env" is invalid, SVC401 is the only finding', () => {
+test('when the setting "env" is invalid, svc check reports only this setting (SVC401)', () => {
   const app = make().get('/a', handler).get('/a', handler);
   app.config.loadDict({ env: 'staging' });
   const { findings, ok } = app.check();
@@ -531,7 +531,7 @@ test('when the setting "env" is invalid, SVC401 is the only finding', () => {
   assert.match(findings[0]!.message, /^Cannot read the setting "env" \(SVC_ENV\)/);
 });
 
-test('SVC401 reports an invalid setting of the framework even if no code has read the setting yet', () => {
+test('svc check reports an invalid setting of the framework even if no code has read the setting yet (SVC401)', () => {
   assert.deepEqual(
     about(make({ config: { port: 'http' } })).map(({ rule, severity, subject }) => [rule, severity, subject]),
     [['SVC401', 'error', 'setting port']],
@@ -539,7 +539,7 @@ test('SVC401 reports an invalid setting of the framework even if no code has rea
   assert.deepEqual(brief(make({ config: { port: '80', host: '::1', enableDocs: 'no' } })), []);
 });
 
-test('SVC401 reports a setting that has no value and is read without a default, unless the setting is optional', () => {
+test('svc check reports a setting that has no value and is read without a default, unless the setting is optional (SVC401)', () => {
   const app = make({ config: { there: 'x' } });
   const at = line() + 1;
   app.config.get('databaseUrl');
@@ -550,7 +550,7 @@ test('SVC401 reports a setting that has no value and is read without a default, 
   app.compileAll();
 });
 
-test('SVC401 warns of an environment variable that no code reads, and suggests a similar name', (t) => {
+test('svc check warns of an environment variable that no code reads, and suggests a similar name (SVC401)', (t) => {
   const variables = {
     SVC_PAGE_SZIE: '5',
     SVC_POTR: '80',
@@ -573,15 +573,20 @@ test('SVC401 warns of an environment variable that no code reads, and suggests a
         'SVC401',
         'warning',
         'variable SVC_PAGE_SZIE',
-        'the variable is set, but no code reads it: did you mean SVC_PAGE_SIZE?',
+        'the environment variable is set, but no code reads it: did you mean SVC_PAGE_SIZE?',
       ],
       [
         'SVC401',
         'warning',
         'variable SVC_POTR',
-        'the variable is set, but no code reads it: did you mean SVC_PORT?',
+        'the environment variable is set, but no code reads it: did you mean SVC_PORT?',
       ],
-      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'the variable is set, but no code reads it'],
+      [
+        'SVC401',
+        'warning',
+        'variable SVC_WHOLLY_ELSE',
+        'the environment variable is set, but no code reads it',
+      ],
     ],
   );
 });
@@ -610,7 +615,7 @@ for (const [version, day, expected] of [
   ['22.23.2', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
   ['18.20.0', '2026-11-20', ['the version is outside the supported range (^24.18.1 || >=26.5.1)']],
 ] as const) {
-  test(`for Node.js ${version} on ${day}, SVC404 reports: ${expected.join(' and ') || 'nothing'}`, () => {
+  test(`for Node.js ${version} on ${day}, svc check reports (SVC404): ${expected.join(' and ') || 'nothing'}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
     assert.deepEqual(
@@ -623,7 +628,7 @@ for (const [version, day, expected] of [
   });
 }
 
-test('SVC404 compares the version of Node.js with the range in "engines" of package.json', () => {
+test('svc check compares the version of Node.js with the range in "engines" of package.json (SVC404)', () => {
   assert.equal(
     (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { engines: { node: string } }).engines
       .node,

@@ -208,8 +208,8 @@ test('when GITHUB_ACTIONS is set, svc check prints workflow commands and appends
 });
 
 for (const [output, expected] of [
-  ['sarif', 'needs a form and a file'],
-  ['sarif=', 'needs a form and a file'],
+  ['sarif', 'needs a format and a file'],
+  ['sarif=', 'needs a format and a file'],
   ['pdf=a', 'needs human, json, sarif, github, gitlab or junit, found "pdf"'],
   ['json=app.ts/x', 'the file "app.ts/x" of --output cannot be written: E'],
 ] as const) {
@@ -263,7 +263,12 @@ for (const [what, files, message, place, options] of [
   ],
   ['a thrown null', { 'app.ts': 'throw null;' }, /^it threw null$/, null],
   ['a syntax error', { 'app.ts': '\n\nexport const app = (;' }, /^Expression expected$/, 'app.ts:3'],
-  ['a missing export', { 'app.ts': 'export const server = 1;' }, /^the module exports server$/, null],
+  [
+    'a missing export',
+    { 'app.ts': 'export const server = 1;' },
+    /^there is no such export: the module exports server$/,
+    null,
+  ],
   ['a module that is not there', {}, /^there is no such file in/, null],
   [
     'a top-level await that never settles',
@@ -706,23 +711,23 @@ for (const [what, args, message] of [
   [
     'a pattern that fits no rule',
     ['app.ts', '--only', 'SVC9*'],
-    /unknown rule "SVC9\*": all are in svc check --list$/m,
+    /unknown rule "SVC9\*": svc check --list shows all rules$/m,
   ],
   [
     'a rule far from all others',
     ['app.ts', '--only', 'SVC999'],
-    /unknown rule "SVC999": all are in svc check --list$/m,
+    /unknown rule "SVC999": svc check --list shows all rules$/m,
   ],
   ['a pattern that is none', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],
   [
     'a rule to explain that is far from all others',
     ['--explain', 'SVC999'],
-    /unknown rule "SVC999": all are in svc check --list$/m,
+    /unknown rule "SVC999": svc check --list shows all rules$/m,
   ],
   [
     'the beginning of a rule to explain',
     ['--explain', 'SVC'],
-    /unknown rule "SVC": all are in svc check --list$/m,
+    /unknown rule "SVC": svc check --list shows all rules$/m,
   ],
   ['an unknown rule to explain', ['--explain', 'SVC1011'], /unknown rule "SVC1011": did you mean "SVC101"\?/],
   [

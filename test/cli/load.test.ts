@@ -147,7 +147,7 @@ test('isApplication() returns true for applications made by any copy of the pack
     assert.equal(isApplication(value), false);
 });
 
-test('isFault() returns true for faults thrown by any copy of the package, by their code and remedy', () => {
+test('isFault() returns true for an SvcError of any copy of the package, which it recognises by code and remedy', () => {
   assert.equal(isFault(new SvcError('E_CLI_USAGE', ['x'])), true);
   assert.equal(isFault(Object.assign(new Error('x'), { code: 'E_CLI_USAGE', remedy: 'y' })), true);
   for (const value of [

@@ -76,7 +76,7 @@ for (const [what, args, message] of [
   ],
   ['an unknown option', ['run', 'app.ts', '--prot', '1'], /unknown option "--prot": did you mean "--port"\?/],
   ['no module', ['run'], /run needs a module/],
-  ['two modules', ['run', 'a.ts', 'b.ts'], /run takes one module, found also "b\.ts"/],
+  ['two modules', ['run', 'a.ts', 'b.ts'], /run takes one module, but found a second argument "b\.ts"/],
   ['an option without its value', ['run', 'app.ts', '--port'], /--port needs a value$/m],
   [
     'an option whose value looks like one',
@@ -133,13 +133,13 @@ for (const [what, files, target, message] of [
     'a module without the export',
     { 'app.ts': 'export const server = 1;' },
     'app.ts',
-    /Cannot load "app\.ts:app": the module exports server$/m,
+    /Cannot load "app\.ts:app": there is no such export: the module exports server$/m,
   ],
   [
     'an export that is nearly right',
     { 'app.ts': APP },
     'app.ts:ap',
-    /Cannot load "app\.ts:ap": the module exports app; did you mean ":app"\?/,
+    /Cannot load "app\.ts:ap": there is no such export: the module exports app; did you mean ":app"\?/,
   ],
   [
     'an application of another name',

@@ -187,7 +187,7 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
   t.after(() => db.close());
   assert.equal(await db.scalar('select count(*) from notes'), 3);
   const other = await seed({ SVC_ENV: 'development' }, '--database', 'other');
-  assert.match(other.stderr, /has no folder of seeds/);
+  assert.match(other.stderr, /has no folder of seed files/);
 });
 
 for (const scheme of ['postgres', 'mysql']) {
@@ -252,21 +252,21 @@ test('svc migrate new creates the files of the next two migrations, and does not
 });
 
 for (const [args, message] of [
-  [['migrate'], /migrate needs one of up, down, status, repair, seed, new/],
-  [['migrate', 'upp', 'app.ts'], /unknown word "upp" after "svc migrate": did you mean "up"\?/],
-  [['migrate', 'sideways'], /unknown word "sideways" after "svc migrate": the words are up/],
+  [['migrate'], /migrate needs a subcommand: up, down, status, repair, seed, new/],
+  [['migrate', 'upp', 'app.ts'], /unknown subcommand "upp" of svc migrate: did you mean "up"\?/],
+  [['migrate', 'sideways'], /unknown subcommand "sideways" of svc migrate: the subcommands are up/],
   [['migrate', 'up'], /migrate needs a module/],
-  [['migrate', 'up', 'a.ts', 'b.ts'], /migrate takes one module, found also "b\.ts"/],
+  [['migrate', 'up', 'a.ts', 'b.ts'], /migrate takes one module, but found a second argument "b\.ts"/],
   [['migrate', 'new'], /migrate new needs a name/],
-  [['migrate', 'new', 'a', 'b'], /migrate new takes one name, found also "b"/],
+  [['migrate', 'new', 'a', 'b'], /migrate new takes one name, but found a second argument "b"/],
   [['migrate', 'new', '-_-'], /option|letters/],
   [['migrate', 'new', '___'], /migrate new needs a name of letters a-z, .*, found "___"$/m],
   [['migrate', 'new', ''], /migrate new needs a name of letters a-z, .*, found ""$/m],
   [
     ['migrate', 'new', '../x'],
-    /migrate new needs a name of .*, found "\.\.\/x"; --directory names the folder$/m,
+    /migrate new needs a name of .*, found "\.\.\/x"; choose the folder with --directory$/m,
   ],
-  [['migrate', 'new', 'a\\b'], /found "a\\b"; --directory names the folder$/m],
+  [['migrate', 'new', 'a\\b'], /found "a\\b"; choose the folder with --directory$/m],
   [['migrate', 'new', '0002_x.up.sql'], /migrate new needs a name of .*, found "0002_x\.up\.sql"$/m],
   [['migrate', 'new', 'größe'], /migrate new needs a name of .*, found "größe"$/m],
   [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number from 1 to 9999, found "0"/],
@@ -293,7 +293,7 @@ test('svc migrate repair lists an unfinished migration; with --as it records the
   assert.equal(shown.status, 1);
   assert.match(
     shown.stdout,
-    /^unfinished {2}0002_owner\n {2}line 2: alter table notes add column owner\n {2}line 3: insert into missing values \(1\)\nLook which .*--as pending.*--as applied\.\n$/,
+    /^unfinished {2}0002_owner\n {2}line 2: alter table notes add column owner\n {2}line 3: insert into missing values \(1\)\nFind out which .*--as pending.*--as applied\.\n$/,
   );
   const wrong = await repair('--as', 'done');
   assert.deepEqual([wrong.status, /--as must be applied or pending/.test(wrong.stderr)], [2, true]);

@@ -727,7 +727,7 @@ for (const [what, theirs, expected] of [
 for (const [what, args, message] of [
   ['no folder', [], /new needs a folder$/m],
   ['an empty name of a folder', [''], /new needs a folder$/m],
-  ['two folders', ['a', 'b'], /new takes one folder, found also "b"$/m],
+  ['two folders', ['a', 'b'], /new takes one folder, but found a second argument "b"$/m],
   ['--vendor with --link', ['a', '--vendor', '--link'], /--vendor and --link exclude each other$/m],
   ['--registry with --link', ['a', '--registry', '--link'], /--registry and --link exclude each other$/m],
   ['a name with capitals', ['a', '--name', 'Shop'], /--name needs small letters, .*; found "Shop"$/m],

@@ -41,7 +41,7 @@ for (const [header, expected, why] of [
   ['gzip;q=0, gzip;q=1', undefined, 'of two the first counts'],
   ['"br"', undefined, 'a quoted name is none'],
 ] as const) {
-  test(`negotiateEncoding() returns ${String(expected)} for the header ${JSON.stringify(header)}: ${why}`, () => {
+  test(`negotiateEncoding() returns ${String(expected)} for Accept-Encoding: ${JSON.stringify(header)} (reason: ${why})`, () => {
     assert.equal(negotiateEncoding(header, ALL), expected);
   });
 }

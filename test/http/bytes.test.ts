@@ -37,7 +37,7 @@ function application(): Svc {
 
 const WAYS = ['reply', 'status', 'response', 'replaced', 'chunks', 'stream', 'counted'];
 
-test('in replies, bodies and chunks, buffers and views of every kind are sent as the bytes that they contain', async () => {
+test('a buffer or view of any kind is sent as the bytes that it contains, in a reply, as a response body and as a chunk of a stream', async () => {
   await using server = await served(application());
   for (const [index, [what]] of VIEWS.entries()) {
     for (const way of WAYS) {

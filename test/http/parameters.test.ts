@@ -22,7 +22,7 @@ for (const [field, value, parameters] of [
   });
 }
 
-test('parseParameters() takes linear time', () => {
+test('parseParameters() takes linear time for long header fields', () => {
   const started = cpuMs();
   for (const field of [
     `a;${' '.repeat(50_000)}`,

@@ -450,7 +450,7 @@ test('if a middleware only returns the promise of next(), compose() creates no f
   assert.deepEqual([response.status, events], [404, []]);
 });
 
-test('compose() gives a middleware a promise for a LateAnswer; without middleware the server receives the LateAnswer itself', async () => {
+test('if a handler returns a LateAnswer, next() of a middleware returns a promise; without middleware compose() returns the LateAnswer itself', async () => {
   class Later extends LateAnswer {
     constructor() {
       super();

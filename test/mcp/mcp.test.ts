@@ -75,7 +75,7 @@ class Loose extends Schema {
   a = Field(int);
 }
 
-test('mcpTools(): every route is a tool, except HEAD routes, static files, operations endpoints and routes with mcp: false', (t) => {
+test('mcpTools(): every route is a tool, except HEAD routes, static files, endpoints such as /healthz, and routes with mcp: false', (t) => {
   const { app } = make(t);
   app
     .get('/a', () => 1)

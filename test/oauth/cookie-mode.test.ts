@@ -111,7 +111,7 @@ test('OAuth cookie mode: the parameter return_to sets the path to which a login 
   assert.equal((await json.back({ code: 'c', state: begun.state })).status, 200);
 });
 
-test('OAuth cookie mode: if claims make a token larger than a cookie, the login fails as a mistake before anything is stored', async () => {
+test('OAuth cookie mode: if claims make a token larger than a cookie, the login fails with 500 before anything is stored', async () => {
   await using site = await open({
     plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(4_000) } }) },
   });

@@ -39,7 +39,7 @@ test('GET /healthz answers 200 {"status":"ok"} and forbids caching', async () =>
   assert.equal(await response.text(), '{"status":"ok"}');
 });
 
-test('/readyz answers 200 and lists every probe as up', async () => {
+test('/readyz answers 200 and lists every readiness probe as up', async () => {
   await using client = new TestClient(
     application({}, { database: () => undefined, queue: async () => undefined }).app,
   );
@@ -57,7 +57,7 @@ test('/readyz answers 200 and lists every probe as up', async () => {
   }
 });
 
-test('while a probe fails, /readyz answers 503, and the reason is written only to the log', async () => {
+test('while a readiness probe fails, /readyz answers 503, and the reason is written only to the log', async () => {
   const { app, lines } = application(
     {},
     {
@@ -82,7 +82,7 @@ test('while a probe fails, /readyz answers 503, and the reason is written only t
   );
 });
 
-test('if a probe takes longer than 2 s, /readyz reports it as down and aborts its signal', async () => {
+test('if a readiness probe takes longer than 2 s, /readyz reports the probe as down and aborts its signal', async () => {
   const clock = new ManualClock();
   const entered = Promise.withResolvers<AbortSignal>();
   const { app } = application(
@@ -104,7 +104,7 @@ test('if a probe takes longer than 2 s, /readyz reports it as down and aborts it
   assert.equal(signal.aborted, true);
 });
 
-test('concurrent requests to /readyz share one run of each probe', async () => {
+test('concurrent requests to /readyz share one run of each readiness probe', async () => {
   let asked = 0;
   const gate = Promise.withResolvers<void>();
   const { app } = application(

@@ -121,7 +121,7 @@ test('Router puts its own tags before the tags of a route', () => {
   );
 });
 
-test('if routers include each other, Router reports SVC106 at the line of the include', () => {
+test('if routers include each other, Router reports the cycle at the line of includeRouter() (SVC106)', () => {
   const a = new Router();
   const b = new Router().get('/b', handler);
   a.includeRouter(b, '/x');
@@ -141,7 +141,7 @@ test('if routers include each other, Router reports SVC106 at the line of the in
   assert.match(findings[0]!.place!.file, /route\.test\.ts$/);
 });
 
-test('if a prefix and a path form an invalid template, Router reports SVC106 at the line of the route', () => {
+test('if a prefix and a path form an invalid template, Router reports the template at the line of the route (SVC106)', () => {
   const router = new Router({ prefix: '/{id}' });
   const at = line() + 1;
   router.get('/x', handler).get('/{id:int}', handler);

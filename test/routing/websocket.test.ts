@@ -110,7 +110,7 @@ function chat(options: SvcOptions = {}): Svc {
   return app;
 }
 
-describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
+describe('WebSocket handshakes are accepted or refused as RFC 6455 §4.2 defines', LIMITED_SUITE, () => {
   test('the answer to a WebSocket handshake equals the example of RFC 6455 §1.3', async (t) => {
     const { answer, raw } = await shake(t, chat(), { 'Sec-WebSocket-Protocol': 'chat.v1, chat.v2' });
     assert.equal(answer.status, 101);
@@ -235,7 +235,7 @@ describe('WebSocket handshakes (RFC 6455 §4.2)', LIMITED_SUITE, () => {
   });
 });
 
-describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
+describe('the Origin of a WebSocket handshake is checked', LIMITED_SUITE, () => {
   const origin = (value: string): TestWebSocketOptions => ({ headers: { origin: value } });
 
   test("by default, the Origin of a WebSocket handshake must be the application's own origin", async (t) => {
@@ -302,7 +302,7 @@ describe('Origin of a WebSocket handshake', LIMITED_SUITE, () => {
 });
 
 for (const listen of [false, true])
-  describe(`a WebSocket route of a TestClient with listen: ${listen}`, LIMITED_SUITE, () => {
+  describe(`a WebSocket route works in a TestClient with listen: ${listen}`, LIMITED_SUITE, () => {
     test('a WebSocket route converts path parameters, validates inputs and resolves dependencies like any other route', async (t) => {
       const { app } = make();
       class Query extends Schema {
@@ -806,7 +806,7 @@ for (const listen of [false, true])
     });
   });
 
-describe('declarations of WebSocket routes', LIMITED_SUITE, () => {
+describe('declarations of WebSocket routes are checked', LIMITED_SUITE, () => {
   test('a WebSocket route refuses an unknown option, and suggests the most similar name', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), {

@@ -106,7 +106,7 @@ test('Schema.parse() and safeParse() give the same result as the constructor', (
   assert.equal(User.safeParse({}).ok, false);
 });
 
-test('Schema.accepts() gives the same verdict as parse(), and makes no instance', () => {
+test('Schema.accepts() returns whether parse() would accept the value, and makes no instance', () => {
   let runs = 0;
   class Made extends Schema {
     id = Field(str, { default: () => String(runs++) });
@@ -744,7 +744,7 @@ test('isSchemaClass() returns true only for schema classes', () => {
     assert.equal(isSchemaClass(value), false);
 });
 
-test('planOf() returns one plan per class, and the plan describes the fields of the class', () => {
+test('planOf() returns the same object for each call with one class, and the object describes the fields of the class', () => {
   assert.equal(planOf(User), planOf(User));
   const described = planOf(User).fields.map(
     ({ name, wireName, node, isRequired, hasDefault, isList, isSecret, isReadOnly }) => ({
@@ -2006,7 +2006,7 @@ test('patternFinding() reports nothing for the pattern of a built-in format', as
   assert.equal(patternFinding(FORMATS.email.pattern!), undefined);
 });
 
-test('the plan of a class lists its hazardous patterns, and these are tested on short texts only', () => {
+test('planOf() lists the hazardous patterns of a class, which are tested on short texts only', () => {
   class Risky extends Schema {
     a = Field(str, { pattern: /^(a+)+$/ });
     b = Field(nullable(list(str, { pattern: /\s+$/ })), { optional: true });

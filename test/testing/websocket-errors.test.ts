@@ -38,7 +38,7 @@ function failing(): Svc {
 }
 
 for (const listen of [false, true])
-  describe(`WebSocket errors of TestClient with listen: ${listen}`, LIMITED_SUITE, () => {
+  describe(`TestClient with listen: ${listen} reports errors of WebSocket handlers`, LIMITED_SUITE, () => {
     const raising = (t: TestContext, app = failing()): TestClient => {
       const client = new TestClient(app, { listen });
       t.after(() => client.close().catch(() => undefined));

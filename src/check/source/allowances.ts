@@ -1,10 +1,11 @@
 /**
- * A comment in the source can allow a finding. It names the rule and a reason, and may name a last day:
+ * A comment in the source can allow a finding. It names the rule and a reason, and may name the last day on
+ * which it applies:
  *
  *   // svc-allow SVC606 until 2027-01-31: names come from the table of uploads
  *
  * The comment stands at the end of the reported line, or alone on the line above it. It can allow every
- * finding that has a line, except errors that prevent the start.
+ * finding that has a line, except errors that prevent the application from starting.
  */
 import { pathToFileURL } from 'node:url';
 import { makeReport, issueOf } from '../check.ts';
@@ -23,8 +24,8 @@ interface InlineAllowance {
 }
 
 /**
- * Returns the report without the findings that comments allow. An allowance without a reason, or past its
- * last day, turns the finding into an error.
+ * Returns the report without the findings that `svc-allow` comments allow. A comment without a reason, or
+ * past its last day, turns the finding into an error.
  */
 export function allowInline(
   report: Report,

@@ -58,10 +58,13 @@ function findPipes(sources: Sources, report: ReportNode): void {
   }
 }
 
-/** Whether a chain of streams ends in the output of the process: `source.pipe(gunzip).pipe(process.stdout)`. */
+/**
+ * Whether a chain of pipe() calls ends in the output of the process:
+ * `source.pipe(gunzip).pipe(process.stdout)`.
+ */
 function endsInOutput(call: Call): boolean {
   const { parent, args } = call;
-  // findPipes() passes only calls that have an argument
+  // the callers pass only calls with an argument, so `args[0]` exists
   if (/^process\.std(?:out|err)$/.test(pathOf(args[0]!) ?? '')) return true;
   const next = parent?.type === 'member' && parent.property === 'pipe' ? parent.parent : undefined;
   return next?.type === 'call' && next.args.length > 0 && endsInOutput(next);
@@ -95,7 +98,7 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
           'SVC614',
           module,
           passed,
-          `${owner} is passed on inside ${owner}.transaction(): its statements are not part of the transaction`,
+          `${owner} is passed to a function inside ${owner}.transaction(): statements through ${owner} are not part of the transaction`,
           { severity: 'warning' },
         );
       if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
@@ -134,7 +137,7 @@ function findCollected(sources: Sources, report: ReportNode): void {
 }
 
 /**
- * Whether the variable `request` holds a response of another server:
+ * Whether the variable `request` holds the response of another server instead of a client's request:
  * `https.get(url, (request) => { request.on('data', …); })`.
  */
 function isOfAnswer(call: Call, module: SourceModule): boolean {
@@ -160,7 +163,12 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
     if (node.type === 'binary' && /^[<>]=?$/.test(node.operator)) measures = true;
   });
   if (keeps && !measures)
-    report('SVC634', module, at, 'the body is collected without a limit: one client can fill the memory');
+    report(
+      'SVC634',
+      module,
+      at,
+      'the request body is collected without a size limit: one client can fill the memory',
+    );
 }
 
 // -- SVC635: outbound calls without a time limit --
@@ -175,7 +183,7 @@ function findEndless(sources: Sources, report: ReportNode): void {
     if (!ASKS.test(meaning) || isLimited.test(meaning)) continue;
     if (sources.reachedFrom(functionAround(call)) === undefined) continue;
     const [address, ...more] = call.args;
-    // the argument may be a variable that holds options
+    // an argument that is not a literal may hold options with a time limit
     const isOther = more.some(({ type }) => type !== 'object' && type !== 'function');
     const isOfOptions = address?.type !== 'object' && /^(?:https?\.|axios$|axios\.request$)/.test(meaning);
     if (isOther || (isOfOptions && !isAddress(address)) || isOwnAddress(address)) continue;
@@ -185,20 +193,21 @@ function findEndless(sources: Sources, report: ReportNode): void {
     const hasLimit = ['signal', 'timeout', 'dispatcher'].some((key) =>
       call.args.some((arg) => entryOf(arg, key) !== undefined),
     );
-    // the enclosing function mentions a timeout or aborts the call
+    // no finding if the options may set a limit, or if the enclosing function mentions a timeout or aborts
+    // the call
     if (hasSpread || hasLimit || /timeout|\babort/i.test(parentText(call, module))) continue;
     report(
       'SVC635',
       module,
       call,
-      `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: a slow service also blocks the client`,
+      `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client waits just as long`,
     );
   }
 }
 
 /**
- * Returns a pattern of HTTP clients whose time limit is set for the whole project, as
- * `axios.defaults.timeout` does.
+ * Returns a regular expression that matches the HTTP clients for which the project sets a time limit once, as
+ * in `axios.defaults.timeout = 5_000`.
  */
 function limitedClients({ project }: Sources): RegExp {
   const has = (pattern: RegExp): boolean => project.modules.some(({ source }) => pattern.test(source));
@@ -209,7 +218,7 @@ function limitedClients({ project }: Sources): RegExp {
   return new RegExp(`^(?:${limited.join('|') || '(?!)'})\\b`);
 }
 
-/** Whether an expression is certainly an address, and not an object with options. */
+/** Whether an argument is certainly a URL, and not an object with options. */
 function isAddress(node: Node | undefined): boolean {
   if (node?.type === 'text' || node?.type === 'template' || node?.type === 'binary') return true;
   if (node?.type === 'call') return /^(?:URL|url\.parse)$/.test(pathOf(node.callee) ?? '');
@@ -217,8 +226,8 @@ function isAddress(node: Node | undefined): boolean {
 }
 
 /**
- * Whether an address begins with a slash. Only code in a browser, or a client of the application itself, can
- * request such an address.
+ * Whether a URL begins with a slash and so has no host. Only a browser, or a client that adds the host of the
+ * application, can request such a URL.
  */
 function isOwnAddress(node: Node | undefined): boolean {
   return node !== undefined && leadOf(node).startsWith('/');
@@ -229,7 +238,7 @@ function parentText(call: Call, module: SourceModule): string {
   return module.source.slice(start, end);
 }
 
-// -- SVC501 in functions that handlers call --
+// -- SVC501: blocking calls in functions that handlers call --
 
 /** Synchronous functions that finish within microseconds and so may run in a handler. */
 const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
@@ -253,7 +262,7 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    // code-rules.ts reports calls that stand in the handler itself
+    // code-rules.ts already reports blocking calls in the handler itself
     if (from === undefined || isWithin(call, from) || isOnce(call, module) || isKept(call)) continue;
     if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
@@ -261,7 +270,7 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
       'SVC501',
       module,
       call,
-      `${name}() blocks every other request: handlers call "${around!.name ?? nameOf(around!) ?? 'this function'}"`,
+      `${name}() blocks all other requests until it returns: handlers call it through "${around!.name ?? nameOf(around!) ?? 'this function'}"`,
     );
   }
 }
@@ -270,7 +279,9 @@ function nameOf({ parent }: Fn): string | undefined {
   return parent?.type === 'declarator' && parent.target.type === 'name' ? parent.target.name : undefined;
 }
 
-/** Whether an expression calls get(), as a cache does: `cache.get(path) ?? readFileSync(path)`. */
+/**
+ * Whether an expression reads a cache, to judge by a call of get(): `cache.get(path) ?? readFileSync(path)`.
+ */
 function readsCache(node: Node): boolean {
   let found = false;
   walk(node, (part) => {
@@ -280,7 +291,8 @@ function readsCache(node: Node): boolean {
 }
 
 /**
- * Whether a call runs only the first time: `text ??= readFileSync(…)` or `if (text === undefined) text = …`.
+ * Whether a call runs once and code then reuses its result: `text ??= readFileSync(…)` or `if (text ===
+ * undefined) text = …`.
  */
 function isOnce(call: Call, { source }: SourceModule): boolean {
   for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
@@ -306,7 +318,10 @@ function isOnce(call: Call, { source }: SourceModule): boolean {
   return false;
 }
 
-/** Whether a call runs only the first time: `if (text) return text; text = readFileSync(…); return text;`. */
+/**
+ * Whether a call runs once and code then reuses its result: `if (text) return text; text = readFileSync(…);
+ * return text;`.
+ */
 function isKept(call: Call): boolean {
   const { parent } = call;
   const path = parent?.type === 'assign' ? pathOf(parent.target) : undefined;
@@ -337,7 +352,7 @@ function mentionsPath(node: Node, path: string): boolean {
   return found;
 }
 
-/** Whether every call of a function runs only the first time. */
+/** Whether every call of a function runs only once, as isOnce() defines it. */
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
   const name = fn.name ?? nameOf(fn);
   if (name === undefined) return false;

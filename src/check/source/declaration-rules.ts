@@ -1,6 +1,6 @@
 /**
  * Rules about guards, routes and tools in the source: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305.
- * They report mistakes that the compiled application does not show, or shows without a line.
+ * They report mistakes that the loaded application does not show, or shows without their line in the source.
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
 import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';
@@ -52,7 +52,7 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
     if (required?.type === 'value' && required.raw === 'false')
       report(
         'SVC215',
-        constant!.module, // entryOf() found the member, so constantOf() returned an object
+        constant!.module, // entryOf() found a member, so `constant` is defined
         required,
         'tokens without an expiry are accepted, so a leaked token never becomes invalid',
       );
@@ -60,14 +60,14 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
     if (seconds !== undefined && seconds > 366 * 86_400)
       report(
         'SVC215',
-        constant!.module, // entryOf() found the member, so constantOf() returned an object
+        constant!.module, // entryOf() found a member, so `constant` is defined
         entryOf(arg, 'expiresInSeconds')!,
-        'the token is valid for more than a year, and so is a leaked token',
+        'the token is valid for more than a year, so a leaked token works for as long',
       );
   }
 }
 
-/** Returns the value of a number or of a product. Constants may be factors: `10 * YEAR`. */
+/** Returns the value of a number, or of a product whose factors may be constants: `10 * YEAR`. */
 function computed(node: Node | undefined, module: SourceModule, depth = 0): number | undefined {
   if (node?.type === 'binary' && node.operator === '*')
     return (computed(node.left, module, depth) ?? NaN) * (computed(node.right, module, depth) ?? NaN);
@@ -132,8 +132,8 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
     module,
     call,
     code === undefined || code === '400'
-      ? 'the document cannot describe error replies: this handler has its own form of reply, and declares no response'
-      : `the document cannot describe the answer to invalid input: this answers ${code}, and declares no response`,
+      ? 'the OpenAPI document does not describe the error replies of this handler, because the handler declares no response'
+      : `the OpenAPI document does not describe the reply to invalid input: this handler replies with ${code}, but declares no response`,
     {
       severity: 'warning',
       remedy: `Declare the response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
@@ -142,16 +142,17 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
 }
 
 const WRITES = /^(?:execute|executeMany|transaction|(?:unlink|writeFile|appendFile|rm)(?:Sync)?)$/;
-/** Names of methods that write data if their object is a store. */
+/** Names of methods that write data if they are called on a store. */
 const WRITES_TO_STORE =
   /^(?:(?:insert|update|upsert|delete|destroy|remove|save)(?:$|[A-Z])|create(?:One|Many)?$)/;
-/** Names of objects that store data. */
+/** Names of variables that usually hold a database or another store of data. */
 const STORE = /^#?(?:\w*(?:[dD]b|DB|[dD]atabase|[rR]epo|[rR]epository|[sS]tore)|tx|prisma|knex|\w+Model)s?$/;
 /** Names of collections that hold only temporary data. */
 const TRANSIENT = /(?:cache|seen|pending)$/i;
 
 /**
- * SVC201 for MCP tools and WebSocket handlers that change data. access-rules.ts applies the rule to routes.
+ * SVC201 for MCP tools and WebSocket handlers that change data without a guard. access-rules.ts applies the
+ * rule to routes.
  */
 function judgeTools(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const name = calledName(call);
@@ -170,7 +171,7 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
         'SVC201',
         module,
         call,
-        `the tool "${call.args[0].value}" changes data, and every client of the endpoint may call it`,
+        `the MCP tool "${call.args[0].value}" changes data, and every client of the MCP endpoint may call it`,
       );
   }
   if (name !== 'onMessage') return;
@@ -214,7 +215,8 @@ function isWrite(call: Call, module: SourceModule): boolean {
     binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
   if ([...names, ...(value === undefined ? [] : namesIn(value))].some((each) => STORE.test(each)))
     return true;
-  if (names.length === 1 && /^[A-Z]/.test(root)) return binding !== undefined; // a model: `User.create(…)`
+  // a model class, as in `User.create(…)`
+  if (names.length === 1 && /^[A-Z]/.test(root)) return binding !== undefined;
   const isKept =
     root === 'this' || (binding?.kind === 'declared' && functionAround(binding.node) === undefined);
   return isKept && /^(?:insert|delete|remove|save)/.test(name);
@@ -228,7 +230,7 @@ function namesIn(node: Node): string[] {
   return node.type === 'member' ? [...namesIn(node.object), node.property ?? ''] : [];
 }
 
-/** Whether a function changes a collection in a module variable: `stock.set(id, count)`. */
+/** Whether a function changes a collection that a module variable holds: `stock.set(id, count)`. */
 function changesModule(handler: Fn, sources: Sources): boolean {
   const module = sources.handlers.homeOf(handler);
   let found = false;
@@ -255,7 +257,7 @@ function hasGuard(call: Call, module: SourceModule): boolean {
 
 const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
 /**
- * Paths that browsers open from links in e-mails or after redirects. These requests are always GET requests.
+ * Paths that links in e-mails and redirects open, such as `/verify`. Browsers always request them with GET.
  */
 const LINKED = /(?:^|\/)(?:verify|confirm|activate|unsubscribe|callback|invitations?|magic)(?:[/-]|$)/i;
 const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)/i;
@@ -281,7 +283,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
       'SVC204',
       module,
       tries!,
-      `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
+      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to stop guessing`,
     );
   if (methods.includes('get')) judgeGet(call, path.value, handler, module, sources, report);
   if (
@@ -294,7 +296,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
       'SVC217',
       module,
       call,
-      'the login keeps the session id, so an attacker who has planted this id is logged in, too',
+      'the login keeps the session id, so an attacker who planted this id before the login is then logged in, too',
     );
 }
 
@@ -320,12 +322,13 @@ function judgeGet(
       'SVC216',
       module,
       call,
-      `GET ${path} ${change}: images on any page and prefetching make a browser send the request`,
+      `GET ${path} ${change}: an image on any page, or prefetching, can make a browser send this request`,
     );
 }
 
 /**
- * Returns the methods of a route in lower case. Reads the list of `app.route(path, ['GET', 'POST'], …)`, too.
+ * Returns the HTTP methods of a route in lower case, also those in the list of `app.route(path, ['GET',
+ * 'POST'], …)`.
  */
 function methodsOf({ callee, args }: Call): readonly string[] {
   const list = args.find(({ type }) => type === 'list');
@@ -334,13 +337,14 @@ function methodsOf({ callee, args }: Call): readonly string[] {
   return list.items.map((item) => (item.type === 'text' ? item.value.toLowerCase() : ''));
 }
 
-/** SQL statements that change rows. An update that sets only a time or a counter does not match. */
+/** SQL statements that change rows. Does not match an UPDATE whose first column is a time or a counter. */
 const CHANGES_ROWS =
   /^\s*(?:delete\s+from\b|update\s+\S+\s+set\s+(?!(?:last_?\w*|\w+_at|\w*(?:views?|hits|visits|count|seen)\w*)\s*=))/i;
 
 /**
- * Returns how a handler, or a project function that it calls, changes data: "deletes rows". Undefined if it
- * changes nothing. With `isLinked`, SQL statements do not count.
+ * Returns how a handler, or a project function that it calls, changes data, such as "deletes rows". Undefined
+ * if neither changes data. With `isLinked`, SQL statements do not count, because links in e-mails may change
+ * rows.
  */
 function changeIn(
   handler: Fn,
@@ -375,8 +379,8 @@ function changeIn(
 }
 
 /**
- * Whether a call may change data. True for names such as `delete`, and for methods of `this` and of a new
- * object.
+ * Whether a call may change data, to judge by its name. True for names such as `delete`, and for methods of
+ * `this` and of a new object.
  */
 function mayChange(call: Call): boolean {
   const { callee } = call;
@@ -423,7 +427,7 @@ function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: 
       'SVC204',
       module,
       node!,
-      `${perMinute} attempts a minute for POST ${path.value} are too many to stop guessing`,
+      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to stop guessing`,
     );
     return;
   }
@@ -448,7 +452,7 @@ function judgeKey(
         'SVC210',
         home,
         node,
-        `the key of the limit is the header "${name}", which every client can set: each new value counts as a new client`,
+        `the rate limit counts by the header "${name}", which every client can set: each new value counts as a new client`,
         { severity: 'warning', remedy: 'Count by req.ip, or by the authenticated user' },
       );
   });

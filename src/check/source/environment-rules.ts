@@ -1,4 +1,6 @@
-/** A part of SVC401: environment variables that the sources read and that are misspelt or set nowhere. */
+/**
+ * Applies rule SVC401 to the sources: environment variables that code reads and that are misspelt or not set.
+ */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { calledName, entryOf, functionAround, pathOf } from './nodes.ts';
@@ -6,10 +8,10 @@ import type { SourceModule } from './modules.ts';
 import type { Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Variables that the operating system, Node.js or a hosting platform sets. */
+/** Environment variables that the operating system, Node.js or a hosting platform sets. */
 const FOREIGN =
   /^(?:NODE_\w+|SVC_\w+|PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|SHELL|TZ|LANG|LC_\w+|TERM|CI|DEBUG|LOG_LEVEL|TMPDIR|TEMP|EDITOR|npm_\w+|GITHUB_\w+|CI_\w+|AWS_\w+|VERCEL\w*|K_\w+|RENDER\w*|FLY_\w+|\w*_?proxy|\w+_PROXY)$/;
-/** Names of functions that handle a missing variable themselves. */
+/** Words in the names of functions that handle a missing environment variable themselves. */
 const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
 
 /** Names of methods that validate an object against a schema. */
@@ -21,7 +23,7 @@ interface Read {
   readonly name: string;
 }
 
-/** SVC401 for each variable of `process.env` that the sources read. */
+/** SVC401 for environment variables that the sources read through `process.env` and that nothing sets. */
 export function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
@@ -38,14 +40,20 @@ export function findVariables(sources: Sources, report: ReportNode): void {
     if (near !== undefined)
       report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
         severity: 'warning',
-        remedy: `Read the variable ${near}, or set ${name}`,
+        remedy: `Read the environment variable ${near}, or set ${name}`,
       });
     else if (isValidated(node, module)) continue;
     else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))
-      report('SVC401', module, node, `nothing sets ${name}, and the code reads it without a default`, {
-        severity: 'warning',
-        remedy: `Set ${name} where the application runs and where it is checked (--env-file), or give a default`,
-      });
+      report(
+        'SVC401',
+        module,
+        node,
+        `nothing sets the environment variable ${name}, and the code reads it without a default`,
+        {
+          severity: 'warning',
+          remedy: `Set ${name} where the application runs and where it is checked (--env-file), or give a default`,
+        },
+      );
   }
 }
 
@@ -66,7 +74,10 @@ function readsOf(sources: Sources): Read[] {
   return [...reads, ...readsThroughHelpers(sources)];
 }
 
-/** Returns the variables that code reads through helpers such as `(name) => process.env[name] ?? ''`. */
+/**
+ * Returns the environment variables that code reads through helper functions such as `(name) =>
+ * process.env[name] ?? ''`.
+ */
 function readsThroughHelpers(sources: Sources): Read[] {
   const positions = new Map<Fn, number>();
   for (const { node } of sources.all('member')) {
@@ -85,8 +96,8 @@ function readsThroughHelpers(sources: Sources): Read[] {
 }
 
 /**
- * Returns the variables that files such as `.env.example` set. The files are in the folders of the modules
- * and in the working folder.
+ * Returns the names of the variables in files such as `.env.example`. Reads the working folder, the folder of
+ * the entry module and two folders above it.
  */
 function environmentFiles(sources: Sources): {
   readonly names: ReadonlySet<string>;
@@ -121,7 +132,7 @@ function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch {
-    return ''; // the name belongs to a folder, or the process may not read the file
+    return ''; // the path is a folder, or the process may not read the file
   }
 }
 
@@ -154,8 +165,8 @@ function isOneEditAway(one: string, two: string): boolean {
 }
 
 /**
- * Whether code handles a missing variable: it has a default, tests the variable, or passes it to a tolerant
- * function.
+ * Whether code handles a missing environment variable: it sets a default, tests the variable, or passes it to
+ * a function that handles this case.
  */
 function mayBeAbsent(node: Node, module: SourceModule): boolean {
   const { parent } = node;
@@ -185,8 +196,8 @@ function mayBeAbsent(node: Node, module: SourceModule): boolean {
 }
 
 /**
- * Whether a schema validates the variable: `schema.parse({ URL: process.env.URL })`. A constant may hold the
- * object.
+ * Whether a schema validates the variable: `schema.parse({ URL: process.env.URL })`. The object may also be a
+ * constant that code passes to the schema.
  */
 function isValidated(node: Node, { source }: SourceModule): boolean {
   const object = node.parent?.type === 'entry' ? node.parent.parent : undefined;
@@ -200,8 +211,8 @@ function isValidated(node: Node, { source }: SourceModule): boolean {
 }
 
 /**
- * Whether code assumes that a variable is set. The code asserts this with `!` or `as string`, or puts the
- * variable into a text, which then contains "undefined".
+ * Whether code takes for granted that an environment variable is set. It writes `!` or `as string` after the
+ * variable, or puts it into a text, which then contains "undefined".
  */
 function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
   return (

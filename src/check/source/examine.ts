@@ -34,8 +34,8 @@ export interface SourceReport {
 }
 
 /**
- * Reads the entry files and the modules that they import, and returns the findings. Unreadable files never
- * make it throw.
+ * Reads the entry files and the modules that they import, and returns the findings. Does not throw for files
+ * that it cannot read or parse.
  */
 export function examineSources(entries: readonly string[], rules: readonly RuleText[]): SourceReport {
   const project = readProject(entries);
@@ -75,8 +75,8 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
 const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|createClient|connect|open)$/;
 
 /**
- * Returns the first call outside of any function that opens a connection while the module is imported. Reads
- * the source, because the stack trace of a connecting driver does not show the application.
+ * Returns the place of the first call that opens a connection while the module is imported. Searches the
+ * source, because the stack trace of a connecting driver does not contain the code of the application.
  */
 export function openedAtImport(entry: string): Place | undefined {
   const sources = new Sources(readProject([entry]));
@@ -86,12 +86,13 @@ export function openedAtImport(entry: string): Place | undefined {
   return undefined;
 }
 
-/** Returns the subject of a node: its route, its function or its file. */
+/** Returns the subject of a finding: the route, the function or the file that contains the node. */
 function subjectOf(node: Node, module: SourceModule): string {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
     if (at.type !== 'call' || !isRouteCall(at)) continue;
     const [path] = at.args;
-    const method = at.callee.type === 'member' ? at.callee.property! : ''; // isRouteCall() requires a member
+    // isRouteCall() accepts only calls of a member, such as `app.get`
+    const method = at.callee.type === 'member' ? at.callee.property! : '';
     if (path?.type === 'text') return `${method.toUpperCase()} ${path.value}`;
   }
   for (let fn = functionAround(node); fn !== undefined; fn = functionAround(fn)) {

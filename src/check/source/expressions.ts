@@ -4,7 +4,7 @@
 import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
-/** Thrown for text that cannot be parsed. Holds its position. */
+/** Thrown when source text cannot be parsed. `offset` is the position of the error in the text. */
 class Unreadable extends Error {
   readonly offset: number;
 
@@ -14,7 +14,7 @@ class Unreadable extends Error {
   }
 }
 
-/** Precedence of binary operators. */
+/** Precedence of binary operators. Operators with a higher number bind more tightly. */
 const PRECEDENCE: ReadonlyMap<string, number> = new Map(
   [
     ['??', '||'],
@@ -67,8 +67,7 @@ export abstract class ExpressionReader {
   }
 
   /**
-   * Whether the token at `ahead` is this punctuator or word. By default, `ahead` is 0 and means the next
-   * token.
+   * Whether a token is this punctuator or word. `ahead` is 0 for the next token, 1 for the token after it.
    */
   protected is(text: string, ahead = 0): boolean {
     const token = this.peek(ahead);
@@ -82,7 +81,7 @@ export abstract class ExpressionReader {
   }
 
   protected expect(text: string): Token {
-    if (!this.is(text)) this.refuse(`the source must have "${text}" here`);
+    if (!this.is(text)) this.refuse(`expected "${text}" here`);
     return this.take();
   }
 
@@ -363,7 +362,7 @@ export abstract class ExpressionReader {
         return { type: 'spread', value: this.primary(), start, end: this.lastEnd };
       }
       default:
-        return this.refuse(`the source must not have "${text}" here`);
+        return this.refuse(`unexpected "${text}"`);
     }
   }
 
@@ -505,7 +504,7 @@ export abstract class ExpressionReader {
   }
 }
 
-/** Returns the value of a string literal, or a name unchanged. */
+/** Returns the value of a string literal. Returns text without quotation marks unchanged. */
 export function unquoted(text: string): string {
   if (!/^["']/.test(text)) return text;
   const inside = text.slice(1, text.endsWith(text[0]!) && text.length > 1 ? -1 : undefined);

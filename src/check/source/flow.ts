@@ -1,7 +1,7 @@
 /**
- * Follows values of requests to the calls that receive them: within a function, its inner functions, and the
- * functions it calls. A value counts as checked once code compares it or passes it to a test. The result of
- * an unknown function counts as safe. So the analysis misses some mistakes, but reports few false ones.
+ * Follows request values to the calls that receive them: within a function, its inner functions, and the
+ * functions that it calls. A value counts as checked once code compares it or passes it to a test. Results of
+ * unknown functions count as safe. So the analysis misses some mistakes, but reports few false ones.
  */
 import { boundIn } from './modules.ts';
 import {
@@ -46,7 +46,7 @@ import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
 import type { Given } from './values.ts';
 
-/** A call, and a function that returns which value of a request an argument holds. */
+/** A call under analysis. `given` returns the request value that an argument holds. */
 export interface Visit {
   readonly call: Call;
   readonly module: SourceModule;
@@ -54,19 +54,19 @@ export interface Visit {
 }
 
 const MAX_DEPTH = 2;
-/** An assignment of a value of a request to a variable. */
+/** An assignment of a request value to a variable. */
 export interface Kept {
   readonly assign: Assign;
   readonly module: SourceModule;
   readonly value: Given;
 }
 
-/** Passes every call to `visit`, and assignments of values of requests to `onKept`. */
+/** Passes every call in a project to `visit`, and every assignment of a request value to `onKept`. */
 export class Flow {
   readonly #handlers: Handlers;
   readonly #visit: (visit: Visit) => void;
   readonly #onKept: (kept: Kept) => void;
-  #module!: SourceModule; // run() sets it before any other method reads it
+  #module!: SourceModule; // run() sets `#module` before other methods read it
   readonly #stack: Fn[] = [];
   #returned: Given | undefined;
 
@@ -85,7 +85,7 @@ export class Flow {
 
   // -- analysis of functions --
 
-  /** Analyses a function where it is written. Its parameters have the values `given`, or their roles. */
+  /** Analyses a function at its definition. Without `given`, parameters have the values of their roles. */
   #enter(
     fn: Fn,
     around: Names,
@@ -120,7 +120,7 @@ export class Flow {
     } else this.#statements(fn.body, names);
   }
 
-  /** Analyses a call of a project function. Returns the value of a request in its result, if any. */
+  /** Analyses a call of a project function. Returns the request value in its result, if any. */
   #call(fn: Fn, args: readonly (Given | undefined)[], hasSpread: boolean): Given | undefined {
     if (
       this.#stack.length >= MAX_DEPTH ||
@@ -228,12 +228,12 @@ export class Flow {
   #asserted(node: Node, names: Names): void {
     const call = node.type === 'await' ? node.value : node;
     const name = call.type === 'call' ? (calledName(call) ?? '') : '';
-    // `await getNote(id);` throws if there is none
+    // `await getNote(id);` alone is a check: it throws if no note has this id
     if (call.type !== 'call' || !(ASSERTING.test(name) || (call !== node && LOOKS_UP.test(name)))) return;
     for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
   }
 
-  /** `const user = await find(params.id);`: a later test of `user` counts as a check of `params.id`, too. */
+  /** `const user = await find(params.id);`: a later test of `user` also counts as a check of `params.id`. */
   #lookedUp(target: Node, value: Node, names: Names): void {
     const call = value.type === 'await' ? value.value : value;
     if (call.type !== 'call') return;
@@ -243,7 +243,7 @@ export class Flow {
     if (FAILS_WITHOUT.test(calledName(call) ?? '')) for (const key of keys) names.check(key);
   }
 
-  /** `query.equalTo('id', params.id);`: a later test of `query` counts as a check of `params.id`, too. */
+  /** `query.equalTo('id', params.id);`: a later test of `query` also counts as a check of `params.id`. */
   #narrowed(node: Node, names: Names): void {
     if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.object.type !== 'name') return;
     const { name } = node.callee.object;
@@ -253,7 +253,7 @@ export class Flow {
     names.setKeys(name, this.#keysWithin(node, names));
   }
 
-  /** Returns the paths of single request values in a node, and the Names.keysOf() of its variables. */
+  /** Returns the paths of single request values in a node: `params.id`. Adds the keys of its variables. */
   #keysWithin(node: Node, names: Names, isOfCalls = false): string[] {
     const found = new Set<string>();
     const add = (keys: readonly string[]): void => keys.forEach((key) => found.add(key));
@@ -273,8 +273,8 @@ export class Flow {
   // -- tests: which values a condition checks --
 
   /**
-   * Returns the paths that count as checked where a condition is true (`yes`) and false (`no`): of `===`
-   * where both sides are equal, of most tests in both cases. A test for presence checks only Names.keysOf().
+   * Returns the paths that count as checked where a condition is true (`yes`) and false (`no`): for `===`,
+   * where both sides are equal; for most tests, in both cases. A test for presence checks only keys.
    */
   #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
     const yes: string[] = [];
@@ -295,7 +295,7 @@ export class Flow {
       if (node.type === 'call') {
         if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        // after `!isKnown(value)`, only the branch where the test succeeded has a checked value
+        // `!isKnown(value)` is true for unknown values, so only its false branch has a checked value
         const isIn = negated && !isDenial(node) ? 'no' : 'both';
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
         if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
@@ -331,7 +331,7 @@ export class Flow {
     return found;
   }
 
-  /** Returns the paths that a check of this expression covers: its own, its object and its origin. */
+  /** Returns the paths that a check of an expression covers: its own, of its object, of its request value. */
   #pathsOf(node: Node, names: Names): string[] {
     if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
     const path = pathOf(node);
@@ -427,7 +427,7 @@ export class Flow {
       module: this.#module,
       given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
     });
-    // nothing uses the result: analyse the called function only for the calls in it
+    // code ignores the result: analyse the called function only for the calls in it
     if (!isUsed(call)) this.#value(call, names);
   }
 
@@ -436,7 +436,7 @@ export class Flow {
     return value?.kind === 'outside' ? value : undefined;
   }
 
-  /** Returns the unchecked value of a request that an expression holds. */
+  /** Returns the unchecked request value that an expression holds. */
   #value(node: Node, names: Names): Given | undefined {
     const path = node.type === 'await' ? undefined : pathOf(node);
     if (path !== undefined && names.isChecked(path)) return undefined;
@@ -499,7 +499,7 @@ export class Flow {
     }
   }
 
-  /** Returns the members of an object that hold values of a request: `text` of `{ db, text: query.q }`. */
+  /** Returns the members of an object that hold request values: `text` of `{ db, text: query.q }`. */
   #members({ entries }: Extract<Node, { type: 'object' }>, names: Names): Given | undefined {
     const members = new Map<string, Given>();
     for (const entry of entries) {
@@ -543,7 +543,7 @@ export class Flow {
       }
     }
     if (path !== undefined && PASSING_FUNCTIONS.test(path)) {
-      // `new URL('/notes/' + id, base)` has the host of its base
+      // `new URL('/notes/' + id, base)` has the host of `base`, so `id` cannot choose the host
       const [relative] = path === 'URL' && args.length > 1 ? args : [];
       if (relative !== undefined && /^\.{0,2}\/?[\w-]/.test(leadOf(relative))) return undefined;
       const value = first(args, (arg) => outsideOf(this.#value(arg, names)));
@@ -560,7 +560,7 @@ export class Flow {
     );
   }
 
-  /** Returns the value of a request in the results of a callback of map() or flatMap(). */
+  /** Returns the request value in the results of a callback of map() or flatMap(). */
   #mapped(fn: Fn, list: Given, around: Names): Given | undefined {
     const names = new Names(around);
     const [param] = fn.params;
@@ -575,7 +575,7 @@ export class Flow {
     if (index === -1) return undefined;
     const known = (at: number): string => values[at]?.text ?? literalTextOf(node.values[at], this.#module);
     const text = node.texts.map((part, at) => `${part} ${known(at)} `).join('');
-    const start = node.texts[0]!; // a template has at least one text
+    const start = node.texts[0]!; // a template literal always begins with a text, which may be empty
     const before = index !== 0 && start === '' ? OWN : start;
     return {
       ...values[index]!,

@@ -11,8 +11,8 @@ import { tokensOf } from './tokens.ts';
 const codes = new WeakMap<(...args: never[]) => unknown, string>();
 
 /**
- * Returns the code of a function without comments and with empty strings; the code in `${...}` is kept. Empty
- * for a native function.
+ * Returns the code of a function without comments and with empty strings. Keeps the code in `${...}` of
+ * templates. Returns an empty string for a native function.
  */
 export function codeOf(fn: (...args: never[]) => unknown): string {
   let code = codes.get(fn);
@@ -26,7 +26,7 @@ function isNative(fn: (...args: never[]) => unknown): boolean {
 }
 
 /**
- * Returns JavaScript without comments and with empty literals. A template becomes its expressions in
+ * Returns JavaScript without comments and with empty string literals. A template becomes its expressions in
  * parentheses.
  */
 export function withoutText(source: string): string {
@@ -67,7 +67,7 @@ interface FunctionSource {
   readonly isExpression: boolean;
 }
 
-/** Marks the place of a callback that returns an object and that was removed from the text. */
+/** Placeholder for a removed callback that returns an object. */
 const GIVES_OBJECT = '\u0002';
 const OPENING = '([{';
 const CLOSING = ')]}';
@@ -93,8 +93,8 @@ function split(code: string): FunctionSource | undefined {
 }
 
 /**
- * Returns the members that the first parameter destructures: the text between its braces. '' without
- * parameters; undefined if the parameter is not a pattern.
+ * Returns the text between the braces of the first parameter, such as `req, db` of `({ req, db }) => …`.
+ * Returns '' without parameters, and undefined if the first parameter is not destructured.
  */
 export function takenBy(handler: AnyFunction): string | undefined {
   const parameters = partsOf(handler)?.parameters;
@@ -124,7 +124,9 @@ export function givesNothing(fn: AnyFunction): boolean {
   );
 }
 
-/** Whether a handler returns an object literal, a list of them, or `reply()` with one. */
+/**
+ * Whether a handler returns an object literal, a list of object literals, or `reply()` of an object literal.
+ */
 export function repliesWithObject(handler: AnyFunction): boolean {
   const parts = partsOf(handler);
   return parts !== undefined && givesObject(parts);
@@ -194,8 +196,8 @@ function withoutParentheses(expression: string): string {
 }
 
 /**
- * Returns code without the statements that run only the first time: `text ??= ...`, `if (text === undefined)
- * text = ...`, `if (!text) { ... text = ...; }`.
+ * Returns code without the statements that run only while a variable has no value: `text ??= ...`, `if (text
+ * === undefined) text = ...`, `if (!text) { ... text = ...; }`.
  */
 export function withoutOnce(code: string): string {
   let kept = '';
@@ -212,8 +214,8 @@ const ABSENT =
   /^if\s*\(\s*(?:!\s*(?<negated>[\w$.#]+)|(?<compared>[\w$.#]+)\s*===?\s*(?:undefined|null|void 0))\s*\)\s*/;
 
 /**
- * Returns the end of an `if` that sets a variable only while it has no value, else undefined. Local variables
- * do not count, because they have no value at the start of every call.
+ * Returns the end of an `if` statement that sets a variable only while it has no value, else undefined. Local
+ * variables do not count, because they have no value at the start of every call.
  */
 function endOfFirstTime(code: string, from: number): number | undefined {
   if (!code.startsWith('if', from) || /[\w$.]/.test(code[from - 1] ?? '')) return undefined;
@@ -225,7 +227,7 @@ function endOfFirstTime(code: string, from: number): number | undefined {
   return new RegExp(`(?<![\\w$.])${name}\\s*=(?![=>])`).test(code.slice(start, end)) ? end : undefined;
 }
 
-/** Whether a function declares a name as a variable or parameter. */
+/** Whether the code of a function declares a name as a variable or parameter. */
 function isOwn(code: string, name: string): boolean {
   const word = `(?<![\\w$.#])${name}(?![\\w$])`;
   return (

@@ -13,14 +13,17 @@ import type { Given } from './values.ts';
 const SQL =
   /\b(?:select\b[^]*\bfrom|insert\s+into|update\b[^]*\bset|delete\s+from|replace\s+into|order\s+by|group\s+by|where|having|limit|union|values\s*\(|create\s+(?:table|index)|drop\s+(?:table|index)|alter\s+table|truncate|exec(?:ute)?\s)\b/i;
 /**
- * Names of methods that may run SQL. Some also have other meanings; NEVER_OTHERWISE lists those that do not.
+ * Names of methods that may run SQL. Some of these names also have other meanings. NEVER_OTHERWISE lists the
+ * names that always mean SQL.
  */
 const RUNS_SQL =
   /^(?:fetchAll|fetchOne|fetchArrays|executeMany|script|\$queryRawUnsafe|\$executeRawUnsafe|unsafe|execute|query|raw|exec|prepare|run|all|get|each|scalar|stream|multi|none|one|many|any|oneOrNone|manyOrNone|whereRaw|orderByRaw|havingRaw)$/;
 const NEVER_OTHERWISE =
   /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
 
-/** Whether a text begins with a part that the program sets and that limits where a redirect can lead. */
+/**
+ * Whether the application sets the beginning of a redirect target, so that the client cannot choose the site.
+ */
 function isAnchored({ lead }: Given): boolean {
   return (
     lead.startsWith(OWN) ||
@@ -128,7 +131,7 @@ function findPatterns({ call, module, given }: Visit, meaning: string, report: R
       'SVC604',
       module,
       source,
-      `the pattern is built from ${value.what}: a client can send a pattern that blocks the process`,
+      `the regular expression is built from ${value.what}: a client can send a pattern that blocks the process`,
     );
 }
 
@@ -144,7 +147,12 @@ function findRedirects(visit: Visit, meaning: string, name: string | undefined, 
   const target = redirectTarget(visit, meaning, name);
   const value = visit.given(target);
   if (value === undefined || isAnchored(value) || CANNOT_CHOOSE.test(value.what)) return;
-  report('SVC605', module, target!, `the redirect leads to ${value.what}, which may be any other site`);
+  report(
+    'SVC605',
+    module,
+    target!,
+    `the redirect leads to ${value.what}, which may be the address of any other site`,
+  );
 }
 
 function redirectTarget(
@@ -216,7 +224,7 @@ function findPaths(
       'SVC606',
       module,
       path!,
-      `the path is built from ${value.what}: a value with ".." leads to any file`,
+      `the file path is built from ${value.what}: a value with ".." leads to any file`,
     );
   }
 }
@@ -254,7 +262,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
       ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
       : address;
   const value = given(target);
-  // Slack signs the request that contains its response_url
+  // no finding for the `response_url` of Slack, because Slack signs the request that contains it
   if (value === undefined || hasHost(value) || hasAgent(call) || /response_?url$/i.test(value.what)) return;
   report(
     'SVC607',
@@ -264,7 +272,7 @@ function findAddresses({ call, module, given }: Visit, meaning: string, report: 
   );
 }
 
-/** Whether a call has an agent of the application, which may refuse private addresses. */
+/** Whether a call passes an agent of the application. The agent may refuse private addresses. */
 function hasAgent({ args }: Call): boolean {
   return ['agent', 'httpAgent', 'httpsAgent', 'dispatcher'].some((key) =>
     args.some((arg) => entryOf(arg, key) !== undefined),
@@ -297,7 +305,7 @@ function findHtml(
   const isShown = name === 'html' && isReply(call);
   if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
   const value = given(body);
-  // another site can choose one value through a link or form, but not the whole input and not the headers
+  // through a link or form, another site can choose one value, but not the whole input and not the headers
   if (value === undefined || value.part !== undefined || value.what === 'headers') return;
   if (isSent && !/<[a-z!/]/i.test(value.text)) return;
   report(

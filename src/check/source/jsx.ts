@@ -124,7 +124,7 @@ class JsxReader {
     this.#put(',');
   }
 
-  /** Writes a character over the current one, unless that is a line end. */
+  /** Replaces the character at this position, unless it is a line break. */
   #put(char: string): void {
     if (this.#at < this.#out.length && this.#out[this.#at] !== '\n') this.#out[this.#at] = char;
     this.#at++;

@@ -16,7 +16,7 @@ import type { Place } from '../../base/findings.ts';
 import type { Block, ClassNode, Declarator, Fn, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
-/** Maximum number of files. `svc check` reports that it has not read the others. */
+/** Maximum number of files that are read. `svc check` reports when a project has more. */
 const MAX_FILES = 5_000;
 /** Larger files are not read: they are usually generated. */
 const MAX_FILE_BYTES = 2_000_000;
@@ -44,7 +44,7 @@ export class SourceModule {
   readonly body: Block;
   readonly comments: readonly Token[];
   readonly imports: ReadonlyMap<string, Imported>;
-  /** Imported modules of the project by specifier. */
+  /** Modules of the project that this module imports, by import specifier. */
   readonly resolved: Map<string, SourceModule> = new Map();
   readonly #exports: ReadonlyMap<
     string,
@@ -161,8 +161,8 @@ export interface Project {
 }
 
 /**
- * Reads the entry files and all files that they import. Unreadable files are listed in `unread` and never
- * make it throw.
+ * Reads the entry files and all files that they import. Lists files that cannot be read or parsed in
+ * `unread`, and does not throw for them.
  */
 export function readProject(entries: readonly string[]): Project {
   const modules = new Map<string, SourceModule>();
@@ -226,7 +226,7 @@ function sourceOf(file: string): Readable {
       map:
         map === undefined
           ? undefined
-          : // Node.js wrote this JSON, so it is valid
+          : // Node.js wrote this JSON, so JSON.parse() does not throw
             new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never),
     };
   } finally {
@@ -275,8 +275,8 @@ function onDisk(path: string): string | undefined {
 }
 
 /**
- * Finds the file of `#notes` through the field "imports" of package.json, and of a package in the same
- * workspace.
+ * Finds the file of an import such as `#notes`, through the field "imports" of package.json. Also finds the
+ * file of a package in the same workspace.
  */
 function throughPackage(specifier: string, from: string): string | undefined {
   try {
@@ -396,10 +396,13 @@ function addAssigned(node: Node, byName: Map<string, Exported>): void {
       byName.set(entry.key, entry.value);
 }
 
-/** Stands in a path for the members that the rest element of a destructuring pattern collects. */
+/** Key that stands for the members in the rest element of a destructuring pattern, such as `...others`. */
 export const REST = '...';
 
-/** Returns the variables that a destructuring pattern declares, each with the key of its member. */
+/**
+ * Returns the variables that a destructuring pattern declares, each with the key and path of the member that
+ * it holds.
+ */
 export function boundIn(
   target: Node,
   key?: string,

@@ -34,7 +34,7 @@ const OF_CLASSES: Readonly<Record<string, RegExp>> = {
 
 /**
  * A call that returns a promise. `isOurs` is true for a known function of this package or of Node.js, which
- * certainly returns one.
+ * certainly returns a promise.
  */
 interface Promised {
   readonly name: string;
@@ -42,7 +42,10 @@ interface Promised {
   readonly fn?: Fn;
 }
 
-/** Returns the promise that a call returns. Undefined if the called function is unknown or returns none. */
+/**
+ * Describes the promise that a call returns. Undefined if the called function is unknown or returns no
+ * promise.
+ */
 function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0): Promised | undefined {
   if (call.isNew) return undefined;
   const meaning = meaningOfCall(call, module);
@@ -76,8 +79,8 @@ function isOfPackage(call: Call, { object, property }: Member, module: SourceMod
 }
 
 /**
- * Whether an expression has the name of a request. RateLimiter.take() receives a request; `limiter.take(5)`
- * calls another class.
+ * Whether an expression is named like a request. RateLimiter.take() receives a request, but `limiter.take(5)`
+ * is a method of another class.
  */
 function isOfRequest(node: Node | undefined): boolean {
   return node !== undefined && REQUEST.test(pathOf(node) ?? '');
@@ -107,8 +110,9 @@ export function isOtherTransaction({ args: [work] }: Call): boolean {
 }
 
 /**
- * Whether a call certainly runs the method `fn`. The object of the call is a module, an object literal of the
- * project, or a new object of the class of `fn`. It may also be `this` in that class or a subclass.
+ * Whether a call certainly runs the method `fn`. True if the object of the call is a module, an object
+ * literal of the project, or a new object of the class of `fn`. Also true for `this` in that class or a
+ * subclass.
  */
 function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
   const { object } = callee;
@@ -245,7 +249,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: what follows does not wait for it, and its errors are lost`,
+        `${promise.name}() is not awaited: the code after it does not wait for it, and its errors are lost`,
         { severity: 'warning' },
       );
     else if (use === 'value' && promise.isOurs)
@@ -253,7 +257,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         'SVC611',
         module,
         call,
-        `${promise.name}() is not awaited: its promise is used as if it were the value`,
+        `${promise.name}() is not awaited: its promise is used as if it were the result`,
       );
     else if (use === 'kept') {
       const kept = keptPromise(call);
@@ -262,7 +266,7 @@ function findForgotten(sources: Sources, report: ReportNode): void {
           'SVC611',
           module,
           call,
-          `${promise.name}() is not awaited: "${kept}" is a promise instead of its result`,
+          `${promise.name}() is not awaited: ${kept} is a promise, and not its result`,
         );
     }
   }
@@ -298,8 +302,8 @@ function hasListener({ project }: Sources): boolean {
 }
 
 /**
- * Returns how code uses the promise of a call. It ignores the promise, tests it, stores it in a variable, or
- * uses it as a value. Undefined if code may await it.
+ * Returns how code uses the promise of a call: as an ignored statement, as a condition, as the value of a
+ * variable, or as another value. Undefined if code may await it.
  */
 function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
   const { parent } = call;
@@ -350,7 +354,7 @@ function isTest(node: Node): boolean {
 }
 
 /**
- * Returns the variable that holds the promise, if code uses that variable only as if it held the result: it
+ * Returns how a message names the variable that holds the promise, if code uses that variable only as if it held the result: it
  * tests it or reads its members.
  */
 function keptPromise(call: Call): string | undefined {
@@ -358,7 +362,7 @@ function keptPromise(call: Call): string | undefined {
   const fn = functionAround(call);
   if (declarator?.type !== 'declarator' || fn === undefined) return undefined;
   if (declarator.target.type === 'object' || declarator.target.type === 'list')
-    return 'what is taken out of it';
+    return 'the destructured value';
   if (declarator.target.type !== 'name') return undefined;
   const { name } = declarator.target;
   let isMisused = false;
@@ -374,9 +378,9 @@ function keptPromise(call: Call): string | undefined {
         parent.object === node &&
         !/^(?:then|catch|finally)$/.test(parent.property ?? 'then'));
     if (isMisuse) isMisused = true;
-    else isAwaited = true; // other code may await the promise
+    else isAwaited = true; // here, the code may await the promise
   });
-  return isMisused && !isAwaited ? name : undefined;
+  return isMisused && !isAwaited ? `"${name}"` : undefined;
 }
 
 // -- SVC612: asynchronous callbacks of array methods --
@@ -421,7 +425,7 @@ function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
 const OTHER_LISTS = /stream|cursor|quer(?:y|ies)|iterator|observable|collection|promise|readable|\$$/i;
 
 /**
- * Whether the method certainly belongs to an array. A query did not create its object, and code does not
+ * Whether a method certainly belongs to an array: its object does not come from a query, and code does not
  * await its result.
  */
 function isList(call: Call): boolean {

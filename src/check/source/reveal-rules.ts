@@ -11,7 +11,7 @@ import type { Call, Fn, Node } from './nodes.ts';
 import type { Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs the rules of this file that do not need the flow of request values. */
+/** Runs the rules of this file that do not need the data-flow analysis of flow.ts. */
 export function findRevealing(sources: Sources, report: ReportNode): void {
   findLogged(sources, report);
   findRevealed(sources, report);
@@ -62,8 +62,8 @@ function isRefusal(call: Call, { source }: SourceModule): boolean {
 }
 
 /**
- * Returns the name of a secret in an argument of a log call. The logger of this package masks members of
- * objects whose names are names of secrets, so such members count only for `console`.
+ * Returns the name of a secret in an argument of a log call. The logger of this package masks members that
+ * are named like secrets, so such members count only for `console`.
  */
 function loggedName(node: Node, isConsole: boolean, module: SourceModule): string | undefined {
   switch (node.type) {
@@ -98,8 +98,8 @@ const TOKEN_MAKER =
 const REQUEST_PART = /(?:^|\.)(?:body|form|query|params|headers|cookies|session)$/;
 
 /**
- * Whether a value named `token` is a credential, which the program generated or a client sent. Other tokens
- * are words of a text, rooms or ids.
+ * Whether a value named `token` is a credential, which the program generated or a client sent. Other values
+ * of this name are, for example, words of a text or ids of rooms.
  */
 function isCredential(node: Node, module: SourceModule): boolean {
   if (node.type === 'member') return REQUEST_PART.test(pathOf(node.object) ?? '');
@@ -120,7 +120,7 @@ function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | 
   return undefined;
 }
 
-/** SVC625 for whole login bodies, and for fields and cookies of a request that hold secrets. */
+/** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
 export function findLoggedRequests({ call, module, given }: Visit, report: ReportNode): void {
   if (!isLog(call) || isUnderCondition(call, module)) return;
   const isConsole = pathOf(call.callee)!.startsWith('console.');
@@ -139,7 +139,12 @@ export function findLoggedRequests({ call, module, given }: Visit, report: Repor
         (isConsole && (whole === 'headers' || whole === 'cookies')) ||
         ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
       if (hasSecrets)
-        return report('SVC625', module, part, `all of "${whole!}" is written to the log, with its secrets`);
+        return report(
+          'SVC625',
+          module,
+          part,
+          `the whole "${whole!}" of the request is written to the log, with every secret in it`,
+        );
     }
   }
 }
@@ -154,7 +159,7 @@ function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean
   return /password|secret|token/i.test(text) || /login|password|token|signup|register/i.test(path);
 }
 
-// -- SVC626: error details in replies --
+// -- SVC626: secrets and error details in replies --
 
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
@@ -185,12 +190,17 @@ function findRevealed(sources: Sources, report: ReportNode): void {
     )
       continue;
     if (isReturned(node.parent, sources))
-      report('SVC626', module, node, `the answer has "${node.key!}": every client receives the value`);
+      report('SVC626', module, node, `the reply contains "${node.key!}": every client receives the value`);
   }
   for (const { module, node } of sources.all('member')) {
     if (pathOf(node) !== 'process.env' || node.parent?.type === 'member') continue;
     if (isReturned(node, sources) || isSent(node, sources, module))
-      report('SVC626', module, node, 'the reply has the environment, with every secret in it');
+      report(
+        'SVC626',
+        module,
+        node,
+        'the reply contains all environment variables, with every secret in them',
+      );
   }
 }
 
@@ -272,7 +282,7 @@ function findUnverifiedMail(sources: Sources, report: ReportNode): void {
           'SVC627',
           module,
           node,
-          'the account is found by an e-mail address that may not be verified: an attacker who enters it at the provider gets the account',
+          'the account is found by an e-mail address that may not be verified: an attacker who enters this address at the login provider gets the account',
         );
       return;
     });
@@ -289,9 +299,9 @@ function isLookup(call: Call, module: SourceModule): boolean {
     : false;
 }
 
-// -- rows: SVC626 and SVC615 --
+// -- rules about database rows: SVC626 and SVC615 --
 
-/** Runs the rules about database rows with a secret column in a reply, and about rows that may be missing. */
+/** Runs the rules about database rows that may contain secrets, and about rows that may be missing. */
 export function reportRows(sources: Sources, report: ReportNode): void {
   findRevealedRows(sources, report);
   findAbsentRows(sources, report);
@@ -325,7 +335,7 @@ function findRevealedRows(sources: Sources, report: ReportNode): void {
         'SVC626',
         module,
         sent,
-        `the reply holds the rows of "${table}" with their "${column}": every client receives the value`,
+        `the reply contains rows of the table "${table}" with the column "${column}": every client receives its values`,
       );
   }
 }
@@ -372,7 +382,7 @@ function sentRows(call: Call, sources: Sources): Node | undefined {
 // -- SVC615: rows that may be missing --
 
 const DATABASE = /(?:^|\.)#?_?(?:db|tx|database)$/i;
-/** Statements that always return a row. */
+/** SQL statements that always return a row. */
 const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning\b|^\s*select\s+\d/i;
 
 /**

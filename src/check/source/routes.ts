@@ -78,7 +78,7 @@ export class Handlers {
   resolve(node: Node, module: SourceModule): Fn | undefined {
     if (node.type === 'function') return node;
     if (node.type === 'call') {
-      // such as `users.list.bind(users)`
+      // `users.list.bind(users)` refers to the method `list`
       return node.callee.type === 'member' && node.callee.property === 'bind'
         ? this.resolve(node.callee.object, module)
         : undefined;
@@ -210,7 +210,10 @@ function rolesFor(
 
 // -- declarations of routes --
 
-/** Returns the spec of a route, which is an argument of the call or a constant. */
+/**
+ * Returns the object with the options of a route. The route call contains the object or names a constant that
+ * holds it.
+ */
 export function specOf({ call, module }: RouteCall): Node | undefined {
   return call.args
     .slice(1)
@@ -227,14 +230,14 @@ export function validatesRequest(node: Node): boolean {
   );
 }
 
-/** Returns an expression. For the name of a constant, returns the value of that constant. */
+/** Returns the value of a constant, or any other expression unchanged. */
 export function literal(node: Node, module: SourceModule): Node | undefined {
   return constantOf(node, module)?.node;
 }
 
 /**
- * Returns an expression with its module. Replaces the name of a constant, or `config.key`, by its value.
- * Undefined if the name is not a constant.
+ * Returns the value of a constant, or of `config.key`, with the module that contains it. Returns any other
+ * expression unchanged. Undefined if a name is not a constant.
  */
 export function constantOf(
   node: Node,
@@ -253,7 +256,7 @@ export function constantOf(
   }
   if (around?.kind !== 'declared' && node.object.type !== 'member') return { node, module };
   const object = constantOf(node.object, module, depth + 1);
-  // such as `Object.freeze({ … })`
+  // the object may be wrapped, as in `Object.freeze({ … })`
   const inner = object?.node.type === 'call' ? object.node.args[0] : object?.node;
   const value = entryOf(inner, node.property);
   return value === undefined || value.type === 'function' || object === undefined

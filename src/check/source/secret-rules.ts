@@ -60,11 +60,11 @@ function plain(node: Node): Node {
 }
 
 /**
- * Whether one side is certainly a secret of the server, and the other side comes from a client. If the first
- * side clearly is a secret, a parameter with the name of a secret counts as a value from a client.
+ * Whether `held` is certainly a secret of the server, and `sent` comes from a client. A parameter that is
+ * named like a secret counts as sent, if the name of `held` is unambiguous.
  */
 function isSecretOfServer(held: Node, sent: Node, module: SourceModule): boolean {
-  // a state of an OAuth login can be used only once, so timing reveals nothing of use
+  // the `state` of an OAuth login is used only once, so its timing does not help an attacker
   if ([held, sent].some((side) => wordOf(side).startsWith('state'))) return false;
   const isSent = isFromClient(sent, module);
   if (!isSent && !isSecretParameter(sent, module)) return false;
@@ -106,7 +106,7 @@ function isFromClient(node: Node, module: SourceModule, depth = 0): boolean {
   );
 }
 
-/** Whether a name is a parameter of a function and the name of a secret, as in `isAllowed(apiKey)`. */
+/** Whether an expression is a parameter that is named like a secret, as in `isAllowed(apiKey)`. */
 function isSecretParameter(node: Node, module: SourceModule): boolean {
   if (node.type !== 'name') return false;
   const word = wordOf(node);
@@ -212,10 +212,7 @@ function isDefault(side: Node): boolean {
   return /default/i.test(pathOf(side) ?? '');
 }
 
-/**
- * Whether a value is a member of a record from a store: `record.token` of `record = await store.get(id)`.
- * Such values do not come from a client.
- */
+/** Whether a value is a member of a record from a store: `record.token` of `record = await store.get(id)`. */
 function isStored(side: Node, module: SourceModule): boolean {
   if (side.type !== 'member' || side.object.type !== 'name') return false;
   const maker = makerOf(side.object, module);
@@ -372,13 +369,13 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || isSlowLater(call, module)) continue;
-    // no finding if the result replaces the text, because a slow hash probably follows; if the text is
-    // already a hash, whose own call is reported; or if the digest is compared at once
+    // do not report a hash that replaces its input, because a slow hash probably follows; a hash of a hash,
+    // because the inner call is reported; or a hash that is compared at once
     if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call)) continue;
-    // the protocol prescribes this hash, for example HTTP digest authentication
+    // do not report a hash that a protocol prescribes, such as HTTP digest authentication
     if (mentions(text, (word) => /nonce|challenge|realm/.test(word))) continue;
     const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
-    // a member such as `user.password` may be a stored hash
+    // do not report a member such as `user.password`, which may be a stored hash
     if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue;
     if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
       tellHash(call, module, report);
@@ -391,8 +388,8 @@ function isHashOfHash(text: Node, module: SourceModule): boolean {
 }
 
 /**
- * Whether an expression is a password that was typed: a variable, or a field of a form. `user.password` may
- * be a hash.
+ * Whether an expression holds a password as the user typed it: a variable, or a field of a form. Other
+ * members, such as `user.password`, may hold a hash.
  */
 function isTypedPassword(node: Node): boolean {
   const path = pathOf(node) ?? '';
@@ -407,7 +404,7 @@ function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
     'SVC623',
     module,
     call,
-    'the password is hashed by a fast function: an attacker with a copy of the table can try billions of passwords a second',
+    'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
   );
 }
 
@@ -417,8 +414,9 @@ function isHashedAgain({ source }: SourceModule): boolean {
 }
 
 /**
- * Whether this hash is probably not the stored one. The module also uses a slow hash, or a loop repeats the
- * fast one. Or the function compares digests, encrypts, or calls a service that may require this hash.
+ * Whether this fast hash is probably not stored. True if the module also uses a slow hash, or a loop repeats
+ * the fast one. Also true if the function compares digests, encrypts, or calls a service that may require
+ * this hash.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
   const fn = functionAround(call);
@@ -459,17 +457,14 @@ function hashersOf(sources: Sources): Map<Fn, number> {
   return found;
 }
 
-/**
- * Whether code compares the digest at once and does not store it. The rule reports the code that stores such
- * a hash.
- */
+/** Whether code compares the digest at once instead of storing it. */
 function isCompared(call: Call): boolean {
   let at: Node | undefined = call.parent;
   while (at?.type === 'member' || at?.type === 'call') at = at.parent;
   return at?.type === 'binary' && /^[!=]==?$/.test(at.operator);
 }
 
-/** Whether the hash replaces the text: `password = createHash(…).update(password).digest()`. */
+/** Whether the hash replaces its input: `password = createHash(…).update(password).digest()`. */
 function replaces(call: Call, text: Node): boolean {
   let at: Node | undefined = call.parent;
   while (at?.type === 'member' || at?.type === 'call') at = at.parent;

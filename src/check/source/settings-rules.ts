@@ -1,6 +1,6 @@
 /**
  * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They report
- * mistakes that the compiled application does not show, or shows without a line.
+ * mistakes that the loaded application does not show, or shows without their line in the source.
  */
 import { calledName, entryOf } from './nodes.ts';
 import { constantOf, literal, numberOf } from './routes.ts';
@@ -30,13 +30,15 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
         'SVC212',
         module,
         node,
-        `${node.key!} is switched off: stalled work keeps its connection and memory forever`,
+        `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
         { severity: 'warning' },
       );
   }
 }
 
-/** SVC207 for `response.headers.append('Set-Cookie', …)` and other calls that set a header. */
+/**
+ * SVC207, unsafe cookies, for `response.headers.append('Set-Cookie', …)` and other calls that set a header.
+ */
 function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
   const [name, value] = call.args;
   if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
@@ -55,7 +57,7 @@ function judgeEnvironment(env: Node | undefined, module: SourceModule, report: R
       'SVC208',
       module,
       env!,
-      `the environment is written into the source: production runs as "${value.value}", with traces and documents for every client`,
+      `the environment is written into the source: production runs as "${value.value}", so every client can read stack traces and API documents`,
       {
         severity: 'warning',
         remedy: 'Remove env, and set SVC_ENV=development on development machines',
@@ -84,7 +86,7 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
     if (value?.type === 'value' && value.raw === 'false')
       report(
         'SVC207',
-        options!.module, // entryOf() found the member, so constantOf() returned an object
+        options!.module, // entryOf() found a member, so `options` is defined
         value,
         key === 'httpOnly'
           ? 'scripts can read the cookie that identifies a client: an injected script can steal it'
@@ -129,7 +131,7 @@ function judgePolicy(call: Call, meaning: string, module: SourceModule, report: 
       'SVC211',
       module,
       node,
-      `the policy allows scripts from ${found}: a script injected into a page runs`,
+      `the content security policy allows scripts from ${found}: a script injected into a page runs`,
       {
         remedy: "Name the sources: script-src 'self'. For an inline script use cspNonce()",
       },
@@ -172,18 +174,18 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
     );
 }
 
-/** SVC208 for settings that code passes to config.loadDict(). */
+/** SVC208 for settings of development, such as `debug`, that code passes to config.loadDict(). */
 function judgeSettings(call: Call, module: SourceModule, report: ReportNode): void {
   judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
   for (const [key, what] of [
-    ['debug', 'answers show stack traces to every client'],
+    ['debug', 'error replies show stack traces to every client'],
     ['enableDocs', '/docs and /openapi.json show every route to every client'],
   ] as const) {
     const value = entryOf(call.args[0], key);
     if (value?.type === 'value' && value.raw === 'true')
       report('SVC208', module, value, what, {
         severity: key === 'debug' ? 'error' : 'warning',
-        remedy: `Remove ${key} from the source, and set it on development machines`,
+        remedy: `Remove ${key} from the source, and set it only on development machines`,
       });
   }
 }
@@ -198,7 +200,7 @@ function judgeProxies(given: Node, module: SourceModule, report: ReportNode): vo
       'SVC210',
       module,
       value === given ? item : given,
-      `"${prefix[0]}" covers so many addresses that it includes clients`,
+      `the trusted network "${prefix[0]}" covers so many addresses that it includes clients`,
     );
   }
 }

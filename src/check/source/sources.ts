@@ -1,6 +1,6 @@
 /**
- * The input of the rules: the modules of a project, with all nodes listed by type. Finds the functions that
- * requests reach, and the original names of imports.
+ * Index of a parsed project for the rules: lists all nodes by type. Finds the functions that requests reach,
+ * and the original names of imports.
  */
 import { basename, dirname } from 'node:path';
 import { Handlers } from './routes.ts';
@@ -97,7 +97,7 @@ export class Sources {
     for (const { node } of this.all('class'))
       for (const member of node.members)
         if (member.type === 'entry' && member.key === 'handle' && member.value?.type === 'function')
-          // a method with two parameters counts as a middleware
+          // a method `handle` with two parameters counts as a middleware
           if (member.value.params.length === 2) queue.push([member.value, member.value]);
     for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
       const [fn, from] = next;

@@ -12,16 +12,16 @@ import type { Assign, Call, Fn, Member, Node } from './nodes.ts';
 import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs the rules of this file that do not need the flow of request values. */
+/** Runs the rules of this file that do not need the data-flow analysis of flow.ts. */
 export function reportState(sources: Sources, report: ReportNode): void {
   findKept(sources, report);
   findSharedCaches(sources, report);
   findSlowPatterns(sources, report);
 }
 
-// -- SVC631: values of a request in module variables --
+// -- SVC631: request values in module variables --
 
-/** Names of values that belong to one client. */
+/** Names of variables that usually hold data of one client. */
 const PERSONAL =
   /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
 
@@ -55,7 +55,7 @@ function findKept(sources: Sources, report: ReportNode): void {
     if (sources.reachedFrom(fn) === undefined) continue;
     if (isOnlyFirst(node)) continue;
     const given = personalIn(node.value, module);
-    // `fn` is defined here: the binding was found in a function
+    // `fn` is defined, because a binding is looked up only inside a function
     if (given === undefined || !isFirst(fn!, binding.node)) continue;
     report(
       'SVC631',
@@ -79,7 +79,7 @@ function isOnlyFirst({ target, parent }: Assign): boolean {
     : test.type === 'binary' && /^===?$/.test(test.operator) && pathOf(test.left) === path;
 }
 
-/** SVC631: code that assigns a value of a request to a module variable, or to a member of one. */
+/** SVC631: code that assigns a request value to a module variable, or to a member of one. */
 export function findKeptRequests(
   { assign, module, value }: Kept,
   sources: Sources,
@@ -92,7 +92,7 @@ export function findKeptRequests(
   const binding = module.lookup(name, assign.target);
   if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
   if (functionAround(binding.node) !== undefined) return;
-  // a request body may set shared state on purpose, and other functions then read the variable
+  // a request body may set shared state on purpose, which other functions then read
   const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
   if (!isFirst(fn, binding.node)) return;
@@ -118,7 +118,7 @@ function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: 
 
 /**
  * Returns the name of a local variable or parameter that, by its name, holds data of one client. Undefined if
- * the expression contains none.
+ * the expression contains no such name.
  */
 function personalIn(value: Node, module: SourceModule): string | undefined {
   let found: string | undefined;
@@ -127,7 +127,7 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
       return node.type !== 'function';
     if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
       return true;
-    // `providers(req)` may return a setting of the application
+    // `providers(req)` may return a setting of the application, which belongs to no client
     if (node.parent?.type === 'call' && node.parent.callee !== node && /^req(?:uest)?$/.test(node.name))
       return true;
     if (node.parent?.type === 'member' && /^(?:json|text|form|body|method)$/.test(node.parent.property ?? ''))
@@ -142,9 +142,9 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
   return found;
 }
 
-// -- SVC632: caches without a key for the client --
+// -- SVC632: caches whose keys do not identify the client --
 
-/** Names of parameters that do not affect the result of a function. */
+/** Names of parameters that do not affect the result of a function, such as `db` and `logger`. */
 const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
 
 function findSharedCaches(sources: Sources, report: ReportNode): void {
@@ -177,7 +177,7 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
         'SVC632',
         module,
         key,
-        `the key leaves out "${name}": clients receive values computed for others`,
+        `the cache key leaves out "${name}": clients receive values computed for other clients`,
       );
     return;
   }
@@ -187,11 +187,14 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
       'SVC632',
       module,
       call,
-      `the cached result depends on "${outer}", which is not part of the key: clients receive values computed for others`,
+      `the cached result depends on "${outer}", which is not part of the cache key: clients receive values computed for other clients`,
     );
 }
 
-/** Returns the name of a client's value that a function uses but does not receive as a parameter. */
+/**
+ * Returns the name of a variable with data of one client that a function uses but does not receive as a
+ * parameter.
+ */
 function personalOutside(fn: Fn, module: SourceModule): string | undefined {
   let found: string | undefined;
   walk(fn, (node) => {
@@ -223,7 +226,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
     );
 }
 
-/** Returns the name of a client's value from which a constant was computed. */
+/** Returns the name of the variable with data of one client from which a constant was computed. */
 function personalSource(value: Node, module: SourceModule): string | undefined {
   const binding = value.type === 'name' ? module.lookup(value.name, value) : undefined;
   const made =
@@ -266,7 +269,7 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
       'SVC633',
       module,
       node,
-      `every member of ${what} is copied, also members that clients must not set, such as an owner, a role or a price`,
+      `every member of ${what} is copied, including members that clients must not set, such as an owner, a role or a price`,
     );
   if (path === 'Object.assign') {
     const [target] = call.args;
@@ -324,8 +327,8 @@ export function findMerged({ call, module, given: valueOf }: Visit, report: Repo
 }
 
 /**
- * Whether an object is new and the function does not store it: `{}` or `new Form()`. Such an object may only
- * validate the body.
+ * Whether an object is new and the function does not store it: `{}` or `new Form()`. Such an object may serve
+ * only to validate the body.
  */
 function isNewObject(target: Node, module: SourceModule): boolean {
   const made = literal(target, module);
@@ -403,7 +406,7 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
         'SVC636',
         module,
         node,
-        'the pattern has nested repetitions: a short text can block the process for minutes',
+        'the regular expression has nested repetitions: a short text can block the process for minutes',
       );
   }
 }

@@ -65,7 +65,7 @@ class Reader extends ExpressionReader {
     return [{ type: 'statement', value, start, end: this.lastEnd }];
   }
 
-  /** Parses one statement as a node: a branch, or the body of a loop. */
+  /** Parses the statement of a branch, or the body of a loop, as one node. */
   protected branch(): Node {
     const { start } = this.peek();
     const [only, ...more] = this.statement();

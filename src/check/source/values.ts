@@ -1,6 +1,6 @@
 /**
- * Values of a request inside a function: where they come from, which variables hold them, and whether code
- * has checked them.
+ * Request values inside a function: where they come from, which variables hold them, and whether code has
+ * checked them.
  */
 import { calledName, pathOf, walk } from './nodes.ts';
 import type { SourceModule } from './modules.ts';
@@ -8,7 +8,7 @@ import type { Call, Fn, Node } from './nodes.ts';
 import { validatesRequest } from './routes.ts';
 import type { Role, RouteCall } from './routes.ts';
 
-/** A value of a request, the request itself, or an object whose members are such values. */
+/** A value from a request, the request itself, or an object whose members are such values. */
 export interface Given {
   readonly kind: 'request' | 'outside' | 'members';
   /** Origin of the value, such as `query.name`. */
@@ -19,9 +19,12 @@ export interface Given {
    */
   readonly part?: string | undefined;
   readonly route?: RouteCall | undefined;
-  /** Parameters of paths that a middleware checks; see Handlers.checked. */
+  /** Names of path parameters that a middleware checks; see Handlers.checked. */
   readonly checked?: ReadonlySet<string> | undefined;
-  /** Literal text before the value. It is {@link OWN} if the text begins with a value of the program. */
+  /**
+   * Literal text before the value. It is {@link OWN} if the text begins with a value that the application
+   * sets.
+   */
   readonly lead: string;
   /** All literal text around the value. */
   readonly text: string;
@@ -31,7 +34,7 @@ export interface Given {
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
-/** Stands for a value of the program at the beginning of a literal text. */
+/** Stands for a value that the application sets at the beginning of a literal text. */
 export const OWN = '\0';
 
 /** The values of the variables of a function and of its enclosing functions. */
@@ -39,8 +42,8 @@ export class Names {
   readonly #values = new Map<string, Given | undefined>();
   readonly #checked = new Set<string>();
   /**
-   * The keys of a variable: the request values with which code found it. After `const user = await
-   * find(params.id)`, the key of `user` is `params.id`, and a test of `user` checks `params.id`.
+   * Keys by variable name: the request values with which code looked up the variable. After `const user =
+   * await find(params.id)`, the key of `user` is `params.id`, and a test of `user` also checks `params.id`.
    */
   readonly #keys = new Map<string, readonly string[]>();
   readonly #around: Names | undefined;
@@ -59,12 +62,15 @@ export class Names {
     this.#keys.delete(path);
   }
 
-  /** Sets the keys of a variable. */
+  /** Sets the request values with which code looked up a variable. */
   setKeys(name: string, keys: readonly string[]): void {
     this.#keys.set(name, keys);
   }
 
-  /** Returns the keys of a variable. The keys of `user.name` are the keys of `user`. */
+  /**
+   * Returns the request values with which code looked up a variable. A member such as `user.name` has the
+   * keys of `user`.
+   */
   keysOf(node: Node): readonly string[] {
     if (node.type === 'member') return this.keysOf(node.object);
     if (node.type !== 'name') return [];
@@ -140,14 +146,14 @@ function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
 }
 
-/** Returns a value of a request. For an object, returns its first member that is such a value. */
+/** Returns the value itself, or for an object, its first member that is a request value. */
 export function outsideOf(value: Given | undefined): Given | undefined {
   if (value?.kind !== 'members') return value;
   // an object of the kind "members" always has `members`
   return value.members!.values().find(({ kind }) => kind === 'outside');
 }
 
-/** Whether a call takes one character: `name.charAt(0)`, `name.slice(0, 1)`. */
+/** Whether a call returns only one character of a text: `name.charAt(0)`, `name.slice(0, 1)`. */
 export function isOneCharacter({ callee, args }: Call): boolean {
   if (callee.type !== 'member') return false;
   if (callee.property === 'charAt') return true;
@@ -208,7 +214,7 @@ export function isUsed({ parent }: Call): boolean {
   return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
 }
 
-/** Prefixes of names that a variable with a condition has. */
+/** Beginnings of the names of variables that hold a condition, such as `isAllowed`. */
 const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * A part of SVC205: secrets in the sources, as arguments, in database URLs, or as fallbacks of environment
- * variables.
+ * Applies rule SVC205 to the sources: secrets that are written as arguments, in database URLs, or as
+ * fallbacks of environment variables.
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';

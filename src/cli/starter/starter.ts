@@ -1,6 +1,6 @@
 /**
- * Files of a new project: those of `template/` with values in place of `{{name}}`. This module only returns
- * texts.
+ * Files of a new project: the files of `template/`, with values in place of placeholders such as `{{name}}`.
+ * This module only returns texts.
  *
  * npm does not publish files whose names begin with a dot, so the template has them without the dot.
  */
@@ -57,7 +57,7 @@ const NOTES: Readonly<Record<PackageSource, string>> = {
 export function starterFiles({ root, ...deps }: StarterDeps): readonly StarterFile[] {
   const values: Readonly<Record<string, string>> = {
     ...deps,
-    image: deps.name.replace(/^@.*\//, ''), // the name of an image must not contain an npm scope
+    image: deps.name.replace(/^@.*\//, ''), // the name of a container image must not contain an npm scope
     install: INSTALL[deps.source],
     packageNote: NOTES[deps.source],
     copyVendor: deps.source === 'vendor' ? 'COPY vendor ./vendor\n' : '',

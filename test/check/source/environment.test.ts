@@ -16,7 +16,7 @@ function found(t: TestContext, files: Readonly<Record<string, string>>): string[
     .map(({ severity, place, message }) => `${severity} ${place!.line}: ${message}`);
 }
 
-test('SVC401 warns of a variable whose name differs from a name in .env files by one letter or two swapped letters', (t) => {
+test('svc check warns of an environment variable whose name differs from a name in .env files by one letter or two swapped letters (SVC401)', (t) => {
   const files = {
     'app.ts':
       "const a = process.env['TEST_SMPT_PORT'] ?? '';\nconst b = process.env.TEST_SMTP_HOST;\nconst c = process.env.TEST_SMTP_USERS ?? '';\n",
@@ -27,7 +27,7 @@ test('SVC401 warns of a variable whose name differs from a name in .env files by
   ]);
 });
 
-test('SVC401 warns of a variable that is missing in .env files if the code uses it without a test or a default', (t) => {
+test('svc check warns of an environment variable that is missing in .env files if the code uses it without a test or a default (SVC401)', (t) => {
   const files = {
     'app.ts': [
       "export const a = process.env['TEST_BASE']!;",
@@ -42,14 +42,14 @@ test('SVC401 warns of a variable that is missing in .env files if the code uses 
     ].join('\n'),
   };
   assert.deepEqual(found(t, files), [
-    'warning 1: nothing sets TEST_BASE, and the code reads it without a default',
-    'warning 2: nothing sets TEST_HOST, and the code reads it without a default',
+    'warning 1: nothing sets the environment variable TEST_BASE, and the code reads it without a default',
+    'warning 2: nothing sets the environment variable TEST_HOST, and the code reads it without a default',
   ]);
   const lines = found(t, { ...files, '.env.example': 'TEST_BASE=x\n' }).map((text) => text.slice(0, 9));
   assert.deepEqual(lines, ['warning 2', 'warning 5', 'warning 7']);
 });
 
-test('SVC401 does not warn of variables that are passed to parse() or safeParse() of a schema', (t) => {
+test('svc check does not warn of environment variables that are passed to parse() or safeParse() of a schema (SVC401)', (t) => {
   const files = {
     'app.ts': [
       'const read = { host: process.env.TEST_SCHEMA_HOST as string };',

@@ -64,7 +64,7 @@ for (const [fields, validators, expected, why] of [
   [{ 'if-match': '"a"', 'if-none-match': '"xyzzy"' }, STRONG, 'failed', 'If-Match comes first, §13.2.2'],
   [{ 'if-match': '"xyzzy"', 'if-none-match': '"xyzzy"' }, STRONG, 'not-modified', 'then If-None-Match'],
 ] as const) {
-  test(`judge() returns ${expected} for the conditions ${JSON.stringify(fields)}: ${why}`, () => {
+  test(`judge() returns ${expected} for the conditional header fields ${JSON.stringify(fields)} (reason: ${why})`, () => {
     for (const method of ['GET', 'HEAD'])
       assert.equal(judge({ method, headers: fields }, validators), expected);
   });
@@ -83,7 +83,7 @@ for (const [condition, validators, isDateStrong, expected, why] of [
   [AFTER, STRONG, true, false, 'a later date: it must be the same'],
   ['', STRONG, true, false, 'empty'],
 ] as const) {
-  test(`isSameForRange() returns ${expected} for the If-Range value ${JSON.stringify(condition)}: ${why}`, () => {
+  test(`isSameForRange() returns ${expected} for the If-Range value ${JSON.stringify(condition)} (reason: ${why})`, () => {
     assert.equal(
       isSameForRange({ method: 'GET', headers: { 'if-range': condition } }, validators, isDateStrong),
       expected,

@@ -61,7 +61,7 @@ for (const [field, expected, why] of [
   ],
   [`bytes=0-1${','.repeat(2_000)}`, 'whole', 'too long a field'],
 ] as const) {
-  test(`readRanges() returns ${expected.length > 40 ? 'sixteen ranges' : expected} for ${field.slice(0, 60)}: ${why}`, () =>
+  test(`readRanges() returns ${expected.length > 40 ? 'sixteen ranges' : expected} for the Range value ${field.slice(0, 60)} (reason: ${why})`, () =>
     assert.equal(shown(field), expected));
 }
 

@@ -59,7 +59,7 @@ test('the access log has one line for each request, and the line omits the query
   assert.deepEqual(others, []);
 });
 
-test('the access log has lines for unknown routes and failures, but not for probes', async (t) => {
+test('the access log has lines for unknown routes and failures, but not for health probes', async (t) => {
   const { app, client, lines } = application(t);
   app.get('/broken', () => {
     throw new Error('mine');
@@ -143,7 +143,7 @@ test('with accessLog: 0.25, every fourth request gets a line in the access log, 
   assert.equal(lines().length, 6);
 });
 
-test('with accessLog: 0.5, every second call of an MCP tool that is a function gets a line in the access log', async (t) => {
+test('with accessLog: 0.5, every second call of an MCP tool declared with app.tool() gets a line in the access log', async (t) => {
   const { app, lines } = application(t, { accessLog: 0.5 });
   app.tool('add', {}, () => 1);
   for (let index = 0; index < 10; index++) await app.mcpCall('add');

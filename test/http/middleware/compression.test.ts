@@ -579,7 +579,7 @@ test('CompressionMiddleware refuses options that are unknown or out of range', (
   assert.throws(() => new CompressionMiddleware({ level: 5 } as object), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('SVC121 reports CompressionMiddleware inside middleware that sets cookies, stores responses or compresses', () => {
+test('svc check reports CompressionMiddleware inside middleware that sets cookies, stores responses or compresses (SVC121)', () => {
   for (const [outer, isRight] of [
     [new SessionMiddleware({ secrets: 'x'.repeat(40) }), false],
     [new CompressionMiddleware(), false],
@@ -605,7 +605,7 @@ test('SVC121 reports CompressionMiddleware inside middleware that sets cookies, 
   );
 });
 
-test('SVC121 warns when CompressionMiddleware is inside ETagMiddleware, because responses are compressed even if a 304 replaces them', () => {
+test('svc check warns when CompressionMiddleware is inside ETagMiddleware, because responses are compressed even if a 304 replaces them (SVC121)', () => {
   const severities = (app: Svc): string[] =>
     app
       .check()

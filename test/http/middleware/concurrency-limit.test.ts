@@ -98,7 +98,7 @@ test('ConcurrencyLimitMiddleware answers requests above "max" with 503, Retry-Af
   for (const name of ['b', 'd']) await s.answer(name);
 });
 
-test('ConcurrencyLimitMiddleware does not count exempt routes, probes, metrics and requests that are answered synchronously', async () => {
+test('ConcurrencyLimitMiddleware does not count exempt routes, health probes, /metrics and requests that are answered synchronously', async () => {
   const s = site({ max: 1 });
   await using client = s.client;
   for (let round = 0; round < 3; round++) assert.equal((await client.get('/sync')).status, 200);

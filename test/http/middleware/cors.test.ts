@@ -501,7 +501,7 @@ for (const options of [
     assert.throws(() => new CORSMiddleware(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
 }
 
-test('SVC121 reports CORSMiddleware inside middleware that refuses requests, a second CORSMiddleware, and one without "origins"', () => {
+test('svc check reports CORSMiddleware inside middleware that refuses requests, a second CORSMiddleware, and one without "origins" (SVC121)', () => {
   const check = (...layers: ConstructorParameters<typeof Object>[0][]): (string | undefined)[] => {
     const app = new Svc();
     for (const layer of layers) app.use(layer);

@@ -594,7 +594,7 @@ test('if the stored record of a request cannot be read, IdempotencyMiddleware do
   );
 });
 
-test('SVC121 reports IdempotencyMiddleware in a wrong order, in a route, and without the option "principal"', () => {
+test('svc check reports IdempotencyMiddleware in a wrong order, in a route, and without the option "principal" (SVC121)', () => {
   const findings = (app: Svc): unknown[] =>
     app
       .check()

@@ -469,7 +469,7 @@ test('RateLimitMiddleware answers synchronously with a synchronous store, awaits
   assert.deepEqual(await sendShut(2), [503, 503]);
 });
 
-test('two RateLimitMiddleware limit by two keys; the option "rateLimit" of a route replaces one limit, and rateLimit: false removes both', async () => {
+test('two RateLimitMiddleware of one application count by two keys; the option "rateLimit" of a route replaces one limit, and rateLimit: false removes both', async () => {
   const { client, send } = setting({ perMinute: 5 }, (app) => {
     app.use(new RateLimitMiddleware({ name: 'user', perMinute: 2, key: (req) => req.headers['x-user'] }));
     app.get('/own', { rateLimit: { perMinute: 3 } }, () => 'x').get('/free', { rateLimit: false }, () => 'x');
@@ -491,7 +491,7 @@ test('two RateLimitMiddleware limit by two keys; the option "rateLimit" of a rou
   assert.deepEqual(await send(9, '/free'), Array(9).fill(200));
 });
 
-test('SVC121 reports the option "rateLimit" without RateLimitMiddleware, two limits with one name, and rules that match no route', () => {
+test('svc check reports the option "rateLimit" without RateLimitMiddleware, two limits with one name, and rules that match no route (SVC121)', () => {
   const messages = (app: Svc): string[] =>
     app
       .check()
@@ -547,7 +547,7 @@ test('SVC121 reports the option "rateLimit" without RateLimitMiddleware, two lim
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });
 
-test('SVC403 reports rate limits that several processes each keep in their own memory, also with an explicit memory store', () => {
+test('svc check reports rate limits that several processes each keep in their own memory, also with an explicit memory store (SVC403)', () => {
   const found = (workers: number, options: RateLimitOptions): number =>
     new Svc({ config: { workers } })
       .use(new RateLimitMiddleware(options))

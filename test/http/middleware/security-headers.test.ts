@@ -381,7 +381,7 @@ for (const options of [
     }));
 }
 
-test('SVC121 reports SecurityHeadersMiddleware inside middleware that answers requests itself', () => {
+test('svc check reports SecurityHeadersMiddleware inside middleware that answers requests itself (SVC121)', () => {
   const app = new Svc().use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware());
   const { ok, findings } = app.check();
   assert.equal(ok, false);
@@ -391,7 +391,7 @@ test('SVC121 reports SecurityHeadersMiddleware inside middleware that answers re
   );
 });
 
-test('SVC121 warns if SecurityHeadersMiddleware is inside TrustedHostMiddleware, and reports an error if it is inside a further middleware', () => {
+test('svc check warns if SecurityHeadersMiddleware is inside TrustedHostMiddleware, and reports an error if it is inside a further middleware (SVC121)', () => {
   const hosts = (): TrustedHostMiddleware => new TrustedHostMiddleware({ hosts: ['example.com'] });
   const found = (app: Svc): unknown[] =>
     app

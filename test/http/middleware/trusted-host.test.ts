@@ -111,7 +111,7 @@ test('TrustedHostMiddleware accepts names of the local machine only outside prod
   }
 });
 
-test('TrustedHostMiddleware accepts any host for probes and exempt routes, but not for metrics and unknown paths', async () => {
+test('TrustedHostMiddleware accepts any host for health probes and exempt routes, but not for metrics and unknown paths', async () => {
   const { client } = site();
   await using _ = client;
   for (const path of ['/healthz', '/readyz', '/any'])
@@ -175,7 +175,7 @@ test('TrustedHostMiddleware refuses an invalid list of hosts, and suggests how t
   });
 });
 
-test('SVC121 warns of middleware that does its work before TrustedHostMiddleware has checked the host', () => {
+test('svc check warns of middleware that does its work before TrustedHostMiddleware has checked the host (SVC121)', () => {
   const findingsOf = (app: Svc): unknown[] =>
     app
       .check()

@@ -45,7 +45,7 @@ function application(t: TestContext): {
   return { app, client, events };
 }
 
-test('svc:request publishes one event object per request, from the match of the route to the end of the response', async (t) => {
+test('the channel svc:request publishes one event object per request, from the match of the route to the end of the response', async (t) => {
   const { app, client } = application(t);
   const seen: [Phase, unknown][] = [];
   const reported = new Set<object>();
@@ -71,7 +71,7 @@ test('svc:request publishes one event object per request, from the match of the 
   assert.equal(reported.size, 1);
 });
 
-test('an event of svc:request has the ids of its request and a duration, but no query, header or body', async (t) => {
+test('an event of the channel svc:request has the ids of its request and a duration, but no query, header or body', async (t) => {
   const { app, client } = application(t);
   let event: RequestEvent | undefined;
   hear(
@@ -99,7 +99,7 @@ test('an event of svc:request has the ids of its request and a duration, but no 
     assert.doesNotMatch(shown, /hidden/);
 });
 
-test('svc:request publishes responses to unknown routes and refused requests, and publishes an error only if no handler handles it', async (t) => {
+test('the channel svc:request publishes responses to unknown routes and refused requests, and publishes an error only if no handler handles it', async (t) => {
   const { app, client, events } = application(t);
   const seen: unknown[] = [];
   hear(t, 'svc:request', (phase, { route, status, error }: RequestEvent) => {
@@ -124,7 +124,7 @@ test('svc:request publishes responses to unknown routes and refused requests, an
   );
 });
 
-test('svc:request publishes an error that cuts a response after its head, and the error ClientDisconnected', async (t) => {
+test('the channel svc:request publishes an error that cuts a response after its head, and the error ClientDisconnected', async (t) => {
   const { app } = application(t);
   const ends: unknown[] = [];
   const [arrived, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -166,7 +166,7 @@ test('svc:request publishes an error that cuts a response after its head, and th
   ]);
 });
 
-test('svc:dependency and svc:handler publish the start, end and errors of each dependency and handler, with the event of the request', async (t) => {
+test('the channels svc:dependency and svc:handler publish the start, end and errors of each dependency and handler, with the event of the request', async (t) => {
   const { app, client } = application(t);
   const seen: string[] = [];
   let request: RequestEvent | undefined;

@@ -209,7 +209,7 @@ test('HttpServer answers some connections above maxConnections with 503, closes 
   }
 });
 
-test('HttpServer answers a probe on a connection above its limit with 200, and then closes that connection', async () => {
+test('HttpServer answers a health probe on a connection above its limit with 200, and then closes that connection', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 20 });
   const within = await Promise.all(Array.from({ length: 20 }, () => RawClient.open(it.server.port)));
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
@@ -226,7 +226,7 @@ test('HttpServer answers a probe on a connection above its limit with 200, and t
   for (const client of within) await client[Symbol.asyncDispose]();
 });
 
-test('HttpServer answers requests above maxInFlight with 503, keeps their connections open, and still serves probes', async () => {
+test('HttpServer answers requests above maxInFlight with 503, keeps their connections open, and still serves health probes', async () => {
   const release = Promise.withResolvers<void>();
   await using it = await serve(
     (app) =>

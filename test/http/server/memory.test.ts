@@ -289,7 +289,7 @@ test('if a request is aborted while a source is being read, Svc.fetch() closes t
   );
 });
 
-test('Svc.fetch() sends one X-Request-Id', async () => {
+test('Svc.fetch() replaces an X-Request-Id that the handler has set', async () => {
   const it = app().get('/', () => new HttpResponse('x', { headers: { 'x-request-id': 'upstream' } }));
   assert.notEqual((await it.fetch(get('/'))).headers.get('x-request-id'), 'upstream');
 });

@@ -361,7 +361,7 @@ test('HttpServer answers HEAD with the same head as GET and no body', async () =
   assert.equal((await it.client.get('/text').answer()).text(), 'five!'); // nothing is left over of the five before
 });
 
-test('HttpServer answers 404, 405, OPTIONS and OPTIONS *', async () => {
+test('HttpServer answers an unknown path with 404, an unsupported method with 405 and Allow, and OPTIONS with 204 and Allow', async () => {
   await using it = await serve((app) =>
     app
       .get('/a', () => 'a')

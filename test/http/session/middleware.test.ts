@@ -623,7 +623,7 @@ test('if an application with SessionMiddleware has no secret, it does not start,
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
 });
 
-test('SVC205 reports SessionMiddleware if the setting "authSecret" is an empty text or null', () => {
+test('svc check reports SessionMiddleware if the setting "authSecret" is an empty text or null (SVC205)', () => {
   for (const authSecret of ['', null]) {
     const app = new Svc({ config: { authSecret } });
     app.use(new SessionMiddleware());
@@ -674,7 +674,7 @@ test('an "absoluteSeconds" below the default idle time shortens the idle time of
   assert.ok((await site.visit(setUser)).headers.getSetCookie()[0]!.includes('Max-Age=60'));
 });
 
-test('in production, SVC207 reports a session cookie that is not Secure, and one that is shared with other hosts', () => {
+test('in production, svc check reports a session cookie that is not Secure, and one that is shared with other hosts (SVC207)', () => {
   for (const [cookie, env, expected] of [
     [{ secure: false }, 'production', ['error']],
     [{ domain: 'a.example' }, 'production', ['warning']],
@@ -695,7 +695,7 @@ test('in production, SVC207 reports a session cookie that is not Secure, and one
   }
 });
 
-test('SVC121 reports two SessionMiddleware around one route, but not two that are in different routers', () => {
+test('svc check reports two SessionMiddleware around one route, but not two that are in different routers (SVC121)', () => {
   const app = new Svc({ authSecret: SECRET });
   app.use(new SessionMiddleware()).use(new SessionMiddleware({ cookie: { name: 'b' } }));
   assert.match(

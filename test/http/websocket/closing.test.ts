@@ -21,7 +21,7 @@ async function talk(t: TestContext, handler: Handler, bytes: Buffer): Promise<st
   return messagesOf(await raw.ended());
 }
 
-describe('a WebSocket handler that leaves its for-await loop', LIMITED_SUITE, () => {
+describe('a WebSocket handler may leave its for-await loop early', LIMITED_SUITE, () => {
   test('if the for-await loop of a WebSocket throws an error, the WebSocket closes with 1011, and the error is logged once', async (t) => {
     const { app, lines } = loggedApp();
     app.websocket('/x', async (socket) => {
@@ -164,7 +164,7 @@ for (const [what, payload, expected] of [
     assert.deepEqual(messagesOf(await raw.ended()), [expected]);
   });
 
-describe('a WebSocket client that sends messages and a close frame in one packet', LIMITED_SUITE, () => {
+describe('a WebSocket client may send messages and a close frame in one packet', LIMITED_SUITE, () => {
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   const CLOSED = 'CLOSE 4000 enough';
   const bytes = packet(['a', 'b', 'c'], 4000, 'enough');

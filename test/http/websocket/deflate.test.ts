@@ -168,7 +168,7 @@ function messages(): Buffer[] {
   });
 }
 
-describe('compression of WebSocket messages', () => {
+describe('WebSocket messages can be compressed and restored (RFC 7692)', () => {
   for (const bits of [9, 10, 12, 15])
     for (const takesOver of [true, false]) {
       test(`MessageInflater restores messages that MessageDeflater has compressed: ${bits} window bits, context takeover ${takesOver}`, () => {
@@ -247,7 +247,7 @@ describe('compression of WebSocket messages', () => {
     assert.equal(deflater.deflate(text)!.length, first);
   });
 
-  test('MessageInflater with context takeover also accepts a message that was compressed without context', () => {
+  test('MessageInflater with context takeover also accepts a message that was compressed without context takeover', () => {
     const deflater = new MessageDeflater(12, 6, true),
       inflater = new MessageInflater(12, true);
     const [one, two] = [Buffer.from('one '.repeat(50)), Buffer.from('two '.repeat(5_000))];

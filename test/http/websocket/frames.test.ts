@@ -588,7 +588,7 @@ describe('FrameReader', () => {
   });
 });
 
-describe('FrameReader with decompression of messages', () => {
+describe('FrameReader decompresses messages', () => {
   const inflate = (): {
     inflate: (bytes: Uint8Array, most: number) => ReturnType<MessageInflater['inflate']>;
   } => {
@@ -717,7 +717,7 @@ describe('FrameReader with decompression of messages', () => {
   });
 });
 
-describe('encoding of WebSocket frames', () => {
+describe('encodeFrame() and encodeMaskedFrame() encode WebSocket frames', () => {
   test('encodeFrame() writes the examples of RFC 6455 §5.7', () => {
     assert.deepEqual(encodeFrame(OPCODE.text, 'Hello'), hex('8105 48656c6c6f'));
     assert.deepEqual(

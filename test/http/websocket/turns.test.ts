@@ -35,8 +35,8 @@ const { hasBudget, inThread, spend, whenBudget } = (await import(
   new URL('../../../src/http/websocket/turns.ts?own', import.meta.url).href
 )) as typeof import('../../../src/http/websocket/turns.ts');
 
-describe('the budget for work in one turn of the event loop', LIMITED_SUITE, () => {
-  test('if the budget of a turn is spent, whenBudget() runs further work in later turns, in order', async () => {
+describe('WebSocket work in one turn of the event loop is limited by a budget', LIMITED_SUITE, () => {
+  test('if the budget for one turn of the event loop is spent, whenBudget() runs further work in later turns, in order', async () => {
     await turn();
     assert.ok(hasBudget());
     spend(2 ** 20);
@@ -182,7 +182,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
   });
 });
 
-describe('long WebSocket messages that are sent', LIMITED_SUITE, () => {
+describe('long WebSocket messages are deflated outside of the event loop', LIMITED_SUITE, () => {
   test('long WebSocket messages are deflated in a thread: while 10 clients wait for replies, another request is answered', async (t) => {
     const { app } = loggedApp();
     let handled = 0;

@@ -25,12 +25,12 @@ import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
 /** Time limit in milliseconds, longer than all attempts of the store. */
 const MOST_MS = 30_000;
 
-tokenStoreContract('SqlTokenStore with SQLite in memory', async () => {
+tokenStoreContract('SqlTokenStore with SQLite in memory meets the contract of token stores', async () => {
   const database = await oauthDatabase('sqlite::memory:');
   return { store: new SqlTokenStore(() => database, new ManualClock()), close: () => database.close() };
 });
 
-tokenStoreContract('SqlTokenStore with a SQLite file', async () => {
+tokenStoreContract('SqlTokenStore with a SQLite file meets the contract of token stores', async () => {
   const ends: (() => void | Promise<void>)[] = [];
   const database = await oauthDatabase(
     `sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`,

@@ -37,7 +37,8 @@ async function opened(
   };
 }
 
-test('test/oauth/fixtures has a database of version 1.4', () => assert.ok(names.includes('1.4')));
+test('test/oauth/fixtures contains a database of version 1.4 of the package', () =>
+  assert.ok(names.includes('1.4')));
 
 for (const name of names) {
   test(`refresh tokens stored by version ${name} can be refreshed repeatedly`, async (t) => {

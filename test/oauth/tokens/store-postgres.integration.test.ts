@@ -22,7 +22,7 @@ import { needsPostgres, postgresDatabase, postgresUrl } from '../../support/post
 import { seeded } from '../../support/random.ts';
 import { tokenStoreContract } from './store.contract.ts';
 
-tokenStoreContract('SqlTokenStore on PostgreSQL', async (t) => {
+tokenStoreContract('SqlTokenStore on PostgreSQL meets the contract of token stores', async (t) => {
   const database = await postgresDatabase(t);
   if (database === undefined) return undefined;
   await new Migrator(database, {

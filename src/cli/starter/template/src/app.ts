@@ -60,7 +60,7 @@ app.mountStatic('/public', folder('public'));
 
 // Clients of the API get errors as JSON (RFC 9457), browsers get a page.
 app.exceptionHandler(HTTPException, async (error, req) => {
-  // a form from a page whose session has ended, after a logout in another window
+  // true for a form of a page whose session has ended, for example by a logout in another window
   const isStale = error.code === 'csrf_failed' && req.headers['sec-fetch-site'] === 'same-origin';
   if (req.method === 'POST' && req.path === '/' && (error instanceof Unauthorized || isStale)) {
     const draft = Buffer.from((await req.form()).get('text')?.slice(0, 500) ?? '').toString('base64url');
@@ -94,14 +94,14 @@ const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock))
 /** Access to the JSON API: a program sends its token in the header `Authorization`, a browser in a cookie. */
 const reader = requireScopes('notes:read');
 const writer = requireScopes('notes:write');
-/** The person who has logged in. Only a login token has a session id (`sid`), not one for programs. */
+/** The person who has logged in. Tokens of a login have a session id (`sid`), tokens for programs do not. */
 const token = BearerAuth<{ sid?: string; name?: string }>();
 const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub } }) => {
   if (sid === undefined) throw new LoginRequired();
   return { id: sub, name };
 });
 
-/** Makes all open pages of a person reload. A hash is the name of the room, because ids may be too long. */
+/** Room of all open pages of a person. Its name is a hash, because an id may be too long for a name. */
 const roomOf = (person: string): string => hash('sha256', person);
 const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
 
@@ -206,5 +206,5 @@ app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me }) => {
 });
 
 app
-  .websocket('/live', { me: Depends(person), summary: 'Says when notes have changed' })
+  .websocket('/live', { me: Depends(person), summary: 'Sends a message when notes have changed' })
   .onOpen((socket, { me }) => socket.join(roomOf(me.id)));
