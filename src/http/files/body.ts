@@ -21,7 +21,7 @@ import type { FileHandle } from 'node:fs/promises';
  * read would be detected later.
  */
 const BLOCK_BYTES = 131_072;
-/** Maximum number of free blocks in the pool, which are 4 MiB. */
+/** Maximum number of free blocks in the pool, together 4 MiB. */
 const MAX_FREE_BLOCKS = 32;
 const freeBlocks: Buffer[] = [];
 
@@ -55,7 +55,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          // closed during a read: the request has ended, because the client has disconnected
+          // if the file is closed already, the client has disconnected during the read
           const isLeft = file.isClosed;
           await end();
           throw isLeft ? new ClientDisconnected() : error;
@@ -81,7 +81,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
       }
       outgoing.end();
     } catch (error) {
-      if (outgoing.destroyed) return; // closed during a read: the client has disconnected
+      if (outgoing.destroyed) return; // the client has disconnected during a read
       outgoing.destroy();
       throw error;
     } finally {
@@ -175,8 +175,8 @@ class BlockWriter {
   }
 
   /**
-   * Returns the blocks to the pool. If the connection was closed during a write, waits until the socket is
-   * closed, because the kernel may still read the blocks.
+   * Returns the blocks to the pool. If the response was destroyed during a write, waits for its event
+   * "close", because the kernel may still read the blocks.
    */
   release(): void {
     this.#outgoing.off('close', this.#leave);

@@ -236,8 +236,8 @@ export function selectedBy(answer: HttpResponse): Selected | undefined {
 }
 
 /**
- * Turns a response into a 304, without the fields about content. The body of a stream stays, so that the
- * sender ends its source. `size`: length of the content, or -1 if it is unknown.
+ * Turns a response into a 304, without the fields about content. A stream remains the body of the response,
+ * so that the sender ends the source of the stream. `size`: length of the content, or -1 if it is unknown.
  */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });

@@ -1,6 +1,6 @@
 /**
  * Preconditions of requests (RFC 9110 §13). If the client already has the content, the response is a 304. If
- * a resource has changed that the client requires unchanged, the response is a 412.
+ * the client requires that the resource is unchanged, but it has changed, the response is a 412.
  *
  * If a request has `If-Match`, `If-Unmodified-Since` is ignored; if it has `If-None-Match`,
  * `If-Modified-Since` is ignored. Ranges (body.ts) are applied last.
@@ -85,7 +85,7 @@ export function checkPreconditions(
   if (isWithheld(req, validators)) throw preconditionFailed();
   const none = headers['if-none-match'];
   if (none !== undefined && req.method !== 'GET' && req.method !== 'HEAD' && listsTag(none, etag, false))
-    // GET and HEAD are not refused here, because ETagMiddleware sends them a 304
+    // for GET and HEAD, ETagMiddleware sends a 304 instead
     throw preconditionFailed();
 }
 
@@ -110,7 +110,7 @@ export function judge(request: Answered, validators: Validators): Verdict {
 }
 
 /**
- * Whether a change of the resource violates the condition in `If-Match` or, if it is absent, in
+ * Whether the condition in `If-Match` fails or, if this field is absent, the condition in
  * `If-Unmodified-Since`.
  */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {

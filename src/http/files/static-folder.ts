@@ -2,8 +2,8 @@
  * A folder whose files are served. It resolves paths safely, and checks the file of a path at most once a
  * second.
  *
- * The real path of a file must lie within the folder, and must have the spelling of the request. For each
- * path, the cache has the state of the file, its precompressed forms (.br, .zst, .gz) and the header fields.
+ * The real path of a file must lie within the folder, and must be spelled as in the request. For each path,
+ * the cache has the state of the file, its precompressed forms (.br, .zst, .gz) and the header fields.
  *
  * The cache has the bytes of a small file while its size and modification time are unchanged. Bytes are not
  * cached if the file was written so recently that another write could leave its modification time unchanged.
@@ -336,9 +336,9 @@ function isDenial(error: unknown): boolean {
 }
 
 /**
- * Whether a file with the resolved path `real` may be served. Not if the paths differ only in case or in the
- * encoding of accents: with another spelling, a client could avoid rules for paths. Not if a symbolic link
- * leads out of the folder, or to a name that starts with a dot.
+ * Whether a file with the resolved path `real` may be served. It is refused if the paths differ only in case
+ * or in the encoding of accents, because a client could use another spelling to avoid rules for paths. Unless
+ * the options allow it, a symbolic link must not lead out of the folder, or to a name that starts with a dot.
  */
 export function isServed(
   real: string,
@@ -457,11 +457,11 @@ function bytesOf(entry: StaticEntry): number {
 }
 
 /*
- * Converts the path in a request to the path of a file below a folder, without access to the disk.
+ * Conversion of the path in a request to the path of a file below a folder, without access to the disk.
  *
- * Refuses every path that may lead elsewhere: with `.` or `..`, empty segments, backslashes, control
- * characters or escaped slashes. On Windows, it also refuses data streams (`a.txt::$DATA`), devices (`nul`),
- * short names (`GIT~1`) and characters that Windows removes.
+ * Paths that may lead elsewhere are refused: with `.` or `..`, empty segments, backslashes, control
+ * characters or escaped slashes. On Windows, data streams (`a.txt::$DATA`), devices (`nul`), short names
+ * (`GIT~1`) and characters that Windows removes are refused, too.
  */
 
 /**
@@ -476,20 +476,20 @@ type StaticPath =
 
 const NONE: StaticPath = Object.freeze({ kind: 'none' });
 const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
-/** Maximum length of a path in characters. No file system accepts longer paths. */
+/** Maximum length of a path in characters. Linux accepts no longer paths (PATH_MAX). */
 const MAX_LENGTH = 4_096;
 
 /**
- * Whether a path that is not decoded yet contains an escaped slash, backslash or NUL, which no file name can
- * contain.
+ * Whether a path that is not decoded yet contains an escaped slash, backslash or NUL. Decoded, the slash and
+ * backslash would be separators, and the NUL would end the path.
  */
 export function hidesSeparator(encoded: string): boolean {
   return encoded.includes('%') && /%(?:2f|5c|00)/i.test(encoded);
 }
 
 /**
- * Parses the part of a path after the path of the mount, such as `css/site.css`. It must be decoded once. An
- * empty path, and one with a slash at its end, names a folder.
+ * Parses the part of a path after the path of the mount, such as `css/site.css`. `rest` must be
+ * percent-decoded exactly once. An empty path, or one with a slash at its end, names a folder.
  */
 export function readStaticPath(
   rest: string,

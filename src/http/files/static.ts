@@ -105,7 +105,8 @@ export class StaticMount {
   /**
    * Returns the response to GET or HEAD. `rest` is the part of the path after the mount's path and a slash;
    * undefined if there is no slash.
-   * @throws HTTPException 403, 404, 412 or 416
+   * @throws HTTPException 403 for a name with a dot under the policy `deny`, 404 if there is no such file,
+   *   412 if a precondition fails, 416 if no requested range is within the content
    */
   answer(req: HttpRequest, rest: string | undefined): Awaitable<HttpResponse> {
     if (hidesSeparator(req.path)) throw new NotFound();

@@ -18,7 +18,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { CompiledRoute } from '../contracts.ts';
 import type { TransportRequest } from '../request/request.ts';
 
-/** Accepted values of the setting `accessLog`, as the error messages name them. */
+/** Accepted values of the setting `accessLog`, for error messages. */
 export const ACCESS_LOG_NEEDS =
   'true, false, or a number 0 … 1: the fraction of the requests that get a log line';
 

@@ -52,7 +52,7 @@ export interface CompressionOptions {
 
 const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
 /**
- * Media types that compression makes shorter. Images, films, archives and web fonts are compressed already.
+ * Media types that are worth compressing. Most images, videos, archives and web fonts are compressed already.
  */
 const COMPRESSIBLE =
   /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
@@ -150,7 +150,8 @@ export class CompressionMiddleware implements Middleware {
   }
 
   /**
-   * Adds to a 304 response the `Vary`, and makes its `ETag` weak, as in the 200 response (RFC 9110 §15.4.5).
+   * Makes a 304 response match the 200 response that it replaces: adds `Vary`, and makes the `ETag` weak if
+   * the 200 response would be compressed (RFC 9110 §15.4.5).
    */
   #revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
     const whole = selectedBy(response);
@@ -320,8 +321,9 @@ function partOf(response: HttpResponse): HttpResponse {
 }
 
 /**
- * Adds `Vary` to a 304 response that a handler made: its 200 response is unknown, and may be compressed.
- * Makes its `ETag` weak if the client has sent a weak one: that of a compressed 200 response is weak.
+ * Adds `Vary` to a 304 response that a handler has made, because the 200 response that it replaces may be
+ * compressed. If the client has sent the weak form of the `ETag`, its stored response is compressed, so the
+ * `ETag` becomes weak.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
@@ -330,14 +332,13 @@ function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   return response;
 }
 
-/*
- * Compression of a body while it is sent. The encoder collects the chunks that the source yields without
- * waiting. Before each wait the encoder is flushed, so that the client gets all that the source has produced.
- */
-
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
-/** A body that compresses the chunks of another body while they are sent. */
+/**
+ * A body that compresses the chunks of another body while they are sent. The encoder collects the chunks that
+ * the source yields without waiting. Before each wait for the source, the encoder is flushed, so that the
+ * client gets all earlier chunks.
+ */
 export class CompressedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
   readonly #coder: Coder;
@@ -346,8 +347,8 @@ export class CompressedChunks extends EndlessChunks {
   #source: ChunkIterator | undefined;
   #encoder: Encoder | undefined;
   /**
-   * Result of source.next() that was pending when earlier output was returned. The next call of next() awaits
-   * it.
+   * Pending result of source.next(). The call that got it has returned earlier output, so the next call of
+   * next() awaits it.
    */
   #asked: PromiseLike<ChunkStep> | undefined;
   /** Whether the encoder may hold output that was not flushed. */
@@ -490,7 +491,7 @@ class Encoder {
   }
 
   #take(): Buffer {
-    while (this.#stream.read() !== null); // emits the remaining output as "data" events
+    while (this.#stream.read() !== null); // read() emits the remaining output as "data" events
     const chunks = this.#chunks;
     this.#chunks = [];
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);

@@ -139,7 +139,7 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       rule: 'SVC121',
       severity: 'warning',
       subject,
-      message: `the middleware "${outer.kind}" runs before this one, even for requests that this one then refuses`,
+      message: `the middleware "${outer.kind}" runs before this one, so it does its work even for requests that this one then refuses`,
       remedy: `Register ConcurrencyLimitMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -151,8 +151,8 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       this.#leave();
       return answer;
     }
+    // no rejection callback is needed, because next() never rejects
     return answer.then((response) => {
-      // then() has no rejection callback, because the promise of next() never rejects
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
       // the client got a 503 from the time limit, but the handler still runs: wait until it returns

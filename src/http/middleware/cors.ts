@@ -6,8 +6,8 @@
  * responds to it, and no handler runs. The response to any other request gets the header fields for its
  * `Origin`.
  *
- * In the `use` of a route, this middleware applies to that route only, and to its preflights. For that
- * purpose, routing/compile-unmatched.ts passes preflights to it, which match no route.
+ * In the `use` of a route, this middleware applies only to that route and its preflights. Preflights match no
+ * route, so src/routing/compile-unmatched.ts passes them to this middleware.
  *
  * The header fields for each listed origin are built once, so a request costs one look-up. They replace
  * `Access-Control-*` fields that a handler has set.
@@ -191,7 +191,7 @@ export class CORSMiddleware implements Middleware {
         ...mine,
         severity: 'warning',
         message: 'the list of origins is empty, so no other site may read a response',
-        remedy: `Name the sites that may call: new CORSMiddleware({ origins: ['https://app.example'] })`,
+        remedy: `Name the sites whose scripts may read responses: new CORSMiddleware({ origins: ['https://app.example'] })`,
       };
     }
   }

@@ -76,8 +76,8 @@ interface DeprecatedInputs {
 }
 
 /**
- * Returns middleware that adds the header fields to the response if the request uses a deprecated field. Only
- * deprecations with dates count; undefined if the route has none.
+ * Returns middleware that adds the header fields to a response if its request has used a deprecated field.
+ * Returns undefined if no field has a deprecation with dates.
  */
 export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Middleware | undefined {
   const plans = [

@@ -329,7 +329,7 @@ export class IdempotencyMiddleware implements Middleware {
   async #execute(req: HttpRequest, claim: Claim, next: Next): Promise<HttpResponse> {
     this.#count('executed');
     const lease = this.#keep(claim);
-    const response = await next(); // next() never rejects
+    const response = await next(); // needs no try, because next() never rejects
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
     else {
@@ -353,7 +353,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        // if another process has taken the claim, stop; #settle() logs this
+        // renewals stop if another process has taken the claim; #settle() logs this
         if (await this.#store!.replace(key, text, text, leaseMs)) schedule();
       } catch (error) {
         log.error('idempotency_store_failed', error);

@@ -82,7 +82,7 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** Method under which the table stores rules for all methods that no rule names. */
+/** Stands for every method that no rule names in `methods`, in the table of rules. */
 const OTHER = '*';
 
 /** Refuses requests with 429 if the client sends more than its limit allows. */
@@ -127,8 +127,8 @@ export class RateLimitMiddleware implements Middleware {
     this.keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // the most common limit has an empty prefix, so no string is built for each request. Its keys are
-    // addresses, which contain no space; the keys of all other limits contain one
+    // most applications use a limit without name and key. Its prefix is empty, so no string is built for each
+    // request. Its keys are addresses, which contain no space, but all other keys contain one
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -226,7 +226,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC121',
         severity: 'warning',
         subject,
-        message: `the middleware "${outer.kind}" runs before this one, even for requests that this one then refuses`,
+        message: `the middleware "${outer.kind}" runs before this one, so it does its work even for requests that this one then refuses`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
@@ -319,7 +319,7 @@ export class RateLimitMiddleware implements Middleware {
       for (const method of rule.methods ?? []) add(method, rule);
     }
     for (const rule of this.#rules.filter(({ methods }) => methods === undefined)) {
-      // rules with methods were added before, so they keep precedence
+      // add() does not replace the rules with `methods`, which were added before
       for (const method of this.#methods) this.#table.add(method, rule.template, rule.limit);
       add(OTHER, rule);
     }

@@ -135,7 +135,7 @@ export class RateLimiter {
 export class Limit {
   readonly name: string;
   readonly rule: RateLimitRule;
-  /** Prefix of the limit's keys in the store. Limits that share a store or a Gate have different prefixes. */
+  /** Prefix of the limit's keys in the store. Limits that share a store have different prefixes. */
   readonly prefix: string;
   readonly #key: RateLimitKey | undefined;
   readonly #intervalMs: number;
@@ -174,7 +174,7 @@ export class Limit {
   keyOf(req: HttpRequest): string | undefined {
     const key: unknown = this.#key?.(req);
     if (isThenable(key)) {
-      key.then(undefined, () => undefined); // otherwise a rejection would end the process
+      key.then(undefined, () => undefined); // without this handler, a rejection would end the process
       throw new SvcError('E_OPTION_RANGE', [
         `the limit "${this.name}"`,
         'key',
@@ -195,7 +195,8 @@ export class Limit {
   /** Adds the `RateLimit` fields of a counted request to a flat list of names and values. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // until the next request is allowed; while some quota remains, until the whole quota is available again
+    // the time until the next request is allowed; or, while some quota remains, until the whole quota is
+    // available
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0
@@ -378,8 +379,8 @@ interface GateDeps {
   readonly log: Logger;
   readonly refusals: Counter;
   /**
-   * Keys of refused clients that were logged recently. Each is logged only once a minute, or once in the
-   * period of a limit with a longer period.
+   * Keys of refused clients that were logged recently. A key is logged at most once a minute, or once in the
+   * period of its limit if that is longer.
    */
   readonly reported: MemoryRateLimitStore;
 }
@@ -400,8 +401,8 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
 const STORE_FAILED = '\nstore';
 
 /**
- * Returns the name of a limit.
- * @throws SvcError `E_OPTION_RANGE` for a name with other characters, or too long
+ * Returns `name` if it is a valid name of a limit. `owner`: the subject of the error message.
+ * @throws SvcError `E_OPTION_RANGE` unless `name` consists of 1 to 64 letters, digits, `_`, `-` or `.`
  */
 export function checkedName(owner: string, name: string): string {
   if (!/^[\w.-]{1,64}$/.test(name))

@@ -241,8 +241,8 @@ export class SecurityHeadersMiddleware implements Middleware {
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // TrustedHostMiddleware before this one causes only a warning: it refuses only requests for other
-      // hosts, so its responses are no pages of this application
+      // if TrustedHostMiddleware runs before this one, the finding is only a warning: its responses go to
+      // requests for other hosts, so no browser shows them as pages of this application
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
@@ -420,16 +420,16 @@ const DEFAULT_DIRECTIVES: Directives = Object.freeze({
 export class ContentSecurityPolicy {
   /** The policy as the value of the header field, without a nonce. */
   readonly text: string;
-  /** The text of the policy, split at the places of the nonce. */
+  /** Parts of the text of the policy, between the places for the nonce. */
   readonly #parts: readonly string[];
 
   /** @throws SvcError `E_CSP` for a policy that browsers would misread */
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
-    // the nonce is added only to directives that apply already, because a new directive would restrict other
-    // sources. `scriptSrcElem` and `styleSrcElem` need it, too: for elements, browsers use them instead of
-    // `scriptSrc` and `styleSrc`
+    // the nonce is added only to directives that already apply, because a new directive would forbid all
+    // other sources. `scriptSrcElem` and `styleSrcElem` need it, too: for elements, browsers use them instead
+    // of `scriptSrc` and `styleSrc`
     for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
       const sources =
         directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);

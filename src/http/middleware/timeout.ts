@@ -72,9 +72,9 @@ export class TimeLimit implements Middleware {
   }
 
   /**
-   * Ends a request whose time limit has passed. Creates two equal errors: one aborts `req.signal`, the other
-   * becomes the response. If the handler throws the error of the signal, the two are different objects, so
-   * the throw is recognized as the abort.
+   * Ends a request whose time limit has passed. Creates two errors with the same content: `req.signal` aborts
+   * with the first, and the second becomes the response. They are separate objects, so that the first is
+   * recognized, and ignored, if the handler throws it.
    */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
@@ -88,7 +88,7 @@ export class TimeLimit implements Middleware {
     return made();
   }
 
-  /** Discards a response that comes too late, and ends its source. */
+  /** Discards a response that comes too late. If its body is a stream, ends the source of the stream. */
   async #drop(req: HttpRequest, response: HttpResponse): Promise<HttpResponse> {
     try {
       if (isChunks(response.body)) await discard(response.body);

@@ -6,9 +6,12 @@
  *   over TLS, and in production   __Host-svc_session; Path=/; HttpOnly; SameSite=Lax; Secure
  *   elsewhere                     svc_session; Path=/; HttpOnly; SameSite=Lax
  *
- * Forms of a value (`kid` is the id of the secret key):
- *   signed   s1.kid.issued.expires.payload.mac   HMAC-SHA-256 (RFC 2104) over length:name.s1.kid.issued.expires.payload
- *   sealed   e1.kid.issued.expires.box           AES-256-GCM, box = IV:12 ciphertext tag:16; AAD = length:name.e1.kid.issued.expires
+ * Forms of a cookie value (`kid` is the id of the secret key):
+ *   signed   s1.kid.issued.expires.payload.mac
+ *            mac = HMAC-SHA-256 (RFC 2104) over length:name.s1.kid.issued.expires.payload
+ *   sealed   e1.kid.issued.expires.box
+ *            box = IV (12 bytes), ciphertext, tag (16 bytes) of AES-256-GCM
+ *            with the additional data length:name.e1.kid.issued.expires
  *
  * Binary parts are base64url without padding (RFC 4648 §5), and times are whole seconds since the epoch, so
  * every character is allowed in a cookie. Each purpose (label) has its own key. The MAC or tag also covers
@@ -34,7 +37,7 @@ export interface SessionCookieOptions {
   /**
    * Name of the cookie. Unless it begins with `__`, it gets the prefix `__Host-` if the other options allow
    * that, else `__Secure-`. Outside production, the prefix is omitted on connections without TLS. Default:
-   * `svc_session` for sessions, `svc_csrf` for CSRF visitors.
+   * `svc_session` for sessions, `svc_csrf` for CSRF tokens of visitors without a session.
    */
   readonly name?: string | undefined;
   /**
@@ -316,8 +319,8 @@ function refused(reason: ValueIssue): ReadValue {
 }
 
 /**
- * Returns the text that the MAC or tag covers. The length at the start makes the text of different pairs
- * different.
+ * Returns the text that the MAC or tag covers. It starts with the length of `name`, so that no other name and
+ * text have the same result.
  */
 function bound(name: string, text: string): string {
   return `${name.length}:${name}.${text}`;
@@ -352,6 +355,6 @@ function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   try {
     return Buffer.concat([decipher.update(box.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]).toString();
   } catch {
-    return undefined; // final() throws: the value was changed, or the key is another one
+    return undefined; // final() throws if the value was changed, or protected with another key
   }
 }

@@ -11,9 +11,9 @@
  * Syntax of a token, 87 characters:
  *   base64url(32 random bytes) "." base64url(HMAC-SHA-256(key, kind ":" length(id) ":" id "." random part))
  *
- * The id in the token is the session id. A visitor without a session gets a random id in a cookie when a
- * token is first requested, so login forms are protected, too. Each token has a new random part, so an
- * attacker cannot derive the token from the size of compressed pages.
+ * The kind is `session`, with the session id, or `visitor`. A visitor without a session gets a random id in
+ * a cookie when a token is first requested, so login forms are protected, too. Each token has a new random
+ * part, so an attacker cannot derive the token from the size of compressed pages.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
@@ -50,9 +50,9 @@ import type { SessionCookieOptions } from './cookie.ts';
 export interface CSRFOptions {
   /**
    * Path templates of requests that need no token, because the handler verifies in another way who has sent
-   * them. A template exempts the route with the same template, the path that is equal to it, and with
-   * `{p:path}` at its end every route below. `/{tenant}/hook` does not exempt the route `/account/hook`.
-   * `meta: { csrf: false }` of a route also exempts it.
+   * them. A template exempts the route with the same template, and a request with exactly this path. A
+   * template with `{p:path}` at its end exempts every route below that path. `/{tenant}/hook` does not exempt
+   * the route `/account/hook`. `meta: { csrf: false }` of a route also exempts it.
    */
   readonly exempt?: readonly string[] | undefined;
   /**
@@ -139,8 +139,8 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /**
-   * Names of the secrets that this middleware needs. Undefined if SessionMiddleware provides the keys; with
-   * another session middleware, `authSecret`.
+   * Names of the secrets that this middleware needs. Undefined if SessionMiddleware provides the keys;
+   * `authSecret` if sessions come from another middleware.
    */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
@@ -387,7 +387,7 @@ async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const { value: type } = parseParameters(req.headers['content-type'] ?? '');
   let fields: readonly string[] = [];
   if (type === 'application/x-www-form-urlencoded')
-    fields = (await req.form()).getAll(TOKEN_FIELD); // form() also works again in the handler
+    fields = (await req.form()).getAll(TOKEN_FIELD); // the handler can call form() again
   else if (type === 'multipart/form-data' && header === undefined)
     fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];

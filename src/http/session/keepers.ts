@@ -47,11 +47,12 @@ export interface SessionDeps {
  */
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
-/** Maximum length of an encrypted record: MAX_RECORD_BYTES in base64url, and the fields before them. */
+/** Maximum length of an encrypted record, in characters: MAX_RECORD_BYTES in base64url, and other fields. */
 const MAX_RECORD_CHARACTERS = 1_500_000;
 /**
  * Maximum number of attempts to update the record of a session. An attempt fails if another request has
- * changed the record since it was read. Browsers send fewer requests at once.
+ * changed the record since it was read. Browsers send fewer requests at once, so they do not reach this
+ * limit.
  */
 const MAX_ATTEMPTS = 100;
 /**
@@ -124,7 +125,7 @@ class SessionCookie {
     };
   }
 
-  /** Returns the value of the session cookie, and its size as limited by {@link MAX_COOKIE_BYTES}. */
+  /** Returns the value of the session cookie. `bytes`: size of name and value, as for MAX_COOKIE_BYTES. */
   written(on: HostCookie, payload: string, times: ValueTimes): Written {
     const text = this.#values.write(this.#deps.cookie.boundName(on), payload, times);
     return { text, bytes: on.name.length + text.length };

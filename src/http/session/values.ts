@@ -182,8 +182,8 @@ export class RequestSession implements Session {
   }
 
   /**
-   * Whether the client will have a session after this response, as far as the request has changed it until
-   * now. @internal
+   * Whether the client will have a session after the response. Later changes of the same request can change
+   * this result. @internal
    */
   get isKept(): boolean {
     this.#read();
@@ -316,8 +316,8 @@ function cut(text: string): string {
 interface ContentIssue {
   readonly text: string;
   /**
-   * Whether JSON in a request body can contain such a value, for example `1e999` or a thousand nested lists.
-   * If so, the error is the client's.
+   * Whether JSON in a request body can cause this issue, for example `1e999` or a thousand nested lists. If
+   * so, the error is the client's.
    */
   readonly isOfInput: boolean;
 }
@@ -329,20 +329,20 @@ interface ContentIssue {
 function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number')
-    return Number.isFinite(value) ? undefined : { text: `is or holds ${value}`, isOfInput: true };
+    return Number.isFinite(value) ? undefined : { text: `is or contains ${value}`, isOfInput: true };
   if (typeof value !== 'object')
     return {
-      text: `is or holds ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`,
+      text: `is or contains ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`,
       isOfInput: false,
     };
   if (around.length === MAX_DEPTH) {
     return around.includes(value)
-      ? { text: 'holds itself', isOfInput: false }
+      ? { text: 'contains itself', isOfInput: false }
       : { text: `is nested more than ${MAX_DEPTH} levels deep`, isOfInput: true };
   }
   const prototype: unknown = Object.getPrototypeOf(value);
   const isPlain = Array.isArray(value) || prototype === Object.prototype || prototype === null;
-  if (!isPlain) return { text: `is or holds an object of the class ${classOf(value)}`, isOfInput: false };
+  if (!isPlain) return { text: `is or contains an object of the class ${classOf(value)}`, isOfInput: false };
   around.push(value);
   for (const member of Array.isArray(value) ? (value as readonly unknown[]) : Object.values(value)) {
     // a gap in a sparse array is read as undefined, which cannot be stored

@@ -1,7 +1,7 @@
 /**
- * Server-sent events: reads a source as fast as the client reads the events. If the source has no event for
- * some time, sends a comment to keep the connection open. When the server stops, the stream ends between two
- * events.
+ * Server-sent events: reads a source of events as fast as the client reads them. If the source has no event
+ * for some time, sends a comment to keep the connection open. When the server stops, the stream ends between
+ * two events.
  */
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
@@ -20,7 +20,7 @@ import type { Answered, ResponseOptions } from '../response.ts';
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
 /**
- * A source of events that ends by itself when the server stops, and may yield further events before.
+ * A source of events that ends by itself when the server stops, and may yield more events before it ends.
  * @internal
  */
 export abstract class FiniteEvents {
@@ -329,15 +329,6 @@ export function lastEventId(req: {
   return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value;
 }
 
-/*
- * Sends the same events to many clients. Each event is encoded once, and the same bytes are written to every
- * connection. If more than maxBufferedBytes wait for a client, its connection is closed, and the client
- * reconnects. If middleware reads the stream of a client, for example to compress it, the events wait in a
- * queue.
- *
- * The events of one turn of the event loop are joined to one chunk. It is written in the next tick.
- */
-
 /** Options of {@link EventBroadcast}. An option that is `undefined` has its default. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
   /**
@@ -354,7 +345,14 @@ export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbe
  */
 const MOST_TOGETHER = 65_536;
 
-/** Sends the same events to all connected clients. */
+/**
+ * Sends the same events to all connected clients. Each event is encoded once, and the same bytes are written
+ * to every connection. Events that are sent in one turn of the event loop are joined to one chunk, which is
+ * written in the next tick.
+ *
+ * If more than `maxBufferedBytes` wait for a client, its connection is closed, and the client reconnects. If
+ * middleware reads the stream of a client, for example to compress it, the events wait in a queue.
+ */
 export class EventBroadcast {
   readonly #options: ResolvedEventOptions;
   readonly #maxBufferedBytes: number;

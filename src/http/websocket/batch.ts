@@ -1,6 +1,6 @@
 /**
  * Batches of WebSocket frames. Frames are written one after another into one buffer, so all replies to a
- * received chunk need only one write, and no object for each reply (test/bench/websocket.ts: 16 in flight,
+ * received chunk need only one write, and no object for each reply (test/bench/websocket.ts: 64Bx16,
  * text4KiB).
  *
  * All sockets of the process write into one shared buffer, the slab. One socket at a time may append at its
@@ -34,14 +34,14 @@ export class Batch {
   }
 
   /**
-   * Reserves memory for a frame of at most `most` bytes (up to 128 KiB). Returns the frame's offset in {@link
-   * memory}. The caller must write the frame and call {@link wrote} before any other call.
+   * Reserves memory for a frame of at most `most` bytes (up to 128 KiB). Returns the offset of the frame in
+   * {@link memory}. The caller must write the frame and call {@link wrote} before any other call.
    */
   reserve(most: number): number {
     if (owner !== this || end + most > slab.length) {
       if (owner !== undefined) owner.#cut();
       if (end + most > slab.length) {
-        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // not the old one: chunks use it
+        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // chunks still refer to the old slab
         end = 0;
       }
       owner = this;

@@ -69,7 +69,8 @@ export function inflatingReader(
     const inflated = inflater.inflateInTurn(bytes, maxBytes);
     if (!isThenable(inflated)) return inflated;
     sink.onInflating(true);
-    void inflated.then(() => sink.onInflating(false)); // runs before the reader's own callback
+    // registered before the callback with which the reader continues parsing, so it runs first
+    void inflated.then(() => sink.onInflating(false));
     return inflated;
   };
   return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
@@ -99,8 +100,8 @@ export class MessageDeflater {
   }
 
   /**
-   * Size of the window as a power of two. The receiver can also inflate messages that were deflated with a
-   * smaller window.
+   * Size of the negotiated window as a power of two. A message may also be deflated with a smaller window,
+   * because the receiver can inflate it, too.
    */
   get bits(): number {
     return this.#bits;
@@ -145,7 +146,8 @@ export function deflateMessage(
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
-  // deflating also uses the budget of this turn, so further messages may be inflated in a later turn
+  // deflating also uses the budget of this turn of the event loop (turns.ts), so inflating other messages may
+  // have to wait for a later turn
   spend(DEFLATE_COST * bytes.length);
   return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
 }
@@ -261,7 +263,8 @@ export class MessageInflater {
    * `maxBytes`, although a short message may inflate to many bytes.
    */
   inflate(bytes: Uint8Array, maxBytes: number): Inflated {
-    if (bytes.length === 0) return NOTHING; // zlib returns nothing for an empty input
+    // an empty payload counts as an empty message, although zlib would refuse it
+    if (bytes.length === 0) return NOTHING;
     try {
       const options = this.#options(maxBytes, chunkFor(4 * bytes.length));
       return this.#took(inflateRawSync(inputOf(bytes), options), maxBytes);
@@ -272,8 +275,9 @@ export class MessageInflater {
 
   /**
    * Inflates a message like {@link inflate}, but does not block the event loop for long. A short message is
-   * inflated at once, or in a later turn if this turn's budget is spent. A long one is inflated in a thread.
-   * If the result is a promise, await it before the next message. It never rejects.
+   * inflated at once, or in a later turn of the event loop if the budget of this turn is spent (turns.ts). A
+   * long one is inflated in a thread. If the result is a promise, await it before the next message. It never
+   * rejects.
    */
   inflateInTurn(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     if (bytes.length > SHORT_BYTES) return this.#inflateLong(bytes, maxBytes);
@@ -308,7 +312,7 @@ export class MessageInflater {
   }
 
   #took(inflated: Buffer, maxBytes: number): Inflated {
-    // only for `maxBytes` 0, because zlib's limit is at least 1
+    // needed only for a `maxBytes` of 0, because zlib's own limit is at least 1
     if (inflated.length > maxBytes) return 'too big';
     this.#history?.add(inflated);
     return inflated;

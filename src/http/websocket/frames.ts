@@ -83,8 +83,8 @@ const KNOWN_OPCODES =
   (1 << OPCODE.ping) |
   (1 << OPCODE.pong);
 /**
- * Minimum number of bytes that each fragment of a message counts as. LEAST_BUDGET is the minimum of the limit
- * for their sum.
+ * Number of bytes that a shorter fragment of a message counts as. The sum for a message is limited to the
+ * larger of maxMessageBytes and LEAST_BUDGET.
  */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
@@ -117,7 +117,7 @@ export class FrameReader {
   /** Buffer for a frame head, or the payload of a control frame, that is divided between chunks. */
   #gathered: Buffer | undefined;
   #gatheredBytes = 0;
-  #opcode = 0; // begins the fields about the current frame
+  #opcode = 0; // #opcode to #mask describe the current frame
   #isFinal = false;
   #left = 0;
   #mask = 0;
@@ -382,7 +382,7 @@ export class FrameReader {
     return part;
   }
 
-  /** Passes a message to the sink that is one frame, and lies within one chunk. */
+  /** Passes a message that is a single frame within one chunk to the sink. */
   #deliverInPlace(from: number, to: number): boolean {
     const chunk = this.#chunk;
     this.#messageOpcode = 0;

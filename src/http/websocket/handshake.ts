@@ -97,8 +97,8 @@ export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPExce
   if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined)
     return new HTTPException(400, 'A WebSocket handshake must not have a body');
   return upgradeRequired(
-    'A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer',
-  ); // requests in HTTP/1.0 get this error, too
+    'A WebSocket handshake needs HTTP/1.1, and a connection on which no earlier request waits for its response',
+  );
 }
 
 function upgradeRequired(detail: string): HTTPException {

@@ -2,15 +2,15 @@
  * Liveness of WebSockets: the timer that checks whether a client still responds, and pings that measure the
  * round-trip time.
  *
- * The timer fires TICKS times during the shorter of the two intervals of a socket. Each socket sends its
- * pings at one of these ticks, so that not all sockets send one at the same time.
+ * The timer fires TICKS times during the heartbeat interval or the idle timeout, whichever is shorter. Each
+ * socket sends its pings at one of these TICKS times, so that not all sockets send one at the same time.
  */
 import { Heartbeat } from '../streaming/heartbeat.ts';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Beating } from '../streaming/heartbeat.ts';
 
-/** Number of checks of a socket during the shorter of its two intervals. */
+/** Number of checks of a socket during its heartbeat interval or its idle timeout, whichever is shorter. */
 const TICKS = 8;
 
 /** Clock and intervals for checking the sockets of a route. */

@@ -47,8 +47,8 @@ export interface SenderOwner {
   /** Called under the policy `disconnect` when more than maxBufferedBytes would wait. */
   onTooSlow(): void;
   /**
-   * Called with true when half of maxBufferedBytes or more wait, and with false when fewer bytes wait. In
-   * between, the server stops reading from the client.
+   * Called with true when many bytes wait: at least 64 KiB, and at least half of maxBufferedBytes. Called
+   * with false when fewer bytes wait again. In between, the server stops reading from the client.
    */
   onPressure(isHigh: boolean): void;
 }
@@ -72,8 +72,8 @@ const FRAME_COST = 128;
  */
 const MOST_PENDING_BYTES = 16_777_216;
 /**
- * Number of sent frames from which on they are removed from the queue array, if they are also more than half
- * of it.
+ * Sent frames are removed from the queue array when they are more than this number, and more than half of the
+ * array.
  */
 const MOST_EMPTY = 64;
 
@@ -218,7 +218,7 @@ export class FrameSender {
 
   /**
    * Sends a text message.
-   * @throws SvcError `E_WEBSOCKET_FULL` if the queue is full under the policy `wait`
+   * @throws SvcError `E_WEBSOCKET_FULL` if the policy is `wait`, and the queue is full
    */
   sendText(text: string): void {
     const { compression } = this.#options;
@@ -389,8 +389,8 @@ export class FrameSender {
   }
 
   /**
-   * Called when a message was deflated. Sends the frame, or applies the policy, because the frame's size is
-   * known now.
+   * Called when a message was deflated, so that the size of its frame is known. Sends the frame, or applies
+   * the policy for slow clients.
    */
   #settle(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
     const { maxBufferedBytes, slowConsumer } = this.#options;
@@ -475,7 +475,10 @@ export class FrameSender {
     if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#options.maxBufferedBytes]);
   }
 
-  /** Adds a frame to the queue, if the policy allows this. Returns false if the frame was refused. */
+  /**
+   * Adds a frame to the queue, if the policy for slow clients allows this. Returns false if the frame was
+   * refused.
+   */
   #wait(frame: Buffer): boolean {
     const { maxBufferedBytes, slowConsumer, meter } = this.#options;
     if (this.#isOver) return true;
@@ -497,7 +500,7 @@ export class FrameSender {
     return true;
   }
 
-  /** Returns the memory of all waiting frames and of another frame, in bytes. */
+  /** Returns the memory that all waiting frames and `frame` take, in bytes. */
   #cost(frame: Buffer): number {
     const backlog = this.#backlog;
     const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;

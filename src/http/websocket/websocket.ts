@@ -1,16 +1,14 @@
 /**
- * One open WebSocket: reads messages, calls its handlers in order, closes, and limits waiting data in both directions.
+ * One open WebSocket: reads messages, calls its handlers in order, closes, and limits the waiting data.
  *
  * Data flow: stream -> FrameReader -> inbox -> handler, and handler -> FrameSender -> stream.
  * States of a socket:
- *   - the server closes: open -> closing (its close frame is sent) -> closed (the client has sent its close frame)
- *   - the client closes: open -> answering (handlers may still reply to earlier messages) -> closed (the connection ends)
+ *   - the server closes: open -> closing (close frame sent) -> closed (close frame received)
+ *   - the client closes: open -> answering (close frame received, may reply) -> closed (close frame sent)
  *
- * Parts in other files: stream-events.ts (events of the stream), inbox.ts (waiting messages), handlers.ts (interface and call
- * of handlers), liveness.ts (heartbeats, idle timeouts, pings), closing.ts (close codes, progress of closing).
- *
- * The handler gets a message when its call for the previous one has settled. Messages that arrive earlier wait, up to 64 KiB.
- * Beyond that, the server stops reading from the client. It also stops if too many bytes wait for the client to read.
+ * The handler gets a message when its call for the previous one has settled. Messages that arrive earlier
+ * wait. The server stops reading from the client if more than 64 KiB of messages wait, or if too many sent
+ * bytes wait for the client to read.
  */
 import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
@@ -60,9 +58,8 @@ export interface SocketDeps {
   readonly deflate: DeflateAgreement | undefined;
   /** Value that handlers get in addition to the socket, such as parameters of the path. */
   readonly context: unknown;
-  /** Calls a function in the AsyncLocalStorage context of the handshake, in which middleware may have set values. */
+  /** Calls a function in the AsyncLocalStorage context of the handshake, where middleware may set values. */
   readonly enter: ContextRunner;
-  /** The request that opened the socket. */
   readonly req: TransportRequest;
   readonly host: SocketHost;
 }
@@ -71,13 +68,11 @@ export interface SocketDeps {
 export interface SocketHost {
   /** Called when no more messages are sent or received. The onClose handler may still run. */
   onClosed(socket: WebSocketConnection): void;
-  /**
-   * Called when the stream is closed and the last handler has settled. `failure`: the error because of which the socket ended.
-   */
+  /** Called when the stream has closed and all handlers have settled. `failure`: the error, if any. */
   onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 
-/** Maximum time in milliseconds until the client closes the TCP connection, after the server has ended its side. */
+/** Time in milliseconds after which a connection is destroyed if the client does not end its side. */
 const LINGER_MS = 2_000;
 
 const EMPTY: Buffer = Buffer.alloc(0);
@@ -87,8 +82,8 @@ const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 type State = 'open' | 'answering' | 'closing' | 'closed';
 
 /**
- * A WebSocket, as handlers get it. State that only active sockets need is in objects that are created when needed, because most
- * sockets are idle (test/bench/websocket.ts: idle).
+ * A WebSocket, as handlers get it. Most sockets are idle, so objects that only active sockets need are
+ * created when needed (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
   implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
@@ -157,7 +152,7 @@ export class WebSocketConnection
     else if (this.#holds === 0) stream.resume();
   }
 
-  /** Whether messages can be sent. If the client has closed, replies to its earlier messages are still possible. */
+  /** Whether messages can be sent. After the client has closed, handlers may finish their replies. */
   get isOpen(): boolean {
     return this.#state === 'open' || this.#state === 'answering';
   }
@@ -168,9 +163,9 @@ export class WebSocketConnection
   }
 
   /**
-   * Sends a string as a text message, bytes as a binary message. The bytes must not be changed afterwards. Returns false if the
-   * socket is closed, or is closed because of this message. @throws SvcError `E_WEBSOCKET_FULL` if the queue is full under the
-   * policy `wait`
+   * Sends a string as a text message, bytes as a binary message. Do not change the bytes afterwards. Returns
+   * false if the socket is closed, or is closed because of this message.
+   * @throws SvcError `E_WEBSOCKET_FULL` if the option `slowConsumer` is `wait`, and the queue is full
    */
   send(data: string | Uint8Array): boolean {
     if (!this.isOpen) return false;
@@ -180,17 +175,17 @@ export class WebSocketConnection
     return this.isOpen;
   }
 
-  /** Sends a value as JSON text, like {@link send}. @throws SvcError `E_REPLY` for a value without a JSON form */
+  /** Sends a value as JSON, like {@link send}. @throws SvcError `E_REPLY` for a value without a JSON form */
   sendJson(value: unknown): boolean {
     return this.isOpen && this.send(toJson(value));
   }
 
-  /** Resolves when few enough bytes wait that more messages can be sent; see {@link bufferedAmount}. */
+  /** Resolves when the client has read enough that more can be sent; see {@link bufferedAmount}. */
   drain(): Promise<void> {
     return this.#sender.drain();
   }
 
-  /** Sends a ping. Resolves with the round-trip time in milliseconds; undefined if the socket closes before. */
+  /** Sends a ping. Resolves with the round-trip time in milliseconds; undefined if no pong arrives. */
   ping(): Promise<number | undefined> {
     if (this.#state !== 'open') return Promise.resolve(undefined);
     if (this.#ping === undefined) {
@@ -200,13 +195,16 @@ export class WebSocketConnection
     return this.#ping.durationMs;
   }
 
-  /** Closes after all earlier messages. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code */
+  /**
+   * Closes the socket after all earlier messages were sent. `reason` is cut to 123 bytes.
+   * @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code
+   */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
     if (this.isOpen) this.#sayClose(code, reason);
   }
 
-  /** Adds this socket to a room. @throws SvcError `E_ROOM` if it is in `maxRooms` rooms already, or the name is invalid */
+  /** Adds this socket to a room. @throws SvcError `E_ROOM` for an invalid name, or beyond `maxRooms` */
   join(room: string): void {
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
@@ -221,17 +219,17 @@ export class WebSocketConnection
     if (this.#rooms?.delete(room) === true) this.#deps.rooms.leave(room, this);
   }
 
-  /** Sends a message to every member of a room in every process, except to this socket, which need not be a member. */
+  /** Sends a message to every other member of a room, in all processes. This socket need not be a member. */
   broadcast(room: string, data: string | Uint8Array): void {
     this.#deps.rooms.broadcast(room, data, { except: this });
   }
 
-  /** Sends a value as JSON text to every member of a room except to this socket, like {@link broadcast}. */
+  /** Sends a value as JSON text to every other member of a room, like {@link broadcast}. */
   broadcastJson(room: string, value: unknown): void {
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** Iterates the received messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets them */
+  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if a handler or another loop gets them */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
@@ -246,7 +244,7 @@ export class WebSocketConnection
     this.#stream.destroy();
   }
 
-  /** Sends a message to a room that this socket has joined. @internal */
+  /** Sends this client a message to a room of which it is a member. @internal */
   deliver(message: SharedMessage): void {
     if (this.#state === 'open') this.#sender.deliver(message);
   }
@@ -290,7 +288,7 @@ export class WebSocketConnection
   onClose(code: number, reason: string): void {
     if (this.#state !== 'open') return this.#agree();
     this.#state = 'answering';
-    this.#ending.close = { code, reason, wasClean: false }; // becomes true when the server has sent its close frame
+    this.#ending.close = { code, reason, wasClean: false }; // #agree() sets wasClean to true
     this.#leave();
     if (this.#mayReply) this.#setTimer(this.#deps.closeTimeoutMs, () => this.#answerClose());
     else this.#answerClose();
@@ -309,7 +307,7 @@ export class WebSocketConnection
     this.#sender.onDrain();
   }
 
-  /** Called when the client has ended its side. Waiting messages are sent before the stream is destroyed. @internal */
+  /** Called when the client has ended its side. Waiting messages are still sent. @internal */
   onStreamEnd(): void {
     const isSending = this.#state === 'closed' && !this.#stream.writableEnded;
     const isInflating = (this.#holds & HOLD.inflating) !== 0;
@@ -347,7 +345,7 @@ export class WebSocketConnection
   /** @internal */
   onInflating(isInflating: boolean): void {
     this.#hold(HOLD.inflating, isInflating);
-    // the event "end" is processed again, because onStreamEnd() does nothing while a message is being inflated
+    // repeated, because onStreamEnd() does nothing while a message is being inflated
     if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd());
   }
 
@@ -361,7 +359,7 @@ export class WebSocketConnection
     );
     if (found === 'idle') this.close(CLOSE.normal, 'no message was received within the idle timeout');
     else if (found === 'silent')
-      // with the payload of a waiting ping(), because a client may respond only to the newest ping
+      // has the payload of a waiting ping(), because a client may respond only to the newest ping
       this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY);
     else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
@@ -372,7 +370,7 @@ export class WebSocketConnection
   #onMessage(data: string | Buffer): void {
     this.#watch.onMessage();
     this.#deps.meter?.messagesIn.add(1);
-    if (this.#state !== 'open') return; // the server has sent its close frame, so messages are ignored (RFC 6455 §7.1.6)
+    if (this.#state !== 'open') return; // messages after a close frame are ignored (RFC 6455 §7.1.6)
     if (this.#running !== 'nothing' || this.#inbox?.isIterated === true) this.#keep(data);
     else this.#handle(data);
   }
@@ -386,7 +384,7 @@ export class WebSocketConnection
 
   #handle(data: string | Buffer): void {
     const { listener } = this.#deps;
-    if (listener.onMessage === undefined) return; // without a handler, messages are ignored until code iterates the socket
+    if (listener.onMessage === undefined) return; // messages are ignored until code iterates the socket
     try {
       const running = this.#enter(listener.onMessage, this, listener.decode(data));
       if (!isThenable(running)) return;
@@ -435,7 +433,7 @@ export class WebSocketConnection
     if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
-  /** Passes waiting messages to the handler until a call returns a pending promise. After the last message, calls onClose. */
+  /** Passes waiting messages to the handler, one at a time. After the last, calls onClose if closed. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
@@ -444,7 +442,7 @@ export class WebSocketConnection
       inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
-    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // #answerClose() calls #proceed() again
+    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // which calls #proceed()
     if (
       this.#state === 'answering' ||
       this.#end?.close === undefined ||
@@ -464,7 +462,7 @@ export class WebSocketConnection
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open' && why !== HOLD.inflating) return; // while closing, the close frame must still be read
+    if (this.#state !== 'open' && why !== HOLD.inflating) return; // the client's close frame must be read
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
@@ -485,8 +483,8 @@ export class WebSocketConnection
   }
 
   /**
-   * Drops the reader between two messages, unless it inflates. With a stream in memory, a reply may be received within flush(),
-   * and `#reader` may be another one then.
+   * Drops the reader between two messages, unless it inflates. `#reader` may be another one already, because
+   * a stream in memory can receive a reply within flush().
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -502,7 +500,7 @@ export class WebSocketConnection
     return (this.#end ??= new Ending());
   }
 
-  /** Calls `then` after a delay. A previous timer of the closing is stopped. */
+  /** Calls `then` after a delay. Stops the earlier timer, because each step of closing has its own delay. */
   #setTimer(delayMs: number, then: () => void): void {
     this.#ending.stopTimer();
     this.#ending.timer = this.#deps.clock.after(delayMs, then);
@@ -516,7 +514,7 @@ export class WebSocketConnection
       inbox?.clear();
       return queueMicrotask(() => this.#answerClose()); // delayed until the current handler returns
     }
-    // becomes true when the client has sent its close frame
+    // #agree() sets wasClean to true
     this.#ending.close = { code, reason, wasClean: false };
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
@@ -525,9 +523,10 @@ export class WebSocketConnection
     this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
     this.#sender.flush();
     inbox?.end();
+    // reads up to the close frame of the client. Delayed, because the reader may be calling this socket now
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#read();
-    }); // reads up to the close frame of the client. Delayed, because the reader may be calling this socket now
+    });
   }
 
   /** Sends a close frame with the code and reason of the client's close frame (RFC 6455 §5.5.1). */
@@ -539,7 +538,7 @@ export class WebSocketConnection
     this.#agree();
   }
 
-  /** Called when both sides have closed. Ends the connection when all frames are sent, or after closeTimeoutMs. */
+  /** Called when both sides have closed. Ends the connection after the last frame, or closeTimeoutMs. */
   #agree(): void {
     this.#closed({ ...this.#ending.close!, wasClean: true }); // `close` was set by the first close
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.#endStream());

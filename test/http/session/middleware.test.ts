@@ -779,11 +779,11 @@ test('session.set() copies JSON values and refuses others, and the error names t
   )) as string[];
   assert.deepEqual([...new Set(problems)], ['E_SESSION_VALUE true']);
   for (const [value, problem] of [
-    [undefined, /is or holds undefined$/],
-    [() => 1, /is or holds a function$/],
+    [undefined, /is or contains undefined$/],
+    [() => 1, /is or contains a function$/],
     [new Date(0), /of the class Date$/],
     [Object.create(Object.create(null) as object), /of the class \(anonymous\)$/],
-    [loop, /it holds itself$/],
+    [loop, /it contains itself$/],
   ] as const) {
     await site.visit((req) => assert.throws(() => req.session.set('thing', value), problem));
   }
