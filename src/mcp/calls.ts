@@ -49,8 +49,8 @@ interface McpTarget {
 /** The caller of a tool, on whose behalf requests are sent. */
 export interface Caller {
   /**
-   * Returns the header fields that the caller adds to a call of this route, by lower-case name. `fields`
-   * names those that the route reads.
+   * Returns the header fields that the caller adds to a call of this route, by lower-case name. `fields` are
+   * the names of the header fields that the route reads.
    */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
   readonly remoteAddress: string;
@@ -232,8 +232,8 @@ export class Toolset {
 }
 
 /**
- * Patterns of challenges, by status, that make a client get another access token (RFC 6750 §3.1, RFC 9449
- * §7.1).
+ * Challenges in WWW-Authenticate that make a client get another access token, as patterns by status (RFC 6750
+ * §3.1, RFC 9449 §7.1).
  */
 const WANTED: Readonly<Record<number, RegExp>> = {
   401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i,

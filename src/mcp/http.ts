@@ -62,7 +62,7 @@ const PASSED: readonly string[] = [
 
 /** Options of an endpoint, as mountMcp() has read them. */
 export interface EndpointDeps {
-  /** Returns the options of the dispatcher. They depend on the environment of the application. */
+  /** Returns the options of McpDispatcher, which depend on the environment of the application. */
   dispatching(provided: Services): DispatcherOptions;
   readonly headers: readonly string[];
   /** Whether the protected resource metadata names the servers where clients get a token. */
@@ -78,8 +78,8 @@ export interface EndpointDeps {
 /** Time in milliseconds after which a response that is not ready becomes an event stream. */
 const PATIENCE_MS = 10_000;
 /**
- * Maximum number of requests of sessions that have no response yet, per endpoint. A request counts until its
- * handler ends, even if its client has left.
+ * Maximum number of session requests without a response, per endpoint. A request counts until its handler
+ * ends, even if its client has left.
  */
 const MAX_UNANSWERED = 1_000;
 /** Maximum number of session requests without a response, and of questions without an answer, of one client. */
@@ -91,7 +91,7 @@ export class McpEndpoint {
   readonly #questions: SentRequests;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Requests of sessions that have no response yet, by client. */
+  /** Session requests without a response, by client. */
   readonly #unanswered = new Shares('requests', MAX_UNANSWERED, MAX_OF_CLIENT);
 
   constructor(app: McpApplication, deps: EndpointDeps) {
@@ -343,8 +343,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Runs a request. If it belongs to a session, it is counted, and the session can cancel it. Returns the
-   * response; undefined if the request was cancelled.
+   * Runs a request. A request of a session is counted, and later messages of the session can cancel it.
+   * Returns the response; undefined if the request was cancelled.
    */
   async #inSession(
     context: Context,
@@ -438,7 +438,10 @@ export class McpEndpoint {
   }
 }
 
-/** A signal that never aborts. Only subscriptions need `closing`, and a batch cannot contain one. */
+/**
+ * Signal for the member `closing` of a batch. It never aborts, because only subscriptions need it, and a
+ * batch cannot contain one.
+ */
 const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };

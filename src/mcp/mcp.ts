@@ -161,7 +161,7 @@ export class McpServer {
   }
 }
 
-/** `app.mcpTools()`: returns the tools as clients of the newest version see them. @internal */
+/** `app.mcpTools()`: returns the tools as clients of the newest protocol version see them. @internal */
 export function listTools(app: McpApplication): readonly Tool[] {
   return Toolset.of(app).tools.map((tool) => tool.definition(NEWEST));
 }

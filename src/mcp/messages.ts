@@ -6,7 +6,7 @@
  *   - A notification is { jsonrpc, method, params? }. It has no id, and gets no response.
  *   - A response is { jsonrpc, id, result | error }. The client sends it for a question of the server.
  *
- * Any other value is an error. It has the id of the message if that is readable.
+ * Any other value becomes an error. The error has the id of the message if the id is readable.
  */
 import { isRecord } from '../base/options.ts';
 

@@ -405,8 +405,8 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
 }
 
 /**
- * Asks questions by requests to the client, which precede the response to its call. For protocol versions
- * before 2026-07-28. A question with a URL gets an id, because version 2025-11-25 requires one.
+ * Asks questions by requests to the client, which precede the response to its call. Protocol versions before
+ * 2026-07-28 use this class. A question with a URL gets an id, because version 2025-11-25 requires one.
  */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
@@ -467,8 +467,8 @@ interface RepeatedDeps {
 }
 
 /**
- * Takes answers from the parameters of the call, and collects the questions that have no answer yet. For
- * protocol version 2026-07-28.
+ * Takes answers from the parameters of the call, and collects the questions that have no answer yet. Protocol
+ * version 2026-07-28 uses this class.
  */
 export class RepeatedCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;

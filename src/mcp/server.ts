@@ -1,5 +1,5 @@
 /**
- * The MCP server: handles requests of both generations of the protocol. It does no I/O; stdio.ts and http.ts
+ * The MCP server: handles requests of all supported protocol versions. It does no I/O; stdio.ts and http.ts
  * do.
  *
  * Generations of the protocol:
@@ -47,7 +47,7 @@ export interface McpSession {
   readonly dialect: Dialect;
   /** The least severe level of log messages that the client has requested. */
   logLevel: ToolLogLevel;
-  /** Questions that the client can answer. */
+  /** Kinds of questions that the client can answer. */
   readonly abilities: ReadonlySet<ClientAbility>;
 }
 
@@ -343,7 +343,7 @@ export class McpDispatcher {
       return ask === undefined || session === undefined
         ? new WaitingCall(new Set(), () => Promise.resolve())
         : new WaitingCall(session.abilities, ask);
-    // the guards of the endpoint determine `principal`; the guards of the route may read other credentials
+    // `principal` may not depend on the credentials for the guards of the route, so they are added
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
       // the cast is safe: readModern() has checked the type

@@ -10,7 +10,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
-/** Sets headers so that no cache stores the response, and a page in it sends no `Referer`. */
+/** Forbids caches to store the response, and browsers to send `Referer` from its page. */
 function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
@@ -19,8 +19,8 @@ function unstored<T extends HttpResponse>(response: T): T {
 }
 
 /**
- * The content of each request's error response. It is stored here, because a middleware may compress the body
- * before the content is read again.
+ * Content of each error response, by its request. OAuthAnswers reads it from here, because a middleware may
+ * have compressed the body.
  */
 const refused = new WeakMap<HttpRequest, Failure>();
 
@@ -123,7 +123,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // the constructor of the error response in http/response.ts wrote this JSON
+      : {}; // this JSON is valid, because http/response.ts wrote it
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);

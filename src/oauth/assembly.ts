@@ -46,11 +46,11 @@ import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { TokenStore } from './tokens/store.ts';
 
-/** Path prefix of the routes. */
+/** Path prefix of the plugin's routes. */
 export const PREFIX = '/oauth';
-/** Table of values that can be used only once, such as login states. */
+/** Database table of values that can be used only once, such as login states. */
 export const USED_TABLE = 'svc_oauth_used';
-/** Table of the tokens that identity providers have issued. */
+/** Database table of the tokens that identity providers have issued. */
 export const PROVIDER_TOKEN_TABLE = 'svc_oauth_provider_token';
 const MAX_RECORDS = 10_000_000;
 const HOLD_MS = 25;
@@ -246,7 +246,8 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
 /**
  * Returns the store of the rate limits; undefined if each process counts in its own memory.
  *
- * @throws SvcError `E_OPTION_RANGE` for `database` without a DatabasePlugin
+ * @throws SvcError `E_OPTION_RANGE` when the option `limits.store` is `database`, but no DatabasePlugin is
+ * registered
  */
 function limitStoreOf(
   { limits: { store } }: ReadOptions,
@@ -291,7 +292,8 @@ function recordsOf(database: (() => Database) | undefined, clock: Clock, table: 
 /**
  * Returns whether the access cookie must be ignored, because a page of another origin may have sent the
  * request. SameSite=Lax stops other sites. This test also stops other hosts of the same site, and protects
- * browsers without SameSite. A WebSocket opens by GET, but counts as a write.
+ * browsers without SameSite. Requests that only read may always use the cookie, except the GET that opens a
+ * WebSocket.
  */
 function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
   const isRead = SAFE_METHODS.has(req.method) && req.headers['upgrade'] === undefined;

@@ -103,7 +103,7 @@ export class Audit {
     this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
   }
 
-  /** Records that the database did not answer. */
+  /** Records that the record store or the database failed during a request. */
   storeFailed(req: HttpRequest, error: unknown): void {
     if (req.path.endsWith('/token')) this.#refreshes.add(1, 'unavailable');
     this.#log.error('token_store_failed', error, fieldsOf(req));

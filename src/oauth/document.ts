@@ -162,7 +162,7 @@ const ENDPOINTS: Readonly<
   link: ({ mode }) => ({
     summary: 'Link another account',
     description:
-      'For a logged-in user, by an access token or, from a page of this origin, by cookies: redirects to the identity provider, whose account is added to the user.',
+      'Redirects the logged-in user to the identity provider, and adds the account there to the user. The request needs an access token, or cookies and a page of this origin.',
     requestBody: body({
       redirect_uri: ADDRESS,
       scope: TEXT,
@@ -312,7 +312,7 @@ function described(description: string): DescribedSchema {
   return { ...TEXT, description };
 }
 
-/** Returns query parameters. Each is described by the description of its schema. */
+/** Returns OpenAPI query parameters. Each takes its description from its schema. */
 function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
   return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
     name,

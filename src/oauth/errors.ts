@@ -51,7 +51,7 @@ export const OAUTH_ERRORS: Readonly<
   invalid_state: { status: 400, description: 'The login has expired or was used already: start again' },
   issuer_mismatch: {
     status: 400,
-    description: 'The response comes from another identity provider than the one of the login',
+    description: 'The response does not come from the identity provider at which the login was started',
   },
   last_login_method: {
     status: 409,

@@ -39,8 +39,8 @@ export class LinkEndpoints {
   }
 
   /**
-   * Handles `POST /oauth/{provider}/link`. Browsers are redirected to the provider. Other clients get its
-   * address as `authorization_url`.
+   * Handles `POST /oauth/{provider}/link`. Browsers are redirected to the provider's page. Other clients get
+   * the address of that page as `authorization_url`.
    */
   async link(
     req: HttpRequest,
@@ -111,7 +111,7 @@ export class LinkEndpoints {
       if (!(await isAgreed(() => options.onUnlink!(sub, name)))) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // other logins with the removed identity end, because its real owner may have started them
+      // the user's other logins with the removed identity end, because another person may own the identity
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
@@ -144,7 +144,8 @@ export class LinkEndpoints {
 
   /**
    * Checks that the user is still logged in, and that no other user has logged in with this browser.
-   * @throws OAuthError `access_denied` otherwise
+   *
+   * @throws OAuthError `access_denied` when the user has logged out, or another user has logged in
    */
   async #assertStillThere(req: HttpRequest, { sub, loginId }: LinkingUser, startedAt: number): Promise<void> {
     const { store, clock, options } = this.#deps;

@@ -1,8 +1,8 @@
 /**
  * Starts a login after a user was identified: stores the login, renews the session and issues tokens.
  *
- * After a login at a provider, the callback calls start(), which follows onUser(). After a login by password
- * or passkey, the application calls oauth.issue(), which calls issue().
+ * After a login at a provider, the callback calls onUser(), and then start(). After a login by password or
+ * passkey, the application calls oauth.issue(), which calls issue().
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
@@ -73,7 +73,8 @@ export class Logins {
   }
 
   /**
-   * Stores a login, and renews the session of the request. There is no session for a native client.
+   * Stores a login. Also renews the session of the request, unless `renewsSession` is false, as for a native
+   * client.
    *
    * @throws OAuthError `access_denied` when the subject was revoked since `startedAt`
    */

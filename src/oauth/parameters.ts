@@ -166,7 +166,8 @@ export function clientOf(parameter: Parameters, redirects: readonly string[]): C
     parameter('code_challenge_method') !== 'S256'
   )
     throw new OAuthError('invalid_request', {
-      description: 'A client needs a code_challenge of 43 characters, and code_challenge_method=S256',
+      description:
+        'A client_redirect_uri needs a code_challenge of 43 characters, and code_challenge_method=S256',
     });
   if (state !== null && !/^[\x20-\x7e]+$/.test(state))
     throw new OAuthError('invalid_request', { description: 'client_state must be printable ASCII' });

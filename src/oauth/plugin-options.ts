@@ -70,8 +70,8 @@ export interface OAuthPluginOptions {
   readonly nativeRedirects?: readonly string[] | undefined;
   /**
    * Enables the route `/oauth/logout`. Lists the addresses to which the provider may redirect the browser
-   * afterwards. With an empty list in production, the browser stays at the provider. With an empty list
-   * otherwise, it is redirected to `afterLogin`. Default: no such route.
+   * afterwards. If the list is empty, the browser stays at the provider in production, and is redirected to
+   * `afterLogin` outside production. Default: no such route.
    */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
   /** Lets providers end logins by `POST /oauth/{provider}/backchannel-logout`. Default false. */

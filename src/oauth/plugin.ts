@@ -31,7 +31,7 @@ import type { IssueOptions, IssuedLogin } from './logins.ts';
 import type { ProviderTokenAnswer, ProviderTokenOptions, StoredProviderTokens } from './provider-tokens.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** A login as a page that lists a user's sessions shows it. */
+/** A login, for a page on which users see their sessions. */
 export interface SessionInfo {
   readonly id: string;
   readonly provider: string;
@@ -39,7 +39,7 @@ export interface SessionInfo {
   readonly lastUsedAt: Date;
   readonly userAgent: string | null;
   readonly ip: string | null;
-  /** True for the login whose id is the argument `currentId`. */
+  /** True for the login whose id was passed to `listSessions()` as `currentId`. */
   readonly isCurrent: boolean;
 }
 
@@ -159,13 +159,12 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Logs out the user of a request, for a route of the application. In cookie mode it ends the login of the
-   * refresh cookie, and deletes the plugin's cookies on `response`. It destroys `req.session` if
-   * `SessionMiddleware` is in use. Returns whether a login was ended; cookies and session are cleared in any
-   * case.
+   * Logs out the user of a request. Call it in a POST route of the application behind `CSRFMiddleware`. In
+   * cookie mode it ends the login of the refresh cookie, and deletes the plugin's cookies on `response`. It
+   * destroys `req.session` if `SessionMiddleware` is in use. Returns whether a login was ended; cookies and
+   * session are cleared in any case.
    *
    * JSON mode has no such cookie. There, `revokeSession(me.sub, me.sid)` ends the login of an access token.
-   * The route must be a POST behind `CSRFMiddleware`.
    *
    * @throws OAuthError `temporarily_unavailable` when the database does not answer; then nothing has been
    * changed
@@ -258,7 +257,7 @@ export class OAuthPlugin implements Plugin {
     this.#isStopped = true;
     this.#timer?.[Symbol.dispose]();
     for (const { client } of this.#use().connected.values()) client.close();
-    await this.#cleaning; // the database closes only after this method
+    await this.#cleaning; // the clean-up needs the database, which closes after this method
   }
 
   #use(): Registered {
@@ -282,8 +281,8 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Deletes logins that have ended, in batches. It runs automatically about every ten minutes. Returns how
-   * many rows it deleted.
+   * Deletes logins whose maximum lifetime is over, in batches. It runs automatically about every ten minutes.
+   * Returns how many rows it deleted.
    */
   async cleanUp(): Promise<number> {
     const { store, clock } = this.#use();

@@ -226,7 +226,7 @@ export class StoredProviderTokens {
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#deps.clock.nowMs() / 1_000);
     return read.kind === 'valid'
-      ? // #seal() wrote this JSON, because the record is authentic
+      ? // the record is authentic, so #seal() wrote this JSON
         { text, tokens: JSON.parse(read.payload) as StoredTokens }
       : undefined;
   }

@@ -58,7 +58,7 @@ export class RedirectAllowlist {
   readonly #hasList: boolean;
   readonly #env: Env;
   readonly #callbackPaths: readonly string[];
-  /** The redirect URI of a login that names none. Undefined if several entries are possible. */
+  /** Redirect URI of a login request without `redirect_uri`. Undefined if several entries are possible. */
   readonly #usual: string | undefined;
 
   /**

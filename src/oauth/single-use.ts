@@ -77,7 +77,8 @@ export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    // a retry by the client cannot help: the application ignores the transaction that is open
+    // a retry by the client cannot help: the application used the database inside a transaction, but not by
+    // its handle
     if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
     throw new OAuthError('temporarily_unavailable', {
       cause: error,

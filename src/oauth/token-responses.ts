@@ -53,7 +53,7 @@ export class TokenResponses {
     this.#deps = deps;
   }
 
-  /** Creates a token response. In cookie mode, if `to` is given, it is a redirect to that local path. */
+  /** Creates a token response. In cookie mode with `to`, the response is a redirect to that local path. */
   of(req: HttpRequest, pair: IssuedPair, to?: string): HttpResponse {
     const { cookies, dpop } = this.#deps;
     if (cookies !== undefined) {

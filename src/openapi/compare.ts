@@ -30,7 +30,8 @@ interface BreakingChange {
 }
 
 /**
- * Findings of rule SVC306: changes that break clients of the baseline document, each at the changed route.
+ * Returns a finding of rule SVC306 for each change that breaks clients of the baseline document. Its subject
+ * and its place are those of the changed route.
  */
 export function findBreakingChanges(
   view: CompilationView,
@@ -351,7 +352,10 @@ function asSent(
   return [asText(schema, next), next];
 }
 
-/** Messages about responses, by the message of findNarrowing() about the reversed schemas. */
+/**
+ * For responses, findNarrowing() gets the schemas in reverse. This table replaces those of its messages that
+ * would state the opposite of the change.
+ */
 const ANSWERED: Readonly<Record<string, string>> = {
   'is now required; it was optional': 'can now be absent; it was always present',
   'is new and required': 'was removed',
@@ -361,7 +365,10 @@ const ANSWERED: Readonly<Record<string, string>> = {
 const FORM: ReadonlySet<string> = new Set(
   '$ref type properties required items prefixItems oneOf anyOf'.split(' '),
 );
-/** Cached results of loose(). Equal objects in and out let the comparison recognize recursive schemas. */
+/**
+ * Results of loose(), by schema. A schema always has the same result, because the comparison recognizes
+ * recursive schemas by the identity of their objects.
+ */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /**

@@ -53,7 +53,10 @@ const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 class Comparison {
   readonly #documents: Documents;
   readonly #report: Narrowed;
-  /** Pairs of schemas whose comparison has begun. It ends the recursion for recursive schemas. */
+  /**
+   * Pairs of schemas whose comparison has begun. They are not compared again, so the comparison of recursive
+   * schemas ends.
+   */
   readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
 
   constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
@@ -224,9 +227,7 @@ function boundOf(
   return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
 }
 
-/**
- * Whether a bound that is new excludes no value. It does not if it allows all safe integers, or a count of 0.
- */
+/** Whether a new bound excludes no value, because it allows all safe integers, or a count of 0. */
 function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
   if (earlier !== undefined) return false;
   return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')

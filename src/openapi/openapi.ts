@@ -200,8 +200,8 @@ class DocumentWriter {
 
   /**
    * Returns the operation ids: the name of each route. A route without a name gets method and path, such as
-   * `getNotesById` for `GET /notes/{id}`. Equal ids get a number in the order of declaration, first for
-   * routes with a name.
+   * `getNotesById` for `GET /notes/{id}`. If several ids are equal, all but the first get a number. Routes
+   * with a name come first, and then the order of declaration counts.
    */
   #operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
     const [named, others] = [true, false].map((hasName) =>
@@ -420,7 +420,7 @@ function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[
   return [words.find((word) => word !== 'api' && !/^v\d+$/.test(word)) ?? words[0] ?? 'root'];
 }
 
-/** Returns the path segments with which all templates begin. The first parameter ends them. */
+/** Returns the path segments with which all templates begin, up to the first parameter. */
 function commonPath(templates: readonly string[]): string {
   const [first = [], ...others] = templates.map((template) => template.split('/'));
   const end = first.findIndex(

@@ -52,8 +52,8 @@ export class SecurityWriter {
   }
 
   /**
-   * Returns the name of a scheme, and adds the scheme if it is new. For example, API keys in another header
-   * field are `apiKey2`.
+   * Returns the name of a scheme, and adds the scheme if it is new. If another scheme has the name, a number
+   * follows: API keys in a second header field are `apiKey2`.
    */
   #nameOf(scheme: Scheme, base: string): string {
     const text = JSON.stringify(scheme);

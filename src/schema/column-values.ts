@@ -65,7 +65,7 @@ function isStructure(node: TypeNode): boolean {
   return ['list', 'record', 'object', 'union'].includes(within(node).node.kind);
 }
 
-/** Returns the check of a value that is a column, a member of JSON in a column, or an item of an array. */
+/** Returns the check of one value: a whole column, a member of JSON in a column, or an item of an array. */
 function partCheck(node: TypeNode): Check {
   switch (node.kind) {
     case 'str':

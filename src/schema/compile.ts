@@ -57,7 +57,7 @@ export function oncePerPlan(compile: (plan: ObjectPlan) => Check): (plan: Object
   };
 }
 
-/** Returns the check of a JSON object. It is compiled once. */
+/** Returns the check of a JSON object. The check is compiled once for each object type. */
 export const objectCheck: (plan: ObjectPlan) => Check = oncePerPlan(compileObject);
 
 /** Compiles the check of a type in JSON. */
@@ -334,8 +334,7 @@ export class Members {
   }
 
   /**
-   * Looks up every field by name. For objects whose prototype has members, which `for ... in` would visit,
-   * too.
+   * Reads every field by name. It is used for objects whose inherited members `for ... in` would also visit.
    */
   readOwn(object: Input, run: Run): unknown[] {
     const values: unknown[] = new Array(this.#members.length);
@@ -439,8 +438,8 @@ export class Plain {
 
   readonly kind: number;
   /**
-   * Bounds of a text's length in UTF-16 units. They are small integers, which V8 compares faster than the
-   * bounds of numbers.
+   * Bounds of a text's length in UTF-16 units. They are small integers, so V8 compares them faster than the
+   * bounds `low` and `high`.
    */
   readonly shortest: number;
   readonly longest: number;
@@ -468,8 +467,8 @@ export class Plain {
   }
 
   /**
-   * Returns whether the value is surely valid, and needs no conversion. `isPlainJson` is that of the
-   * {@link Run}.
+   * Returns whether the value is surely valid, and needs no conversion. Pass {@link Run.isPlainJson} as
+   * `isPlainJson`.
    */
   accepts(value: unknown, isPlainJson: boolean): boolean {
     switch (this.kind) {

@@ -226,7 +226,7 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
       const probe = new Probe(schema, standIn);
       probing = probe;
       try {
-        new schema(ABSORBING as never); // a constructor may use its argument in any way
+        new schema(ABSORBING as never); // it supports every operation of a constructor
         return probe.result();
       } catch (error) {
         if (error instanceof SvcError) throw error;

@@ -39,8 +39,8 @@ const UUID = /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A
 const DATE = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/;
 const TIME = /^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))$/;
 /**
- * Syntax of a date-time (RFC 3339 §5.6), without the rules of the calendar. It allows neither a space instead
- * of `T` nor an offset without minutes.
+ * DATE_SHAPE and TIME_SHAPE give the syntax of a date-time (RFC 3339 §5.6), without the rules of the
+ * calendar. They allow neither a space instead of `T` nor an offset without minutes.
  */
 const DATE_SHAPE = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
 const TIME_SHAPE = '[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})';
@@ -108,7 +108,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
     words: 'a time with an offset such as 09:30:00Z',
     maxLength: 64,
     pattern: new RegExp(`^${TIME_SHAPE}$`),
-    test: (text) => secondsOf(text) !== undefined,
+    test: (text) => timeMs(text) !== undefined,
   },
   uri: { words: 'a URI', maxLength: 8_192, pattern: URI, test: isUri },
   hostname: {
@@ -152,7 +152,7 @@ export function isDate(text: string): boolean {
  * Returns the milliseconds from midnight UTC to an RFC 3339 full-time; undefined for other text. Because of
  * its offset, the time may be on the day before or after.
  */
-function secondsOf(text: string): number | undefined {
+function timeMs(text: string): number | undefined {
   const parts = TIME.exec(text);
   if (parts === null) return undefined;
   const hour = Number(parts[1]),
@@ -184,7 +184,7 @@ function isUri(text: string): boolean {
 function epochMs(text: string): number | undefined {
   if (text.length > 64 || (text[10] !== 'T' && text[10] !== 't')) return undefined;
   const day = text.slice(0, 10);
-  const inDay = isDate(day) ? secondsOf(text.slice(11)) : undefined;
+  const inDay = isDate(day) ? timeMs(text.slice(11)) : undefined;
   return inDay === undefined ? undefined : Date.parse(day) + inDay;
 }
 

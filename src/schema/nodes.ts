@@ -153,7 +153,8 @@ export interface Declaration {
 }
 
 /**
- * Marker that `Field()` returns outside a construction. In TypeScript it has the type of the field's value.
+ * Marker that `Field()` returns when no instance is being constructed. In TypeScript it has the type of the
+ * field's value.
  */
 export class FieldMarker implements Declaration {
   readonly source: FieldSource;
@@ -464,8 +465,8 @@ function membersOf(
 const LAZY_NODES = new WeakMap<object, TypeNode>();
 
 /**
- * Returns the same node for the same `lazy()` type. So the nodes of a type that contains itself form a cycle,
- * and reading them ends.
+ * Returns the same node for the same `lazy()` type. So a type that contains itself gives a cycle of nodes,
+ * not an endless chain.
  */
 function lazyNode(
   shape: Extract<SourceShape, { kind: 'lazy' }>,

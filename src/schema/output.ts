@@ -228,7 +228,7 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    const out: Record<string, unknown> = {}; // gets no member for an absent value
+    const out: Record<string, unknown> = {}; // absent values add no member
     if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);

@@ -26,8 +26,8 @@ const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
 /**
- * Finding about the pattern of a field that can backtrack exponentially or polynomially. `svc check` reports
- * it.
+ * Finding about a field: a pattern that can backtrack exponentially or polynomially, or an invalid example.
+ * `svc check` reports it.
  */
 export interface FieldFinding {
   readonly field: string;

@@ -38,7 +38,7 @@ export function isSchemaClass(value: unknown): value is SchemaClass {
   return typeof value === 'function' && (value as Partial<SchemaClass>)['~schema'] === true;
 }
 
-/** A file of a multipart form, as a schema sees it. `size` is in bytes. */
+/** The properties of an uploaded file that a schema checks. `size` is in bytes. */
 export interface FileLike {
   readonly filename: string;
   readonly contentType: string;
@@ -81,8 +81,8 @@ export interface UploadFile extends FileLike {
 }
 
 /**
- * Native constructors that name a type, without their instance types. So the compiler reports for any other
- * class that it does not extend Schema.
+ * Native constructors that name a type. Only their prototypes are declared, so that for any other class the
+ * compiler reports that it does not extend Schema.
  */
 interface NativeType {
   readonly prototype: String | Number | Boolean | Date;
@@ -142,7 +142,7 @@ export type Infer<S> = S extends { readonly '~value': infer T }
             ? I
             : never;
 
-/** When a route or a field is deprecated. Dates are `2026-01-31`, an RFC 3339 date-time, or a Date. */
+/** Dates of the deprecation of a route or field. Each is `2026-01-31`, an RFC 3339 date-time, or a Date. */
 export interface Deprecation {
   /** Time from which on clients should not use the route or field; may be in the future. */
   readonly since: string | Date;
@@ -238,7 +238,7 @@ type ConstraintsOf<S> = S extends { readonly '~options': infer O }
     : S extends number | NumberConstructor
       ? NumberOptions
       : PlainOptions;
-/** Options of `Field(source, ...)`; a field that starts with its default accepts no `default`. */
+/** Options of `Field(source, ...)`. If `source` is a default, there is no option `default`. */
 export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
 /**

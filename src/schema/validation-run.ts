@@ -69,7 +69,10 @@ export class Run {
    * surrogate, and no object is an instance of a class.
    */
   readonly isPlainJson: boolean;
-  /** Whether only the fact of validity is needed. Then no default function runs, and no object is made. */
+  /**
+   * Whether the caller only needs to know if the input is valid. Then no default function runs, and no object
+   * is made.
+   */
   readonly isDry: boolean;
   #issues: Draft[] | undefined;
 
@@ -171,7 +174,7 @@ function counted(count: number, one: string): string {
   return `${count} ${one}${count === 1 ? '' : 's'}`;
 }
 
-/** Check of the rules about a value that are not bounds; undefined if it has none. */
+/** Check of those rules for a value that are not bounds; undefined if there are no such rules. */
 type Rest<T> = ((value: T, run: Run) => typeof FAIL | undefined) | undefined;
 
 /**
@@ -346,8 +349,8 @@ function isPlainPrototype(prototype: unknown): boolean {
 }
 
 /**
- * Whether a value inside an input is an object. The prototype tells instances of classes apart, but reading
- * it takes 6 ns (test/bench/parts.mjs --only=validation). So input from JSON skips it.
+ * Whether a value inside an input is an object, but not an instance of a class. Reading its prototype takes 6
+ * ns (test/bench/parts.mjs --only=validation). So it is not read for input from JSON, which has no instances.
  */
 export function isInputObject(value: unknown, run: Run): value is Record<string, unknown> {
   return run.isPlainJson
@@ -405,7 +408,7 @@ function anyParts(value: object, run: Run): unknown {
   return mark === before && !run.isFull ? value : FAIL;
 }
 
-/** Checks the name of a member that is kept. Databases cannot store lone surrogates. */
+/** Refuses lone surrogates in the name of a member that is kept, because databases cannot store them. */
 export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have lone surrogates in its name');
 }

@@ -126,10 +126,10 @@ export class DevProvider {
   }
 
   /**
-   * Serves this provider below `path` of an application, and returns it as provider() does. Browsers reach it
-   * at the origin of the application, whatever its port and host name. The application calls it without a
-   * network connection. `redirectUris` may be paths. Without the option `issuer`, the issuer is
-   * `http://localhost` followed by the path.
+   * Adds routes for this provider below `path` of an application. Returns the provider for `OAuthPlugin`,
+   * like provider(). Browsers reach it at the origin of the application, whatever its port and host name. The
+   * application calls it without a network connection. `redirectUris` may be paths. Without the option
+   * `issuer`, the issuer is `http://localhost` followed by the path.
    *
    * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
@@ -137,7 +137,7 @@ export class DevProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
-    // before a login redirects the browser, it replaces this host by the host of the application
+    // a placeholder: the application's own origin replaces it before a browser gets the URL
     const here = `http://localhost${path}`;
     return markForDevelopment(
       this.provider({

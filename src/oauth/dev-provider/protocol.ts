@@ -144,8 +144,6 @@ export function json(
   };
 }
 
-/** Pages of DevProvider. They have no scripts and load nothing. */
-
 /** A user on the page that lists the users. */
 interface PickableUser {
   readonly sub: string;
@@ -229,7 +227,10 @@ function page(title: string, body: string): string {
   return pageOf(title, `<style>${STYLE}</style>`, body);
 }
 
-/** A login for which a user was chosen. Its key is the authorization code, and later the access token. */
+/**
+ * A login for which a user was chosen. The maps of grants store it first under its authorization code, and
+ * later under its access token.
+ */
 export interface Grant {
   readonly user: DevUser;
   readonly redirectUri: string;

@@ -92,8 +92,8 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
 }
 
 /**
- * Returns the endpoints as options. Discovery is not possible, because it would call the application before
- * it listens.
+ * Returns the provider's endpoints as options of OAuthProvider. Discovery cannot find them, because it would
+ * call the application before it listens.
  */
 export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
   return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };

@@ -45,7 +45,7 @@ export function authorizationUrlOf(
 ): string {
   const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = options;
   if (usesOpenId && usesNonce && nonce === undefined)
-    // a bug of this package: without a nonce, a replayed id_token would not be detected
+    // only a bug of this package leads here; without a nonce, a replayed id_token would not be detected
     throw new TypeError('A login by OpenID Connect needs a nonce');
   const asked = (scopes ?? options.scopes).filter((scope) => scope !== 'openid');
   const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');

@@ -137,8 +137,8 @@ export class ProviderClient {
    * Checks that the parameter `iss` of an authorization response is the issuer of this provider (RFC 9207
    * §2.4). If no issuer is configured, every response passes, because each provider has its own callback.
    *
-   * @throws ProviderFault `issuer_mismatch` when it is another issuer, or is missing although the provider
-   * promises it
+   * @throws ProviderFault `issuer_mismatch` when `iss` names another issuer, or is missing although the
+   * provider's metadata promises it
    */
   async checkIssuer(iss: string | undefined): Promise<void> {
     const { issuer, tenants } = this.#options;
@@ -393,6 +393,6 @@ function bearer(accessToken: string): Readonly<Record<string, string>> {
 /** A provider of a running application, and its client. */
 export interface ConnectedProvider {
   readonly provider: OAuthProvider;
-  /** Replaced at each start of the application, because a stop closes it. */
+  /** Replaced when a stopped application starts again, because a shutdown closes it. */
   client: ProviderClient;
 }

@@ -103,8 +103,8 @@ function needsDiscovery(options: ResolvedProviderOptions): boolean {
 }
 
 /**
- * Returns what a login needs and neither source has: an endpoint, or the keys of the provider. Undefined if
- * nothing is missing.
+ * Returns a text about an endpoint or keys that a login needs, but that are neither in `options` nor in
+ * `named`. Undefined if nothing is missing.
  */
 export function missingEndpoint(
   options: ResolvedProviderOptions,

@@ -41,7 +41,7 @@ export interface IdTokenRules {
 
 /**
  * Source of the provider's keys. If no key fits a token, `again()` fetches the keys once more. It returns
- * undefined soon after an earlier fetch.
+ * undefined if such a fetch has begun shortly before.
  */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
@@ -266,7 +266,10 @@ export function isExpectedIssuer(
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
 }
 
-/** Checks that a token is for this client. @throws ProviderFault `provider_error` when it is not */
+/**
+ * Checks that a token is for this client.
+ * @throws ProviderFault `provider_error` when `aud` or `azp` names another client
+ */
 export function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))

@@ -1,8 +1,8 @@
 /**
  * Verifies logout tokens of a provider (OpenID Connect Back-Channel Logout 1.0 §2.4 and §2.6).
  *
- * The form and the signature are verified as for an id_token. Then issuer, audience, times and the logout
- * event are checked, and that the token names a user or a session. A token with a nonce is refused, so that
+ * The form and the signature are verified as for an id_token. Then the issuer, the audience, the times and
+ * the logout event are checked. The token must have `sub` or `sid`. A token with a nonce is refused, so that
  * an id_token cannot be used as a logout token.
  */
 import { isRecord } from '../../base/options.ts';

@@ -18,8 +18,8 @@ export interface OAuthProviderOptions {
   readonly name: string;
   readonly clientId: string;
   /**
-   * Client secret, from the environment. Required unless `clientAuth` is `none` or `private_key_jwt`. A
-   * function creates a new secret for each call, as Sign in with Apple requires.
+   * Client secret: read it from an environment variable. Required unless `clientAuth` is `none` or
+   * `private_key_jwt`. A function creates a new secret for each call, as Sign in with Apple requires.
    */
   readonly clientSecret?: string | ClientSecretMaker | undefined;
   /**
@@ -33,16 +33,18 @@ export interface OAuthProviderOptions {
   /** The provider's issuer, compared byte for byte. `{tenantid}` in it matches any GUID (see `tenants`). */
   readonly issuer?: string | undefined;
   /**
-   * URL of the discovery document. It is read only if an endpoint below is missing. Default: `issuer` +
-   * `/.well-known/openid-configuration`.
+   * URL of the discovery document, which is read only if the other options lack an endpoint. Default:
+   * `issuer` + `/.well-known/openid-configuration`.
    */
   readonly discoveryUrl?: string | undefined;
   /**
-   * Content of the discovery document (OpenID Connect Discovery §3, RFC 8414 §2). With this option, nothing
-   * is fetched at start-up.
+   * Content of the discovery document (OpenID Connect Discovery §3, RFC 8414 §2). With this option, the
+   * document is not fetched.
    */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** Endpoints of the provider. Each takes precedence over the discovery document. */
+  /**
+   * Authorization endpoint. The URLs in these options take precedence over those in the discovery document.
+   */
   readonly authorizeUrl?: string | undefined;
   readonly tokenUrl?: string | undefined;
   readonly userinfoUrl?: string | undefined;
@@ -109,8 +111,8 @@ export interface OAuthProviderOptions {
    */
   readonly allowInsecure?: boolean | readonly string[] | undefined;
   /**
-   * Time limit in milliseconds, 100 ... 60_000, for each stage of a call: connect, TLS, first byte, whole
-   * body. Default 10_000.
+   * Time limit in milliseconds, 100 ... 60_000, for each stage of a call: queue, connect, TLS, first byte,
+   * whole body. Default 10_000.
    */
   readonly timeoutMs?: number | undefined;
   /**

@@ -77,7 +77,10 @@ export class OAuthProvider {
   }
 }
 
-/** Returns all options of a provider. They contain the client secret, so only client.ts may pass them on. */
+/**
+ * Returns all options of a provider, with the client secret. So only client.ts and functions of this file may
+ * use them.
+ */
 export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
   return settings(provider);
 }

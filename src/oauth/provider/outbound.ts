@@ -106,7 +106,8 @@ export class Outbound {
    * Sends a request, and reads the whole response. Rejects with the reason of `signal` if it aborts.
    *
    * @throws ProviderFault `provider_error` when the request fails, `provider_timeout` when a stage takes too
-   * long, `temporarily_unavailable` when too many requests wait, or after close()
+   * long, `temporarily_unavailable` when the queue is full, a request waits in it too long, or close() was
+   * called
    */
   async call(call: OutboundCall): Promise<OutboundAnswer> {
     await this.#turn(call.signal);
@@ -278,8 +279,8 @@ class Exchange {
   }
 
   /**
-   * Fails the request with an error of the socket. The error becomes a ProviderFault, unless the DNS look-up
-   * has already made one.
+   * Fails the request with an error of the socket, as a ProviderFault. The DNS look-up has already made one
+   * for its own errors.
    */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(

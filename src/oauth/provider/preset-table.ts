@@ -60,7 +60,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       picture: textOr(raw['avatar_url'], null),
     }),
   },
-  /** With `access_type=online`, Google issues no refresh token. Applications can override it. */
+  /** With `access_type=online`, Google issues no refresh token. Applications can override this parameter. */
   google: {
     issuer: 'https://accounts.google.com',
     authorizeUrl: 'https://accounts.google.com/o/oauth2/v2/auth',
@@ -72,8 +72,8 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     authorizeParams: { access_type: 'online' },
   },
   /**
-   * Apple responds with a form, and sends `email_verified` as text. The browser posts the user's name only
-   * with the first login.
+   * Apple makes the browser post the authorization response as a form, with the user's name only at the first
+   * login. It sends `email_verified` as text.
    */
   apple: {
     issuer: 'https://appleid.apple.com',

@@ -176,7 +176,7 @@ export function marginOf(clockSkew: number): number {
 interface Revocation {
   /** Time of the revocation in microseconds since the epoch; 0 for none. */
   readonly moment: number;
-  /** Monotonic time in milliseconds after which the entry is read again. */
+  /** Monotonic time in milliseconds after which the store is asked again. */
   readonly deadlineMs: number;
 }
 
@@ -200,8 +200,8 @@ export class ValidAfterGate {
 
   /**
    * Returns whether a token is later than the last revocation of its user. For tokens of this plugin, the
-   * comparison is exact to the microsecond. Other tokens only have whole seconds, so all tokens of the second
-   * of a revocation are refused.
+   * comparison is exact to the microsecond. Other tokens only have whole seconds: those of the second in
+   * which the revocation happened are all refused.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;

@@ -57,7 +57,7 @@ type ProofIssue =
 interface Expected {
   /** Access token of the request. The claim `ath` must be its hash. Undefined at the token endpoint. */
   readonly accessToken?: string | undefined;
-  /** Thumbprint of the key that the proof must prove. */
+  /** Thumbprint of the key that must have signed the proof. */
   readonly thumbprint?: string | undefined;
 }
 
@@ -192,8 +192,8 @@ export class DPoP {
 }
 
 /**
- * Returns the request that has the proof. A call of an MCP tool makes a second request within the process,
- * which has the credentials of the first, but not its proof.
+ * Returns the request that has the proof. A call of an MCP tool makes a second request within the process.
+ * The second one has the credentials of the first, but not its proof.
  */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;

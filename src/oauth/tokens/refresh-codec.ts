@@ -53,8 +53,8 @@ export class RefreshTokenCodec {
   }
 
   /**
-   * Derives the next token of a login, and returns it if its hash is `storedHash`, else undefined. Tries
-   * every key of the keyring, because any of them may have been in use.
+   * Derives the next token of a login. Returns it if its hash is `storedHash`, else undefined. Tries every
+   * key of the keyring, because the key may have been replaced since the rotation.
    */
   nextThatHas(storedHash: string, token: RefreshToken): RefreshToken | undefined {
     return this.#chain.keys

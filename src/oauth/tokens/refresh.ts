@@ -243,7 +243,7 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#deps.policy.idleTtl,
     });
-    // the wait starts here, because a slow disk may delay the commit after `now` was read
+    // #answer() measures its wait from here: `now` is too early if a slow disk delayed the commit
     const knownAtMs = this.#deps.clock.monotonicMs();
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
@@ -294,13 +294,13 @@ export class RefreshTokens {
   }
 
   /**
-   * Handles a token that this request did not rotate: another request rotated it, or it does not belong to
-   * this login.
+   * Handles a token that this request could not rotate: another request has rotated it, or it does not match
+   * the stored login.
    */
   async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
     const { request } = context;
     const row = await this.#whenDelivered(token, found, request);
-    // the database does not know this token: it was restored from a backup, or has lost a commit
+    // the database was restored from a backup, or has lost a commit, so it does not know this token
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id);
     if (token.generation === row.generation) {
       // if the secret is wrong although the tag is valid, keys of the keyring have leaked
@@ -336,8 +336,8 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // the next rotation has happened, so the delivery is not stored any more; a request that arrived before
-      // it has certainly overlapped
+      // the next rotation has cleared `deliveredAt`. Its response was sent at least `holdMs` after
+      // `rotatedAt`, so a request that arrived before then has overlapped
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#deps.policy.holdMs * 1_000

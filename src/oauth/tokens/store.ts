@@ -63,7 +63,7 @@ export interface Rotation {
   readonly idleExpiresAt: number;
 }
 
-/** A user at a provider, a session of the user there, or both. Their logins are to be ended. */
+/** A user at a provider, a session of the user there, or both: the logins of this user or session end. */
 export interface ProviderIdentity {
   readonly provider: string;
   readonly subject?: string | undefined;

@@ -17,7 +17,9 @@ import { TypeWriter, comment, declared, key, union } from './types.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
 const FORMS: ReadonlySet<string> = new Set(['multipart/form-data', 'application/x-www-form-urlencoded']);
-/** The values of `in` for parameters, and the members of the client's input that contain such parameters. */
+/**
+ * Pairs of a parameter's `in`, and the member of a call's input that contains the parameters with this `in`.
+ */
 const PLACES = [
   ['path', 'params'],
   ['query', 'query'],
@@ -280,7 +282,7 @@ ${entries.join('')}};
 
   /**
    * Returns the tables that runtime.ts reads. Operations whose responses have the same media types share an
-   * entry.
+   * entry in the table of responses.
    */
   #table(): string {
     const shared = new Map<string, number>();
@@ -355,8 +357,8 @@ interface Sent {
 }
 
 /**
- * Returns the operations of several path items. Each has the name of its path item, followed by the method if
- * the item has several.
+ * Returns the operations of several path items. Each has the name of its path item. If a path item has
+ * several operations, the method follows the name.
  */
 function readSent(root: JsonObject, items: JsonObject): Sent[] {
   return Object.entries(items).flatMap(([name, item]) => {
@@ -369,8 +371,8 @@ function readSent(root: JsonObject, items: JsonObject): Sent[] {
 }
 
 /**
- * Returns the callbacks of an operation. If a callback has several addresses, each gets the name with its
- * address.
+ * Returns the callbacks of an operation. If a callback has several addresses, each address gets an entry
+ * whose name ends with it.
  */
 function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
   const callbacks = callbacksOf(root, operation);

@@ -265,8 +265,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * Returns the credentials for the first security alternative of which all are given. If no alternative is
- * complete, it returns those that are given for the last one.
+ * Returns the credentials of the first security alternative for which the caller has given all. If there is
+ * none, returns those that the caller has given for the last alternative.
  */
 async function credentialsOf(
   { security = [] }: Operation,

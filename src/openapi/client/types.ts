@@ -159,7 +159,7 @@ export function declared(
   return `${key(name)}${isRequired ? '' : '?'}: ${type}${isLoose ? ' | undefined' : ''};\n`;
 }
 
-/** Returns a text as a doc comment with its own lines; an empty text if there is no description. */
+/** Returns a description as a doc comment on lines of its own; an empty text if there is no description. */
 export function comment(about: string | undefined, indent = ''): string {
   if (about === undefined || about.trim() === '') return '';
   const lines = about

@@ -131,8 +131,8 @@ function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWr
 }
 
 /**
- * Writes a response. A success is open and shows its members. Other responses are closed and show only the
- * name of their type.
+ * Writes a response. The element of a success is open and shows its members. Other responses are closed and
+ * show only the name of their type.
  */
 function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
   const { status, contents, headers } = response;

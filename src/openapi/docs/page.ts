@@ -4,9 +4,9 @@
  *
  * The page is rendered once, without its nonce. Each response inserts a new nonce, and is compressed.
  *
- * No text of the document is trusted: it is escaped, and the policy allows only elements with the nonce of
- * the response. The script builds elements, never HTML (`trusted-types 'none'`), and connects only to its own
- * origin.
+ * Text of the document is not trusted, so it is escaped. The security policy allows only scripts and styles
+ * with the nonce of the response. The page's script builds elements, never HTML (`trusted-types 'none'`), and
+ * connects only to its own origin.
  */
 import { prose } from './markdown.ts';
 import { NOTHING, html, joined } from './markup.ts';
@@ -62,8 +62,8 @@ const COMPRESSION = new CompressionMiddleware({
 });
 
 /**
- * Field in the response to HEAD with a CSRF token for the page's script. Other sites can neither read nor
- * store the token.
+ * Header field with a CSRF token, in responses to the HEAD requests of the page's script. Pages of other
+ * sites cannot read it.
  */
 const TOKEN_FIELD = 'X-CSRF-Token';
 
@@ -76,8 +76,8 @@ export class DocsPage {
 
   /**
    * `document` is called when the page is first requested. `documentUrl` is relative to the page; default
-   * `openapi.json`. `protection` returns the middleware that issues a CSRF token, if only a route has such
-   * middleware.
+   * `openapi.json`. `protection` returns the middleware that issues a CSRF token. It returns none if this
+   * middleware covers the whole application, because then it runs before this page.
    */
   constructor(
     document: () => object,

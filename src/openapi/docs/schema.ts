@@ -307,7 +307,7 @@ function rangesOf(given: JsonObject): Content[] {
   });
   const [least, most] = [given['minimum'], given['maximum']].map((bound) =>
     typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound,
-  ); // bounds of safe integers are not shown
+  ); // the bounds of safe integers, ±(2^53 - 1), are not shown
   const bounds =
     typeof least === 'number' && typeof most === 'number'
       ? [`${grouped(least)} … ${grouped(most)}`]
