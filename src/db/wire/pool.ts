@@ -98,9 +98,7 @@ export class Pool<C extends PooledConnection> {
     return { inUse: this.#inUse, idle: this.#idle.length, waiting: this.#waiters.size };
   }
 
-  /**
-   * Number of connections that count towards `max`: all open connections, and those that are being opened.
-   */
+  /** Number of connections that are open or being opened. They count towards `max`. */
   get size(): number {
     return this.#slots.size + this.#opening;
   }
@@ -291,8 +289,7 @@ export class Pool<C extends PooledConnection> {
     if (this.#abort.signal.aborted) return this.#drop(slot);
     this.#tickLater();
     this.#offer(slot);
-    // open more connections for waiting callers, because a success raises the limit of concurrent attempts
-    this.#pump();
+    this.#pump(); // open more connections: the success has raised the limit of concurrent attempts
   }
 
   #failed(error: unknown, startedMs: number): void {
@@ -558,7 +555,7 @@ class PoolReports {
     this.#warnedMs = nowMs;
     const what = isInTransaction
       ? 'The pool rolled the transaction back'
-      : 'The pool waited for the pending statements';
+      : 'The pool waited for the statements';
     log?.warn('connection_left_in_use', {
       remedy: `${what}: inside the callback of a transaction, await every statement of the transaction`,
       acquired: caller?.frames,
