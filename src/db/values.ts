@@ -88,7 +88,6 @@ export function setColumn(row: Record<string, unknown>, name: string, value: unk
 /*
  * Formats dates like `Date.prototype.toISOString`, in a tenth of its time. Dates that are written together
  * usually share a day, so the text of the last day is kept. The time of day is put together from tables.
- * Benchmark: shared/bench/db, executeMany.
  */
 
 const DAY_MS = 86_400_000;

@@ -4,8 +4,8 @@
  *
  *   node --conditions=svc-source test/bench/rows.ts [--url=sqlite::memory:] [--rounds=400]
  *
- * The table is that of ../shared/bench/db: nine columns, of which a schema makes a boolean and a Date. Exits
- * 1 when one row or 1,000 rows cost more than 1.6 times as much.
+ * The table has nine columns, of which a schema makes a boolean and a Date. Exits 1 when one row or 1,000
+ * rows cost more than 1.6 times as much.
  */
 import { openDatabase } from '../../src/db/index.ts';
 import { Field, Schema, bool, datetime, float, int, str } from '../../src/schema/schema.ts';

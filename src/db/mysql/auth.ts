@@ -36,7 +36,7 @@ const SEED_BYTES = 32;
  */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
-/** Number of bytes in each block that the padding OAEP with SHA-1 needs. */
+/** Number of bytes by which a text must be shorter than the RSA key, because of OAEP padding with SHA-1. */
 const OAEP_BYTES = 42;
 
 function sha1(...parts: readonly (Uint8Array | string)[]): Buffer {

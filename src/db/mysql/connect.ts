@@ -2,7 +2,10 @@
  * Connects to one MySQL or MariaDB server: socket, greeting, TLS and login. Cancels a statement over a second
  * connection. Encryption by options:
  *   sslmode=disable, or a Unix socket   no TLS
- *   other sslmode                       after the greeting, SSLRequest and TLS 1.2 or newer; if the server has no TLS, an error, but no TLS with sslmode=prefer
+ *   other sslmode                       after the greeting, SSLRequest and TLS 1.2 or newer
+ *
+ * If the server does not offer TLS, the connection is not encrypted with sslmode=prefer, and fails with any
+ * other sslmode.
  *
  *
  * Only the greeting may have arrived when TLS begins, because an attacker may have injected any further
@@ -30,7 +33,7 @@ import type { Driver, Limit } from '../driver.ts';
 import type { Greeting } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
-/** Maximum time of the second connection, which cancels a statement, in milliseconds. */
+/** Maximum time for canceling a statement over a second connection, in milliseconds. */
 const CANCEL_MS = 4_000;
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
 /**
@@ -205,8 +208,9 @@ async function cancel(
 }
 
 /**
- * Returns whether the cache needs a separate prepared statement for each combination of value types. MySQL
- * needs this since 8.0.22. For earlier 8.0 versions, more statements than necessary are prepared.
+ * Returns whether the cache must have a separate prepared statement for each combination of value types.
+ * MySQL 8.0.22 and newer needs this. Earlier 8.0 versions are treated alike, although they need only one
+ * statement.
  */
 function pinsTypes({ version, isMariaDb }: Greeting): boolean {
   return !isMariaDb && Number.parseInt(version, 10) >= 8;

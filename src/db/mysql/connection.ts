@@ -24,7 +24,7 @@ const BATCH_ROWS = 256;
 const OVER =
   'The server has ended the transaction, because of an error, or because a statement such as CREATE TABLE commits by itself';
 
-/** Connection to MySQL or MariaDB. See {@link ServerConnection}. */
+/** MySQL's and MariaDB's implementation of {@link ServerConnection}. */
 export class MySqlConnection extends ServerConnection<Exchange, MySqlConversation, MySqlRunner> {
   readonly #options: MySqlConnectionOptions;
 
@@ -202,7 +202,10 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     }
   }
 
-  /** Runs `work` for many rows. Adds details to its error, see {@link MySqlRunner.explained}. */
+  /**
+   * Runs `work`, which writes many rows. Adds details to an error of `work`, see {@link
+   * MySqlRunner.explained}.
+   */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {
       return await this.timed(sql, work);
@@ -228,11 +231,10 @@ function hasMore({ status }: Exchange): boolean {
   return ((status ?? 0) & STATUS.cursorExists) !== 0 && (status! & STATUS.lastRowSent) === 0;
 }
 
-/* Settings of a session: times are in UTC, text is in UTF-8, and a value that does not fit is an error. */
-
 /**
- * Strict modes, which newer servers have by default. Without them, MySQL 5.6 truncates long values and stores
- * 0 for invalid numbers. With NO_AUTO_VALUE_ON_ZERO, a key of 0 is stored as 0.
+ * SQL modes in which a value that does not fit is an error. Newer servers have most of them by default.
+ * Without them, MySQL 5.6 truncates long values and stores 0 for invalid numbers. With NO_AUTO_VALUE_ON_ZERO,
+ * a key of 0 is stored as 0.
  */
 const STRICT =
   'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';

@@ -93,10 +93,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     return exchange;
   }
 
-  /**
-   * Waits after an error until the status of the transaction is known. Callers of finish() do not need this
-   * method.
-   */
+  /** Waits after an error until the status of the transaction is known. finish() includes this wait. */
   async settled(exchange: Exchange): Promise<void> {
     if (this.#isUncertain(exchange)) await this.#settle();
   }
@@ -148,7 +145,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     const exchange = this.add(
       this.exchange({ sql: 'do 0', kind: 'query', wanted: 'none', sequence: this.writer.end() }),
     );
-    // ignore the error: the caller notices itself that the connection has ended
+    // ignore the error: it means that the connection has ended, which the caller's next request reports
     await exchange.done.catch(() => undefined);
     if (exchange.error?.errno === INTERRUPTED) await this.#settle();
     else if (exchange.error !== undefined)

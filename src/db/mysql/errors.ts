@@ -137,10 +137,10 @@ const FATAL: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Numbers of errors whose messages may quote a value. The value may be part of an expression in which MariaDB
- * fills in the `?`. It may also be the name of a time zone, lock, locale, collation, character set or engine.
- * It may also be an XML path, or text that cannot be encoded. A quoted part of the statement itself is not
- * removed from the message.
+ * Numbers of errors whose messages may quote a value. MariaDB may quote an expression in which the values
+ * replace the `?`. Other messages quote the name of a time zone, lock, locale, collation, character set or
+ * engine, an XML path, or text that cannot be encoded. A quoted part of the statement itself is not removed
+ * from the message.
  */
 const QUOTES_VALUES: ReadonlySet<number> = new Set([
   1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163,

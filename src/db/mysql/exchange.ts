@@ -5,8 +5,8 @@
  *   statement    id  parameters [end]  columns [end]            [end] is sent only by servers before MySQL 5.7
  *
  * An unexpected packet is a protocol violation. It ends the connection, because later replies could be
- * matched to the wrong request. If a server requests a local file of the client, the client ends the
- * connection, too.
+ * matched to the wrong request. The client also ends the connection if the server requests a local file of
+ * the client (LOCAL INFILE).
  */
 import { mysqlError } from './errors.ts';
 import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './messages.ts';

@@ -102,8 +102,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #hash: Buffer | undefined;
 
   /**
-   * `host` is the host as written in the address. It appears in messages, and shows whether the server is on
-   * this machine.
+   * `host` is the host as written in the address. From `host`, the login determines whether the server is on
+   * this machine. `shown` is the name of the server in messages.
    */
   constructor(host: ServerHost, shown: string, options: MySqlConnectionOptions) {
     super(MAX_PACKETS);

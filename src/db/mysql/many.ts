@@ -5,8 +5,8 @@
  *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows of equal types as fit in a request
  *   others, in MySQL            COM_STMT_EXECUTE for each row
  *
- * Compared with one row per insert, 10,000 rows take a fifth of the time (shared/bench/db). All rows are in
- * one open transaction, so either all of them are written or none.
+ * Compared with one row per insert, 10,000 rows take a fifth of the time. All rows are in one open
+ * transaction, so either all of them are written or none.
  */
 import { DatabaseError } from '../errors.ts';
 import { isStaleStatement } from './errors.ts';
@@ -36,10 +36,7 @@ const MAX_VALUES = 16_000;
 const MAX_ROWS = 500;
 /** Minimum number of rows for which it is worth preparing an uncached multi-row statement. */
 const FEW_ROWS = 16;
-/**
- * Maximum number of prepared statements for one call. Each combination of value types needs its own prepared
- * statement.
- */
+/** Maximum number of prepared statements that one call has open, one for each combination of value types. */
 const MAX_KINDS = 8;
 /** Matches an insert that ends with a group of placeholders. */
 const ROW_INSERT = /^(\s*(?:insert|replace)\b.*\bvalues?\s*)(\((?:\s*\?\s*,)*\s*\?\s*\))\s*;?\s*$/is;
@@ -56,8 +53,8 @@ interface Many {
   /** Number of placeholders in the statement. */
   readonly placeholders: number;
   /**
-   * Number of values in each row that the caller passes. Differs from `placeholders` if a statement has
-   * several rows.
+   * Number of values in each row of the caller. Less than `placeholders` if one statement inserts several
+   * rows.
    */
   readonly perRow: number;
   readonly source: Iterator<Params>;
@@ -117,7 +114,8 @@ function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   if (match === null || placeholders === 0) return undefined;
   // the pattern captures both groups
   const [, head, group] = match as unknown as readonly [string, string, string];
-  // if all placeholders are in the group, none of its question marks is part of a quoted text
+  // if the group has as many question marks as the statement has placeholders, each of these question marks
+  // is a placeholder
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 
@@ -297,7 +295,7 @@ function affectedRows(exchange: Exchange): number {
   return exchange.affectedRows;
 }
 
-/** Several requests for one statement. The caller waits for all replies together. */
+/** Requests that run one statement for many rows. The caller waits for all replies together. */
 class Batch {
   readonly #conversation: MySqlConversation;
   readonly #sql: string;

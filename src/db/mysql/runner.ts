@@ -6,7 +6,8 @@
  *
  * A script, or a statement that the server cannot prepare (error 1295), is sent as text by COM_QUERY.
  *
- * A request waits while another one is incomplete, for example during a preparation or a long write.
+ * Some requests take several steps, for example a preparation or a long write. Until the last step, other
+ * requests wait.
  *
  * The message of a unique violation contains only the name of the key. The runner then asks the server for
  * the columns of the key, and adds them to the error.
@@ -109,7 +110,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Returns the error of a statement, with further details that the server is asked for. */
+  /** Asks the server for further details of a statement's error, and returns the error with these details. */
   explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
     return withKeyColumns(error, (text, params) =>
       this.run(text, params, limit, 'lists', ({ rows }) => rows as unknown[][]),
@@ -206,8 +207,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /**
-   * Returns a prepared statement for the types of `params`, from the cache or new. Call release() afterwards,
-   * and write no other request until then.
+   * Returns a prepared statement that accepts the types of `params`. It is from the cache, or else it is
+   * prepared now. Call release() after its use, and write no other request until then.
    */
   async prepared(
     text: string,
@@ -229,15 +230,18 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       this.statements.close(statement);
   }
 
-  /** Removes outdated prepared statements from the cache: those for a text and the types of `params`. */
+  /**
+   * Removes from the cache the prepared statements of a text that may be outdated: the first one, and the one
+   * for the types of `params`.
+   */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
   /**
-   * Whether a request must wait for another request. If pipelining is off, it also waits for the pending
-   * reply.
+   * Whether a request must wait until another one is written. If pipelining is off, a request must also wait
+   * for the reply to the previous one.
    */
   override get mustWait(): boolean {
     return super.mustWait || (!this.#options.pipelines && !this.conversation.isQuiet);
@@ -286,7 +290,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     throw this.#tooLong('the statement with its values', length, text);
   }
 
-  /** Runs a statement that the server has already prepared. Needs one write and one promise. */
+  /** Fast path of run() for a statement that the server has already prepared: one write and one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
     const { timing } = this;
@@ -347,8 +351,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       return exchange;
     } catch (error) {
       this.release(text, params, statement);
-      // forget the statement, because the server would add the values that were already sent to its next
-      // execution
+      // forget the statement, because the server has kept the chunks of large values that were already sent,
+      // and would use these chunks in the next execution
       if (hasLarge(params)) this.forget(text, params);
       throw error;
     }
@@ -396,7 +400,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     if (id === undefined) {
       if (params.length > 0)
         throw new DataError(
-          'The server cannot prepare this kind of statement, so the statement must not have placeholders',
+          'The server cannot prepare this kind of statement, so it cannot have placeholders: write the values as literals in the statement',
           {
             sqlstate: '0A000',
             errno: 1295,
@@ -504,7 +508,7 @@ async function withKeyColumns(
   try {
     const schema = writtenTable(error.sql)?.schema ?? null;
     const rows = await ask(COLUMNS, [schema, table, constraint]);
-    // the name of a column is NULL if the key has an expression there
+    // if the key has an expression instead of a column, the name is NULL
     const columns = rows.map(([name]) => name).filter((name) => typeof name === 'string');
     const { message, errno, sqlstate, sql } = error;
     return new UniqueViolation(message, { errno, sqlstate, sql, table, constraint, columns });

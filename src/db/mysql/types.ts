@@ -38,8 +38,8 @@ const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
 const MAX_YEAR = 9_999;
 /**
- * Maximum number of decimals of a time. A larger number in a description stands for a variable number of
- * decimals.
+ * Maximum number of decimals of a time. A larger number in a column description means that the number of
+ * decimals varies.
  */
 const MAX_SCALE = 6;
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
@@ -256,7 +256,7 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
   string: (text) => text.replace(/^0+(?=\d)/, ''), // removes the zeros that a ZEROFILL column adds
 };
 
-/** Returns the shortest decimal number that is equal to a 32-bit number. */
+/** Returns the number with the fewest decimal digits that rounds to the same 32-bit floating-point number. */
 function shortest(value: number): number {
   if (Number.isInteger(value) && Math.abs(value) <= EXACT_FLOAT) return value;
   for (let digits = 6; digits < 9; digits++) {

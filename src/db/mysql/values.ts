@@ -1,6 +1,6 @@
 /**
  * Encodes JavaScript values as parameters of MySQL and MariaDB. Each value is sent with its type:
- *   integer, bigint -> LONGLONG, never DOUBLE (a LIMIT would refuse it) · other number -> DOUBLE · boolean -> TINY
+ *   integer, bigint -> LONGLONG, never DOUBLE, which LIMIT refuses · other number -> DOUBLE · boolean -> TINY
  *   string, json() -> VAR_STRING · Uint8Array -> BLOB · Date -> DATETIME in UTC, to the millisecond
  */
 import { isFloat, type Kinds } from './types.ts';

@@ -6,8 +6,8 @@
  * A payload of exactly 16,777,215 bytes continues in the next packet, which may be empty.
  *
  * Integers are little-endian. The sequence number starts at 0 for each command and counts the packets of both
- * sides. The packet handler checks it. A packet is passed on as a range of the received chunk, and copied
- * only if it spans several chunks.
+ * sides. The packet handler checks the number. A packet is passed on as a range of the received chunk, and
+ * copied only if it spans several chunks.
  */
 import { ProtocolViolation } from '../errors.ts';
 import { FrameReader } from '../wire/bytes.ts';
@@ -104,8 +104,8 @@ export const MAX_PACKET_BYTES: number = 1024 ** 3;
 const HEADER_BYTES = 4;
 
 /**
- * Handler of a payload. It gets the start and end in `bytes`, and the sequence number of the payload's first
- * packet. The reader reuses the bytes, so copy values that must be kept.
+ * Handler of a payload, which is in `bytes` from `at` up to `end`. `sequence` is the number of the payload's
+ * first packet. The reader reuses the bytes, so copy values that must be kept.
  */
 export type OnPacket = (bytes: Buffer, at: number, end: number, sequence: number) => void;
 

@@ -13,7 +13,7 @@ import { probeWhenSilent } from '../wire/server-probe.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
-/** Maximum time of the second connection, which cancels a statement, in milliseconds. */
+/** Maximum time for canceling a statement over a second connection, in milliseconds. */
 const CANCEL_MS = 4_000;
 
 /**
@@ -74,8 +74,9 @@ export async function connectPostgres(
 }
 
 /**
- * Sets the ISO date style. Through a pooler, dates arrive as text, and only in this style are day and month
- * unambiguous. A pooler keeps this setting for each client.
+ * Sets the DateStyle ISO, which a plain start-up message does not contain. Through a pooler, dates arrive as
+ * text, and in other styles the order of day and month is ambiguous. A pooler keeps the DateStyle of each
+ * client.
  */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;

@@ -19,7 +19,7 @@ import type { Params } from '../values.ts';
 const BATCH_ROWS = 256;
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
-/** Connection to PostgreSQL. See {@link PostgresSession}. */
+/** PostgreSQL's implementation of {@link PostgresSession}. */
 export class PostgresConnection
   extends ServerConnection<Exchange, PostgresConversation, PostgresRunner>
   implements PostgresSession
@@ -181,7 +181,7 @@ export class PostgresConnection
 
   protected endedError(sql: string): TransactionAborted {
     return new TransactionAborted(
-      'The transaction had already ended before its COMMIT, for example by a statement that ran COMMIT or ROLLBACK',
+      'The transaction had already ended before its COMMIT, for example because a statement ran COMMIT or ROLLBACK',
       {
         sqlstate: '25P01',
         sql,

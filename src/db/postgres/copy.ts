@@ -25,8 +25,8 @@ const SPECIAL = /[\\\n\r\t]/;
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
 /**
- * Query that returns whether COPY has the same effect as INSERT on a table. It returns false for a view, and
- * for a table with rules or row-level security.
+ * Query that returns whether COPY has the same effect as INSERT. It returns false for a view, and for a table
+ * with rules or row-level security.
  */
 export const CAN_COPY = `select c.relkind in ('r', 'p') and not c.relhasrules and not pg_catalog.row_security_active(c.oid) from pg_catalog.pg_class c where c.oid = pg_catalog.to_regclass($1)`;
 

@@ -29,7 +29,7 @@ import type { ErrorFields } from './messages.ts';
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
-/** Error classes by the whole SQLSTATE, or by its class, which is its first two characters. */
+/** Error class for each SQLSTATE. A key is a whole SQLSTATE, or the first two characters of several. */
 const CLASSES: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
@@ -76,22 +76,20 @@ const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
 /** Matches names of encodings, which are not removed from a message about invalid bytes. */
 const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI8[RU])$/;
 
-/** SQLSTATE when the result of a prepared statement has other columns than at its preparation. */
+/** SQLSTATE of the error for a prepared statement whose result columns have changed since its preparation. */
 const CHANGED = '0A000';
 /**
- * SQLSTATEs when the plan of a prepared statement is outdated. The statement may succeed after it is prepared
- * again.
+ * SQLSTATEs of errors after which a statement may succeed if it is prepared again: its result columns have
+ * changed, the server does not know its name, or its name is already taken.
  */
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
 /**
- * Function of the server that reports changed result columns. The SQLSTATE does not identify this error,
- * because unsupported features have the same SQLSTATE.
+ * Name of the C function, sent with each error, that reports changed result columns. The SQLSTATE does not
+ * identify this error, because unsupported features have the same SQLSTATE.
  */
 const FINDS_STALE = 'RevalidateCachedQuery';
-/**
- * Function of the server that runs RAISE in PL/pgSQL, which can raise an error with any SQLSTATE and message.
- */
+/** Name of the C function that runs RAISE in PL/pgSQL. RAISE can report any SQLSTATE and message. */
 const RAISES = 'exec_stmt_raise';
 /**
  * Matches "statement timeout" in the languages of the server: English, German, French, Spanish, Italian,
@@ -99,18 +97,20 @@ const RAISES = 'exec_stmt_raise';
  */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
-/** Errors that have the SQLSTATE of an outdated plan, but another cause. */
+/** Errors that look like those of an outdated plan, but have another cause. */
 const OTHERS = new WeakSet<DatabaseError>();
 
 /**
- * Matches internal errors when the plan of a statement refers to a dropped object. The server never
- * translates them.
+ * Matches messages of internal errors for a statement whose plan refers to a dropped object. The server never
+ * translates these messages.
  */
 const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relation with OID) \d+/;
-/** Matches errors about a missing object in any language, because the word OID is not translated. */
+/** Matches messages about a missing object in any language, because the word OID is not translated. */
 const DROPPED_OID = /\bOID \d+\b/;
 
-/** SQLSTATEs of a value with a wrong type, and of a type that fits no column or operator. */
+/**
+ * SQLSTATEs of errors about a value that does not fit its type, or a type that fits no column or operator.
+ */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
 /**
@@ -163,8 +163,8 @@ function isOfDropped({ sqlstate, message }: DatabaseError): boolean {
 }
 
 /**
- * Returns whether a column may have a new type, so that the parameter types of the prepared statement are
- * outdated.
+ * Returns whether the cause of an error may be a column with a new type. Then the parameter types of the
+ * prepared statement are outdated.
  */
 export function isOfTypes({ sqlstate }: DatabaseError): boolean {
   return sqlstate !== undefined && OF_TYPES.has(sqlstate);

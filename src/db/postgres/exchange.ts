@@ -1,6 +1,6 @@
 /**
  * One request to PostgreSQL and its expected replies, message by message, up to the ReadyForQuery of its
- * Sync. Messages of a request, and the types of their replies:
+ * Sync. Messages of a request, and the replies, which are shown by their type bytes:
  *   request   Parse  Describe  Bind  Execute     Sync
  *   reply     1      t T|n     2     D* C|I|s    Z
  *
@@ -51,8 +51,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   readonly #types: PostgresTypes;
   #at = 0;
   /**
-   * Number of pairs of Bind and Execute that were written after the first messages, one for each row of
-   * values.
+   * Number of rows of values for which a Bind and an Execute were written, when a statement runs for many
+   * rows.
    */
   pairsWritten = 0;
   #pairsRead = 0;
@@ -66,8 +66,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   /** Whether the server waits for the data of COPY ... FROM STDIN. */
   isCopying = false;
   /**
-   * State of a COPY that a caller ran as an ordinary statement, so that the client must end it. `refused`
-   * means that the client has refused to send data.
+   * State of a COPY statement that a caller ran as an ordinary statement. The client must end such a COPY.
+   * `refused` means that the client has refused to send data.
    */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
 

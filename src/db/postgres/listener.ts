@@ -37,8 +37,7 @@ export class PostgresListener {
   readonly #abort = new AbortController();
   #session: PostgresSession | undefined;
   /**
-   * Settles when all changes of the connection that were requested so far have ended. Changes run one after
-   * another.
+   * Settles when all work on the connection has ended. Connecting, LISTEN and UNLISTEN run one after another.
    */
   #work: Promise<unknown> = Promise.resolve();
   #keepalive: Disposable | undefined;
@@ -100,7 +99,8 @@ export class PostgresListener {
     if (this.#channels.has(channel)) return; // another listener of the channel was added meanwhile
     await guarded(
       () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
-      () => undefined, // ignore the error: if the connection is lost, its LISTEN has ended, too
+      // ignore the error: UNLISTEN fails if the connection is lost, and then LISTEN has ended, too
+      () => undefined,
     );
   }
 

@@ -184,8 +184,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Returns the channel binding, which is used if client and server support it. If only the client supports
-   * it, the login says so to the server (RFC 5802 §6).
+   * Returns the channel binding for this login. If only the client supports channel binding, the login states
+   * this to the server (RFC 5802 §6).
    */
   #binding(mechanisms: readonly string[]): ChannelBinding {
     const { tls } = this.#link;
@@ -276,8 +276,8 @@ export class PostgresLogin extends ServerLogin<Message> {
   }
 
   /**
-   * Detects a server of another kind. Otherwise the pool would retry the connection until its callers time
-   * out.
+   * Ends the login if the first bytes come from a server that is not PostgreSQL. Otherwise the pool would try
+   * to connect again until its callers time out.
    */
   override onBytes(chunk: Buffer): void {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;

@@ -14,7 +14,7 @@ import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 const KIND =
   "select case when pg_catalog.pg_is_in_recovery() then 'standby' else 'primary' end || ' ' || pg_catalog.current_setting('transaction_read_only')";
 
-/** PostgreSQL driver. See {@link Driver}. */
+/** PostgreSQL's implementation of {@link Driver}. */
 export class PostgresDriver extends ServerDriver<PostgresSession> {
   readonly #listener: PostgresListener;
 
@@ -48,7 +48,8 @@ export class PostgresDriver extends ServerDriver<PostgresSession> {
 
 /**
  * Checks that LISTEN works on this connection. A pooler in transaction mode runs each transaction in any free
- * session of the server. Then a notification would reach another client or none, so LISTEN is refused.
+ * session of the server, so a notification would reach another client or none. Such a pooler reports a
+ * process id that differs from the id of the server session.
  */
 async function checkedToListen(session: PostgresSession, limit: Limit): Promise<PostgresSession> {
   try {
@@ -60,6 +61,6 @@ async function checkedToListen(session: PostgresSession, limit: Limit): Promise<
   }
   void session.close();
   throw new SvcError('E_DB_OPTION', [
-    'the pooler assigns a server session only for one transaction, but LISTEN needs a session of its own: open a second database with the address of the server itself',
+    'the pooler gives a client a server session for one transaction only, but LISTEN needs a permanent session: call listen() on a second database, whose address is that of the server and not of the pooler',
   ]);
 }

@@ -1,6 +1,6 @@
 /**
- * Decodes DataRow messages to objects or lists. A RowPlan has the decoders of a statement's columns, and is
- * built once per statement and format.
+ * Decodes DataRow messages to objects or lists. A RowPlan has the decoders of a statement's columns. It is
+ * built once for each statement and format (text, or binary where possible).
  */
 import { widthOf, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
 import { utf8 } from '../wire/bytes.ts';
@@ -84,7 +84,7 @@ export class RowPlan implements RowReader {
   #begin(bytes: Buffer, at: number, end: number): number {
     if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
       throw new ProtocolViolation(
-        'the server sent a row whose number of columns differs from its description',
+        'the server sent a row whose number of columns differs from the description of the result',
       );
     return at + 2;
   }

@@ -279,7 +279,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return this.#options.statementCache > 0;
   }
 
-  /** Runs a statement that the server has already prepared. Needs one write and one promise. */
+  /** Fast path of run() for a statement that the server has already prepared: one write and one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
     const wasIdle = this.#isIdle;
@@ -335,8 +335,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    // count each change of the schema once: another connection may have counted it, and some changes concern
-    // only this session
+    // do not count a change of the schema that another connection has already counted, or that concerns only
+    // this session
     if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++;
     this.#changes = this.types.changes;
     this.statements.clear(); // other statements may be outdated for the same reason
@@ -352,7 +352,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
       const { oids } = await this.#described(text, limit);
       return oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
     } catch {
-      return false; // then the caller throws the original error, which is more informative
+      return false; // the preparation failed: the caller throws the original error, which is more informative
     }
   }
 
@@ -460,7 +460,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     // `parameterOids` is set, because the server has described the statement
     await this.#learn(exchange.parameterOids!, exchange.plan, limit);
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    // another caller has prepared the text at the same time, so close that caller's statement
+    // another caller has prepared the same text meanwhile, so close the statement of that caller
     if (known.name !== '') this.statements.closeHandles(known.name);
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);

@@ -140,8 +140,8 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
 ];
 
 /**
- * Types of one database that are known to this process. All connections share one instance, see {@link
- * forSession}.
+ * Known types of one database. All connections share one instance for the types that the database has
+ * described. Each connection has another instance for dates and times, see {@link forSession}.
  */
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
@@ -154,7 +154,7 @@ export class PostgresTypes {
   #changes = 0;
 
   /**
-   * `session` is set if these are the types of one connection, which has its own DateStyle. See {@link
+   * `session` is set for the instance of one connection, whose session has its own DateStyle. See {@link
    * forSession}.
    */
   constructor(

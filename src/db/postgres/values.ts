@@ -1,7 +1,8 @@
 /**
  * Encodes JavaScript values as PostgreSQL parameters. The encoding depends on the type of the parameter on
  * the server:
- *   type known     numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
+ *   type known     numbers, booleans, dates and bytes in binary if they fit the type; lists as arrays or
+ *                  JSON; objects as JSON
  *   type unknown   text, which the server converts; needsTypes() finds values that need the type
  *
  * A value that does not fit its type is sent as text. Then the server reports the same error, whether or not
@@ -29,7 +30,7 @@ const FIRST_OWN_OID = 16_384;
 const MAX_LEVELS = 6;
 const NUL: Refusal = { problem: 'text with a NUL, which PostgreSQL cannot store', sqlstate: '22021' };
 
-/** Statement to which a row of values belongs, and number of the row, counted from 1. */
+/** Position of a row of values, for error messages: its statement, and its number, counted from 1. */
 export type RowPlace = Pick<ParameterPlace, 'sql' | 'row'>;
 
 /** Returns whether one of the values can be encoded only if the type of its parameter is known. */
@@ -242,7 +243,7 @@ function writeDate(writer: MessageWriter, value: Date, index: number, oid: numbe
   if (Number.isNaN(value.getTime())) return parameterIssue(value);
   if (oid === OID.timestamptz || oid === OID.timestamp)
     return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  // JSON columns get this text without quotation marks, too, because only json() marks a value as JSON
+  // do not add quotation marks for a JSON column: only json() marks a value as JSON
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
   return undefined;
 }
@@ -317,8 +318,8 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
 }
 
 /**
- * Returns a function that encodes an element as text, so that an element that is a list does not become a
- * further dimension. An element that cannot be encoded is refused later.
+ * Returns a function that encodes an element as text. Otherwise an element that is a list would become a
+ * further dimension of the array. An element that cannot be encoded is refused later.
  */
 function encodedElement(encode: (value: unknown) => unknown): (value: unknown) => unknown {
   return (value) => (typeof value === 'object' && value !== null ? encoded(value, encode) : value);

@@ -32,7 +32,7 @@ export const PROTOCOL_3_2 = 196_610;
 
 const SSL_REQUEST = 80_877_103;
 const CANCEL_REQUEST = 80_877_102;
-/** Maximum number of values in one statement, because an Int16 counts them. */
+/** Maximum number of values in one statement. A 16-bit field of the Bind message contains the number. */
 const MAX_PARAMETERS = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
 /** Initial size of the buffer in bytes. It grows for longer messages. */

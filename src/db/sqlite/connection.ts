@@ -136,7 +136,7 @@ export class SqliteConnection implements Connection {
       });
       while (next.done !== true) {
         yield next.value;
-        await turn(); // otherwise a fast reader would block the event loop
+        await turn(); // let other events run: a fast reader would otherwise block the event loop
         const reached = limitReached(limit, this.#options.clock, sql);
         if (reached !== undefined) throw reached;
         const startedMs = this.#timing?.begin() ?? 0;

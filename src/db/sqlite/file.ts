@@ -6,7 +6,7 @@
  *   foreign_keys=ON, trusted_schema=OFF, defensive: SQLite's advice against malicious files
  *   timeout=0            no waiting inside SQLite, whose busy handler would block the event loop
  *
- * This file also has the lock for migrations without a transaction. The lock is an open transaction on an
+ * This module also has the lock for migrations without a transaction. The lock is an open transaction on an
  * empty file next to the database, `data.db-migrating`. The kernel releases the lock when the process ends,
  * even if the process is killed.
  */
@@ -47,9 +47,9 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   if (found === undefined && isReadOnly)
     refuse(path, 'the file does not exist, and with "readOnly" it is not created');
   try {
-    // create the file without the flag "wx", because another process may create it at the same moment;
-    // without this line, SQLite would open the file for reading and fail at the first write
+    // not the flag "wx", because another process may create the file at the same moment
     if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY));
+    // without this check, SQLite would open a write-protected file for reading, and fail at the first write
     accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK);
     if (!isReadOnly) accessSync(folder, constants.W_OK);
   } catch (error) {

@@ -278,13 +278,6 @@ function revive({ name, message, details }: NonNullable<ReaderReply['error']>): 
   return new Class(message, details);
 }
 
-/*
- * Connections that only read a SQLite file: for long reads, read-only transactions and streams. Each
- * connection sees the file as it was when its read began. By default the connections are in this process.
- * With the option `readers` they are in other processes, where a read does not block the event loop and can
- * be ended.
- */
-
 const MAX_IN_PROCESS = 8;
 
 interface Reading {
@@ -293,7 +286,13 @@ interface Reading {
   close(): Promise<void> | void;
 }
 
-/** Lends reading connections, and opens them on demand. Lends the most recently returned connection first. */
+/**
+ * Lends connections that only read: for long reads, read-only transactions and streams. Each connection sees
+ * the file as it was when its read began. By default the connections are in this process. With the option
+ * `readers` they are in other processes, where a read does not block the event loop and can be ended.
+ *
+ * Opens connections on demand, and lends the most recently returned connection first.
+ */
 export class SqliteReads {
   readonly #options: SqliteOptions;
   readonly #lock: FairLock;
@@ -364,12 +363,13 @@ export class SqliteReads {
   }
 }
 
-/* Messages between a program and its reader processes. structuredClone() can clone all their values. */
-
 /** Options for starting a reader process. */
 export type ReaderOptions = Pick<SqliteOptions, 'path' | 'busyTimeoutMs' | 'statementCache' | 'int8'>;
 
-/** A request to a reader process. The process replies in the order of the requests. */
+/**
+ * A request to a reader process, which replies in the order of the requests. structuredClone() can clone all
+ * values of requests and replies.
+ */
 export interface ReaderRequest {
   readonly id: number;
   /** Name of a method of {@link SqliteConnection}, or of a handler in reader-process.ts. */

@@ -227,7 +227,7 @@ export class SqliteDriver implements Driver {
     try {
       if (!this.#options.isReadOnly) db.exec('pragma optimize');
     } catch (error) {
-      // another connection is writing, so the next close tries again
+      // ignore the error: another connection is writing, and the next close optimizes the database
       this.#options.log?.debug('optimize_failed', { reason: (error as Error).message });
     }
     db.close();

@@ -5,7 +5,7 @@
  * Rows are read as arrays and converted to objects here, which is 1.4 times as fast as node:sqlite's own
  * objects. A statement that only reads gets integers as numbers, which is 8 % faster on wide results. After
  * an integer did not fit in a number, and in statements that write, integers are read as bigints. Benchmark:
- * shared/bench/db.
+ * the plain rows of test/bench/rows.ts.
  */
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
@@ -196,7 +196,7 @@ export class SqliteStatement {
 
   /**
    * Finds out again whether the table has integer row keys, because SQLite recompiled the statement during
-   * the insert. The row is already inserted, so this must not throw.
+   * the insert. The row is already inserted, so this method must not throw.
    */
   #findRowidAfter(): boolean {
     try {
@@ -347,8 +347,8 @@ export class SqliteStatements implements Counters {
   }
 
   /**
-   * Returns the prepared statement of a text. @throws SvcError `E_DB_STATEMENT` when the text cannot run as
-   * one statement; an error of SQLite about the text
+   * Returns the prepared statement of a text, from the cache if possible. @throws SvcError `E_DB_STATEMENT`
+   * when the text cannot run as one statement; an error of SQLite about the text
    */
   get(text: string): SqliteStatement {
     const known = this.#kept.get(text);

@@ -48,7 +48,7 @@ function encode(value: Parameter, index: number, row: number | undefined, sql: s
 
 /**
  * Converts an integer from node:sqlite to the form of the option `int8`. Returns all other values unchanged.
- * Integers are numbers already if the statement reads numbers.
+ * If the statement reads numbers, integers are numbers already and are returned unchanged.
  */
 export function decodeValue(value: unknown, int8: Int8): unknown {
   if (typeof value !== 'bigint') return value;

@@ -1,9 +1,10 @@
 /**
- * Computes the pauses between attempts to reach a server. All callers share the pauses.
+ * Computes the pauses between attempts to reach a server. All callers that wait for the server share one
+ * back-off.
  *
  * The pauses after failures are 50, 100, 200, 400, 800, 900, 900, ... ms, each shortened by up to half at
  * random. After a failure or a broken connection, only one attempt runs at a time. Each success doubles the
- * number of concurrent attempts.
+ * maximum number of concurrent attempts.
  *
  * So callers notice within a second that the server is available again, and the server never receives a burst
  * of attempts.

@@ -8,8 +8,8 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
 /**
- * Maximum time from a cancellation to the end of the statement, in milliseconds. Then its connection is
- * closed.
+ * Maximum time from a cancellation to the end of the statement, in milliseconds. If the statement still runs
+ * then, its connection is closed.
  */
 const CANCEL_GRACE_MS = 5_000;
 /** Milliseconds before the first repetition of the cancellation. Each further pause is twice as long. */

@@ -33,8 +33,8 @@ const FLUSH_BYTES = 64 * 1024;
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
 /**
- * Converts a reply that has ended to the caller's result. `error` is undefined, or the error that the
- * function should throw.
+ * Converts a complete reply to the caller's result. If `error` is set, the function throws it or handles the
+ * failure.
  */
 type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
@@ -279,10 +279,10 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 
   /**
-   * Sends the buffered bytes if they are many, and returns a promise for which a long write must wait. The
-   * promise resolves when the socket accepts more data, at the earliest in the next turn of the event loop.
-   * Meanwhile timers run, and replies are read, because some servers stop reading until their replies are
-   * read.
+   * Sends the buffered bytes if there are at least FLUSH_BYTES. Then returns a promise for which a long write
+   * must wait. The promise resolves when the socket accepts more data, at the earliest in the next turn of
+   * the event loop. During this wait, timers run and replies are read. Some servers stop reading requests
+   * until the client has read their replies.
    */
   room(): Promise<void> | undefined {
     if (this.writer.length < FLUSH_BYTES) return undefined;

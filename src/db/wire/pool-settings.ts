@@ -43,8 +43,8 @@ export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOption
 }
 
 /**
- * Returns whether another attempt to connect may succeed after this error. It cannot if the password, a name
- * or an option is wrong.
+ * Returns whether another attempt to connect may succeed after this error. Returns false for a permanent
+ * error, such as a wrong password, name or option.
  */
 export function isPassing(error: unknown): boolean {
   if (error instanceof ConnectionLost || error instanceof QueryTimeout) return true;
@@ -85,17 +85,22 @@ export interface PoolEvent {
 // Node's types do not know the type of a channel's messages
 export const poolEvents: Channel<unknown, PoolEvent> = channel('svc:db:pool') as Channel<unknown, PoolEvent>;
 
-/*
- * The part of a connection that a pool uses: three states, and the methods that end a connection. The states:
- *   isBroken   the conversation has ended, or replies may no longer match requests: the pool closes the connection at once
- *   isStale    usable, but not to be lent again: its server became read-only although writes are required, or retire() was called
- *   isIdle     no pending request and no open transaction: a caller must return the connection in this state
- */
-
-/** A connection of a pool. */
+/** A connection of a pool, with the states and methods that the pool uses. */
 export interface PooledConnection extends Connection {
+  /**
+   * Whether the conversation has ended, or replies may no longer match requests. The pool then closes the
+   * connection at once.
+   */
   readonly isBroken: boolean;
+  /**
+   * Whether the connection must not be lent again, although it still works: retire() was called, or the
+   * server became read-only although writes are required.
+   */
   readonly isStale: boolean;
+  /**
+   * Whether there is no pending request and no open transaction. A caller must return the connection in this
+   * state.
+   */
   readonly isIdle: boolean;
   /**
    * Called once if the connection ends without a call of close() or destroy(), whether it is lent or idle.

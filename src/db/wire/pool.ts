@@ -21,15 +21,15 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { DriverLoad, Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
 
-/** A connection that was idle for longer than this is checked before it is lent. Milliseconds. */
+/** Milliseconds of idle time after which a connection is checked before it is lent. */
 const TRUSTED_MS = 1_000;
 const PING_MS = 2_000;
 const CLEAN_UP_MS = 3_000;
 /** Milliseconds between checks of idle times, ages and lent connections. */
 const TICK_MS = 1_000;
 /**
- * A connection that ends within this time and was never lent counts as a failed attempt, so the pool does not
- * replace it at once. Milliseconds.
+ * Expected minimum lifetime of a connection in milliseconds. If a connection that was never lent ends sooner,
+ * this counts as a failed attempt to connect, so the pool does not replace the connection at once.
  */
 const YOUNG_MS = 5_000;
 /** Fraction by which maximum ages vary at random, so that connections do not all end together. */
@@ -56,8 +56,8 @@ export class Pool<C extends PooledConnection> {
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /**
-   * Back-off for connections that are opened only to reach `min`. It pauses if the server closes new idle
-   * connections at once. The pool does not pause when a caller waits for a connection.
+   * Back-off for connections that are opened only to reach `min`, for a server that closes new idle
+   * connections at once. This back-off does not delay connections for waiting callers.
    */
   readonly #filling: Backoff;
   readonly #reports: PoolReports;
@@ -98,7 +98,7 @@ export class Pool<C extends PooledConnection> {
     return { inUse: this.#inUse, idle: this.#idle.length, waiting: this.#waiters.size };
   }
 
-  /** Number of connections that count towards `max`: idle, lent, and being opened. */
+  /** Number of connections that are open or being opened. They count towards `max`. */
   get size(): number {
     return this.#slots.size + this.#opening;
   }
@@ -289,7 +289,7 @@ export class Pool<C extends PooledConnection> {
     if (this.#abort.signal.aborted) return this.#drop(slot);
     this.#tickLater();
     this.#offer(slot);
-    this.#pump(); // open more connections for callers that waited for the first success
+    this.#pump(); // open more connections: the success has raised the limit of concurrent attempts
   }
 
   #failed(error: unknown, startedMs: number): void {
@@ -500,8 +500,6 @@ function closed(): unknown {
   return atCaller(new SvcError('E_DB_CLOSED', []));
 }
 
-/* Reports of a pool: log entries, events, and the errors of callers that cannot be served. */
-
 /** Minimum milliseconds between two warnings about connections that were returned with pending work. */
 const WARN_EVERY_MS = 60_000;
 
@@ -513,6 +511,7 @@ interface PoolState extends DriverLoad {
   readonly failure: unknown;
 }
 
+/** Writes the log entries and events of a pool, and builds the errors of callers that cannot be served. */
 class PoolReports {
   readonly #deps: PoolDeps<PooledConnection>;
   #warnedMs = -Infinity;
@@ -554,7 +553,9 @@ class PoolReports {
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#warnedMs < WARN_EVERY_MS) return;
     this.#warnedMs = nowMs;
-    const what = isInTransaction ? 'The transaction was rolled back' : 'The statements were awaited';
+    const what = isInTransaction
+      ? 'The pool rolled the transaction back'
+      : 'The pool waited for the statements';
     log?.warn('connection_left_in_use', {
       remedy: `${what}: inside the callback of a transaction, await every statement of the transaction`,
       acquired: caller?.frames,

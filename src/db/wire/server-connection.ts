@@ -137,27 +137,22 @@ function result({ affectedRows, lastInsertId }: ServerExchange<RowReader>): Exec
   return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId };
 }
 
-/*
- * A runner decides when each request is written. It records how long a statement takes, and handles its
- * error. A request waits while another one is incomplete, for example during a long write.
- */
-
 interface Sent<E> {
   readonly exchange: E;
   readonly timing: StatementTiming | undefined;
   readonly startedMs: number;
 }
 
-/** Runs the statements of one connection to a server. */
+/**
+ * Runs the statements of one connection to a server: decides when each request is written, records how long a
+ * statement takes, and handles its error.
+ */
 export abstract class ServerRunner<
   E extends ServerExchange<RowReader>,
   C extends Conversation<E, ByteWriter>,
 > {
   readonly conversation: C;
-  /**
-   * Records the time of a statement with one request. The connection records the time of work with several
-   * requests.
-   */
+  /** Records how long statements take. Undefined when no times are recorded. */
   readonly timing: StatementTiming | undefined;
   readonly #options: TimingOptions;
   /** Resolves when the request that is being written is complete. Later requests wait for this promise. */

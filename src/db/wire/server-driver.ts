@@ -26,7 +26,7 @@ export interface ServerDriverDeps<Session> {
   readonly onPoolEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
 }
 
-/** Driver of a database server. See {@link Driver}. */
+/** Implementation of {@link Driver} for a database server. */
 export class ServerDriver<C extends PooledConnection> extends Pool<C> implements Driver {
   readonly dialect: Dialect;
   /** Opens a connection that does not belong to the pool. */

@@ -2,8 +2,8 @@
  * Finds the first server of a list that is reachable and of the wanted kind (libpq's target_session_attrs).
  *
  * Each new connection tries the hosts in the order of the address, so after a failover it finds the new
- * primary. With `prefer-standby`, the search tries the whole list twice. A server that refuses the login ends
- * the search.
+ * primary. With `prefer-standby`, the search first tries the whole list for a standby, and then once more for
+ * any server. A server that refuses the login ends the search.
  */
 import { ConnectionLost, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
@@ -26,7 +26,7 @@ export interface Search<C extends PooledConnection> {
 /** Replication role of a server, and whether its transactions are read-only by default (`on` or `off`). */
 export type ServerKind = `${'primary' | 'standby'} ${'on' | 'off'}`;
 
-/** Functions that test whether a server is of the wanted kind. */
+/** Function for each wanted kind, which returns whether a server is of this kind. */
 const FITS: Readonly<
   Record<Exclude<TargetSession, 'any' | 'prefer-standby'>, (kind: ServerKind) => boolean>
 > = {

@@ -1,7 +1,7 @@
 /**
  * Opens a socket to a database server within a time limit, and encrypts it when both sides have agreed to
- * TLS. Its errors show whether a later attempt may succeed. TLS is negotiated in db/postgres/socket.ts and
- * db/mysql/connect.ts.
+ * TLS. Throws ConnectionLost when a later attempt may succeed, and SvcError `E_DB_CONNECT` for a permanent
+ * failure. TLS is negotiated in db/postgres/socket.ts and db/mysql/connect.ts.
  */
 import { readFile } from 'node:fs/promises';
 import { connect, isIP, type Socket } from 'node:net';

@@ -2,8 +2,8 @@
  * Parses the common parts of PostgreSQL, MySQL and MariaDB addresses strictly. Form of an address:
  *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
- * A parameter that the protocol does not list is refused. Percent-encode `@ : / ? # % ,` in a name or a
- * password. A `+` stands for itself and not for a space.
+ * Parameters other than those in SHARED_KEYS and in the rules of the protocol are refused. In a name or a
+ * password, percent-encode `@ : / ? # % ,`. A `+` stands for itself and not for a space.
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
@@ -38,7 +38,7 @@ export interface UrlRules {
   readonly needsUser?: boolean;
 }
 
-/** Parts of an address that every database server has. */
+/** Parts of an address that are common to all database servers. */
 export interface ServerUrl {
   readonly hosts: readonly ServerHost[];
   readonly target: TargetSession;
@@ -89,7 +89,7 @@ const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
 
 /**
  * Usual host names of database services on a developer's machine, for example in Docker Compose. `svc check`
- * does not report passwords for these hosts.
+ * does not report a password in an address with such a host.
  */
 const OF_COMPOSE = /^(?:db|database|postgres|mysql|mariadb|redis|valkey)$/;
 
