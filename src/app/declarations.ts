@@ -290,7 +290,7 @@ const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>>
   E_TRUST_PROXY: 'SVC210',
 };
 
-/**
+/*
  * The plugins of one application. Each plugin registers once, after the plugins that it requires. Each gets
  * its own `Host`, the interface through which it adds routes and middleware.
  */

@@ -285,7 +285,7 @@ class RefusedToken extends InvalidToken {
   }
 }
 
-/**
+/*
  * Functions that BearerAuth(), requireSession(), APIKeyAuth() and the guards of require.ts share.
  *
  * If credentials are missing or invalid, the response is 401, always with a challenge (RFC 9110 §11.6.1). If

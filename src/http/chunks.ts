@@ -93,7 +93,7 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /** the form is unwanted, so no caller needs the error */
+      /* the form is unwanted, so no caller needs the error */
     }
   }
 }

@@ -83,7 +83,7 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
   };
 }
 
-/**
+/*
  * Chooses the content coding that a client prefers (RFC 9110 §12.5.3), for example from
  * `Accept-Encoding: gzip;q=0.8, br, *;q=0`. `*` stands for every coding that the field does not name.
  */

@@ -193,7 +193,7 @@ function issueOf(origin: string): string | undefined {
     : `${named} is not what browsers send` + (url === null ? '' : `, which is "${url.origin}"`);
 }
 
-/**
+/*
  * Finds out whether a page of another site sent a request. `Sec-Fetch-Site`, or else `Origin`, shows it:
  * scripts cannot change these fields. A request without both fields is accepted, because it does not come
  * from a current browser.

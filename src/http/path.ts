@@ -364,7 +364,7 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   return (captures) => new Params(captures);
 }
 
-/**
+/*
  * Local paths: targets for redirects that cannot lead to another site, even if a request contains the target.
  */
 

@@ -373,7 +373,7 @@ function stackOf(error: unknown, depth = 0): string {
     : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
 }
 
-/**
+/*
  * Middleware that keeps keys, clock or log of its application can serve only one application. If a second
  * application compiled it, requests of the first one would be handled with the keys of the second.
  */
@@ -401,7 +401,7 @@ export class OneApplication {
   }
 }
 
-/**
+/*
  * Exception handlers: a thrown value is handled by the handler of its class, or else of the nearest
  * superclass.
  */

@@ -216,7 +216,7 @@ async function publish(beside: string, path: string): Promise<void> {
   }
 }
 
-/**
+/*
  * A temporary file to which bytes are appended, and which can be read at any offset.
  *
  * Only the user of the process can open the file (mode 0600). It is unlinked before the first byte is
