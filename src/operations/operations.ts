@@ -21,7 +21,7 @@ import type { CounterSlot, HistogramSlot, MetricsRegistry } from '../observabili
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { Tally, TransportRequest } from '../http/request/request.ts';
 
-/** Who may read `/metrics`, and on which port. */
+/** Access to `/metrics`, and its port. */
 interface MetricsAccess {
   /**
    * A bearer token of at least 16 characters, or a function that returns true to grant access. Default: in
@@ -36,7 +36,7 @@ interface MetricsAccess {
   readonly host?: string | undefined;
 }
 
-/** Who may read `/docs` and `/openapi.json`, if they are served. */
+/** Access to `/docs` and `/openapi.json`, if they are served. */
 interface DocsAccess {
   /**
    * A bearer token of at least 16 characters, or a function that returns true to grant access. The function

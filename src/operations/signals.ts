@@ -52,7 +52,7 @@ export function onSignals({ log, end, kill, renew }: SignalActions): SignalWatch
   };
 }
 
-/** What happens when a signal stops the process. */
+/** How a signal stops the process. */
 interface Ending {
   readonly clock: Clock;
   readonly log: Logger;

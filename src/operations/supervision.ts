@@ -145,7 +145,7 @@ const ROLE_VARIABLE = 'SVC_SUPERVISED';
  */
 export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
 
-/** What this process knows as a child of a supervisor. */
+/** Role of this process under a supervisor, and its reaction when the parent exits. */
 interface Childhood {
   role: Role | undefined;
   onOrphaned: () => void;
