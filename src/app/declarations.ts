@@ -124,7 +124,7 @@ export class Declarations {
   }
 
   /**
-   * Adds an exception handler. A second handler for the same class never runs, and `svc check` reports it.
+   * Adds an exception handler. It replaces an earlier handler for the same class, which `svc check` reports.
    * @throws SvcError `E_EXCEPTION_HANDLER` when the class is not a class, or the handler is not a function
    */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
@@ -135,7 +135,7 @@ export class Declarations {
       severity: 'info',
       subject: `exception handler of ${errorClass.name}`,
       place: declaredHere().place,
-      message: 'another exception handler for this class is registered, so this one never runs',
+      message: 'the class already had an exception handler, which never runs, because this one replaces it',
       remedy: 'Register one exception handler for each class',
     });
   }

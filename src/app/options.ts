@@ -247,7 +247,7 @@ export function readPlace(
     throw new SvcError('E_OPTION_RANGE', [
       owner,
       'socket',
-      'must be omitted, because "host" or "port" is set',
+      'cannot be combined with "host" or "port": a server listens on one of them',
       'both',
     ]);
   const path = socket ?? (isPort ? '' : config.get('socket', ''));
@@ -308,7 +308,7 @@ export function readRunOptions(
     throw new SvcError('E_OPTION_RANGE', [
       'run()',
       'reload',
-      'must be omitted, because "workers" is set',
+      'cannot be combined with "workers": a reload replaces a single child process',
       'both',
     ]);
   const server: ServerOptions = {

@@ -568,7 +568,7 @@ function finder(
   if (known.length === 0 || known.length > MOST_KEYS)
     mistaken(
       OWNER,
-      `${known.length} keys are given, and 1 … ${MOST_KEYS} are needed: look up more of them with verify`,
+      `${known.length} keys are given, but 1 … ${MOST_KEYS} are allowed: for more keys, use the option verify`,
     );
   if (new Set(known.map(({ digest }) => digest.toString('hex'))).size < known.length)
     mistaken(OWNER, 'a key is given twice');
@@ -582,9 +582,12 @@ function finder(
 
 function checkedKey(name: string, key: unknown): string {
   if (typeof key !== 'string')
-    mistaken(OWNER, `the key of "${name}" is ${key === undefined ? 'undefined' : 'no text'}`);
+    mistaken(OWNER, `the key of "${name}" is ${key === undefined ? 'undefined' : 'not text'}`);
   if (key.length < LEAST_CHARACTERS)
-    mistaken(OWNER, `the key of "${name}" has ${key.length} characters, and ${LEAST_CHARACTERS} are needed`);
+    mistaken(
+      OWNER,
+      `the key of "${name}" has ${key.length} characters, but needs at least ${LEAST_CHARACTERS}`,
+    );
   return key;
 }
 

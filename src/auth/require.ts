@@ -34,7 +34,7 @@ type CheckedAuth<A> = A extends DependencySource
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
-    ? 'a scope has no spaces: pass each as an argument of its own'
+    ? 'a scope has no spaces: pass each scope as a separate argument'
     : S;
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
@@ -47,12 +47,12 @@ type WrongRoles<G extends readonly unknown[]> = {
     ? 'a role is not empty'
     : G[K] extends string
       ? G[K]
-      : "a role is text; with another way in it is { roles: ['admin'], auth }: at least one role, and the source of a dependency that gives claims, without Depends( )";
+      : "a role is text; for other claims than those of BearerAuth(), pass { roles: ['admin'], auth }: auth is a source without Depends( )";
 };
 type WrongScopes<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends string
     ? CheckedScope<G[K]>
-    : "a scope is text; with another way in it is { scopes: ['read'], auth }: at least one scope, none with spaces, and the source of a dependency that gives claims, without Depends( )";
+    : "a scope is text; for other claims than those of BearerAuth(), pass { scopes: ['read'], auth }: auth is a source without Depends( )";
 };
 
 /** Argument of {@link requireRoles} when the claims do not come from BearerAuth(). */

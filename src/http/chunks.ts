@@ -307,7 +307,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
 /** Returns the error for a source that yields more or fewer bytes than its Content-Length announced. */
 export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [
-    `contentLength is ${announced} bytes, but the source yielded ${found > announced ? `${found} or more` : found}`,
+    `contentLength is ${announced} bytes, but the source yielded ${found > announced ? `at least ${found}` : found} bytes`,
   ]);
 }
 

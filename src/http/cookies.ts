@@ -110,9 +110,10 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
     throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'must be true or false', shown(httpOnly)]);
   if (secure !== undefined && typeof secure !== 'boolean')
     throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'must be true or false', shown(secure)]);
-  if (typeof name !== 'string' || !isToken(name)) return refuse(name, 'the name of a cookie must be a token');
+  if (typeof name !== 'string' || !isToken(name))
+    return refuse(name, 'the name is not a token (RFC 9110 §5.6.2)');
   const encoded = typeof value === 'string' ? encodeValue(value) : undefined;
-  if (encoded === undefined) return refuse(name, 'the value is not a well-formed string');
+  if (encoded === undefined) return refuse(name, 'the value is not a string, or contains a lone surrogate');
   if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path))
     return refuse(name, 'the path does not begin with "/", or has ";" or a control character');
   if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain))
@@ -122,15 +123,15 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" requires secure: true');
   if (name.startsWith('__')) {
     if (/^__(host|secure)-/i.test(name) && secure === false)
-      return refuse(name, 'the name prefix requires secure: true');
+      return refuse(name, 'a name with the prefix __Host- or __Secure- requires secure: true');
     if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
-      return refuse(name, 'the prefix __Host- needs path "/" and no domain');
+      return refuse(name, 'a name with the prefix __Host- requires path "/" and no domain');
   }
   let field = `${name}=${encoded}`;
   if (field.length > MAX_PAIR_BYTES)
     return refuse(
       name,
-      `name and value are ${field.length - 1} bytes, of which browsers keep 4,096: keep the data in a store on the server, and its key in the cookie`,
+      `name and value together have ${field.length - 1} bytes, but browsers accept 4,096: store the data on the server, and only its key in the cookie`,
     );
   field += path === '/' ? '; Path=/' : `; Path=${path}`;
   if (domain !== undefined) field += `; Domain=${domain}`;
@@ -139,7 +140,7 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   field +=
     sameSite === 'lax'
       ? LAX
-      : (SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite is none of "strict", "lax", "none"'));
+      : (SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite is not "strict", "lax" or "none"'));
   return secure === true ? `${field}; Secure` : field;
 }
 

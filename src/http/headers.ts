@@ -220,12 +220,18 @@ export class HeaderList {
     if (typeof value !== 'string') throw new SvcError('E_HEADER', [name, 'the value is not a string']);
     if (!isAsciiValue(value)) {
       if (!isFieldValue(value))
-        throw new SvcError('E_HEADER', [name, 'the value has a control character, or one above U+00FF']);
+        throw new SvcError('E_HEADER', [
+          name,
+          'the value contains a control character, or a character above U+00FF',
+        ]);
       this.isAscii = false;
     }
     const lower = name.toLowerCase();
     if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection') {
-      throw new SvcError('E_HEADER', [name, 'the server sets this header from the body and the connection']);
+      throw new SvcError('E_HEADER', [
+        name,
+        'the server itself sets this field, as the body and the connection require',
+      ]);
     }
   }
 }

@@ -135,10 +135,7 @@ function refuseForeign(template: string): never {
     .replace(/\/\*(\w*)$/, (_rest, name: string) => `/{${name === '' ? 'path' : name}:path}`)
     .replace(/\/\*(\w+)/g, '/{$1}');
   const proposal = FOREIGN.test(respelt) ? 'parameters stand in braces' : `write "${respelt}"`;
-  return refuse(
-    template,
-    `${proposal}; to begin a segment with ":" or "*" as text, write a backslash before it`,
-  );
+  return refuse(template, `${proposal}; write a backslash before ":" or "*" if it is literal text`);
 }
 
 /** Characters that are not allowed in a literal segment. */
@@ -185,7 +182,10 @@ function refuse(template: string, problem: string): never {
 function refuseUnreadable(template: string, segment: string): never {
   if (/[{}]/.test(segment))
     refuse(template, `the segment "${segment}" mixes a parameter with text, or lacks a brace`);
-  return refuse(template, `the segment "${segment}" has "?", "#" or an escape: write it decoded`);
+  return refuse(
+    template,
+    `the segment "${segment}" contains "?", "#" or a percent-escape: write other characters without escapes`,
+  );
 }
 
 const NOT_LAST = 'a path parameter takes the rest of the path, so it must be last';
@@ -196,7 +196,7 @@ function readParameter(text: string, template: string, before: readonly PathPara
   const name = colon === -1 ? text : text.slice(0, colon);
   const converter = colon === -1 ? 'str' : text.slice(colon + 1);
   if (!IDENTIFIER.test(name) || name === '__proto__')
-    return refuse(template, `"${name}" cannot name a parameter: use a JavaScript identifier`);
+    return refuse(template, `"${name}" is not a parameter name: use a JavaScript identifier`);
   if (before.some((other) => other.name === name))
     return refuse(template, `the parameter "${name}" occurs twice`);
   if (!Object.hasOwn(CONVERTERS, converter)) {

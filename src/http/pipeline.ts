@@ -102,7 +102,7 @@ export class ErrorRenderer {
 
   #settled(reply: unknown, req: TransportRequest, plan: ReplyPlan): Awaitable<HttpResponse> {
     // undefined is probably a forgotten `return`; an empty response would hide the error
-    if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned nothing']);
+    if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned undefined']);
     return toResponse(reply, plan).settle(req);
   }
 
@@ -395,8 +395,9 @@ export class OneApplication {
       severity: 'error',
       subject,
       message:
-        'the middleware already belongs to another application, whose keys and settings would be replaced',
-      remedy: 'Create an instance for each application: call new in app.use()',
+        'the middleware already belongs to another application, and this one would replace its keys and settings',
+      remedy:
+        'Create a new instance of the middleware for each application: app.use(new SessionMiddleware())',
     };
   }
 }

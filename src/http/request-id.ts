@@ -73,7 +73,7 @@ export class RequestIdentity {
       if (typeof id === 'string' && VALID_ID.test(id)) return id;
       this.#complain(
         new TypeError(
-          'generate() must return 1 … 128 letters, digits and ._:+=@/-, the first a letter or digit',
+          'generate() must return 1 to 128 letters, digits and ._:+=@/-, beginning with a letter or digit',
         ),
       );
     } catch (error) {

@@ -348,7 +348,7 @@ export class StreamingResponse extends HttpResponse {
     const { contentLength = -1, ...rest } = options;
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0))
       throw new SvcError('E_STREAM', [
-        `contentLength is ${shown(contentLength)}, a number of bytes is needed`,
+        `contentLength must be a number of bytes, found ${shown(contentLength)}`,
       ]);
     super(checkedSource(chunks), { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
     this.contentLength = contentLength;

@@ -133,19 +133,23 @@ export class MetricsRegistry implements Metrics {
     suffixes: readonly string[],
     make: () => T,
   ): T {
-    if (!METRIC_NAME.test(name)) throw new SvcError('E_METRIC', [name, 'the name is not svc_[a-z0-9_]+']);
+    if (!METRIC_NAME.test(name))
+      throw new SvcError('E_METRIC', [name, 'the name does not match svc_[a-z0-9_]+']);
     const wrong = labels.find(
       (label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index,
     );
     if (wrong !== undefined)
-      throw new SvcError('E_METRIC', [name, `the label "${wrong}" is invalid, reserved, or repeated`]);
+      throw new SvcError('E_METRIC', [name, `the label name "${wrong}" is invalid, reserved or repeated`]);
     for (const suffix of suffixes) {
       if (this.#metrics.has(name + suffix))
         throw new SvcError('E_METRIC', [name, `"${name}${suffix}" already exists`]);
     }
     const histogram = this.#metrics.get(name.replace(/_(?:bucket|sum|count)$/, ''));
     if (histogram instanceof HistogramMetric)
-      throw new SvcError('E_METRIC', [name, `the histogram "${histogram.name}" has a series with this name`]);
+      throw new SvcError('E_METRIC', [
+        name,
+        `the histogram "${histogram.name}" already uses this name for a series`,
+      ]);
     const metric = make();
     this.#metrics.set(name, metric);
     return metric;

@@ -263,7 +263,7 @@ export class Operations {
     try {
       await new Promise<void>((resolve, reject) => {
         const timer = clock.after(PROBE_TIMEOUT_MS, () => {
-          const late = new Error(`The probe took longer than ${PROBE_TIMEOUT_MS} ms`);
+          const late = new Error(`The readiness check took longer than ${PROBE_TIMEOUT_MS} ms`);
           abort.abort(late);
           reject(late);
         });

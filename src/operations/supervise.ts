@@ -28,6 +28,6 @@ export async function runSupervised(
   const outcome = await superviseWorkers({ count: countOf(supervision.workers), clock, log, handleSignals });
   if ('url' in outcome) return outcome;
   throw new SvcError('E_WORKERS', [
-    `the first process exited with status ${outcome.status} before it served`,
+    `the first worker exited with status ${outcome.status} before it served requests`,
   ]);
 }

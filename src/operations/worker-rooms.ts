@@ -56,7 +56,8 @@ export class WorkerRoomBus implements RoomBus {
     this.#log.warn('room_bus_overloaded', {
       problem:
         'messages to rooms reach only the sockets of this worker, because other workers do not read them fast enough',
-      remedy: 'Send fewer messages to rooms',
+      remedy:
+        'Send fewer or smaller messages to rooms, or set the option roomBus, for example to a RedisRoomBus',
     });
   }
 }

@@ -140,7 +140,7 @@ function refuseMethod(
   errors: ErrorRenderer,
   refusals: Map<string, Prepared>,
 ): Awaitable<HttpResponse> {
-  const detail = `This path allows only ${allow}`;
+  const detail = `This path only allows the methods ${allow}`;
   if (errors.hasHandlers) {
     const answer = errors.render(new MethodNotAllowed(detail, { headers: { Allow: allow } }), req);
     return isThenable(answer)

@@ -247,9 +247,8 @@ function askMiddleware(
       severity: 'error',
       subject: `middleware ${layer.kind ?? layer.constructor.name}`,
       place,
-      message: `the compile() of the middleware threw ${thrown(error)}`,
-      remedy:
-        error instanceof SvcError ? error.remedy : 'Fix the middleware: compile() must return its findings',
+      message: `compile() of the middleware threw ${thrown(error)}`,
+      remedy: error instanceof SvcError ? error.remedy : 'Correct the middleware: compile() must not throw',
     });
   }
 }
@@ -406,11 +405,11 @@ function compiled(
       severity: 'error',
       subject: `${method} ${route.template.template}`,
       place: route.declared.place,
-      message: error instanceof SvcError ? error.message : `reading the declaration threw ${thrown(error)}`,
+      message: error instanceof SvcError ? error.message : `compiling the route threw ${thrown(error)}`,
       remedy:
         error instanceof SvcError
           ? error.remedy
-          : 'Correct spec, schemas and dependencies of the route; a getter must not use a value that is defined after the application compiles',
+          : 'Correct the spec, schemas and dependencies of the route; their getters can only use values that exist when the application compiles',
     });
     return undefined;
   }
@@ -448,7 +447,7 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
         severity: 'error',
         subject: `${route.methods.join(', ')} ${route.template.template}`,
         place: route.declared.place,
-        message: `the name "${name}" belongs to ${earlier.template.template} already`,
+        message: `the name "${name}" is already the name of the route ${earlier.template.template}`,
         remedy: 'Give each route a unique name, because urlFor() finds a route by its name',
       });
   }
@@ -499,7 +498,7 @@ function hidden(route: CompiledRoute): Finding {
   return mistakeOf(
     route,
     'SVC102',
-    `the route can never be reached: ${route.template} belongs to the operations endpoints`,
+    `the route can never be reached: ${route.template} is a route of the framework`,
     `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
   );
 }

@@ -180,7 +180,7 @@ export function provide<const S extends object, R>(
   const provider = (_context: Context): R => {
     throw new SvcError('E_DEPENDS', [
       fn.name || 'this function',
-      'a function made by provide() must not be called directly',
+      'the result of provide() must be passed to Depends(), and not be called',
     ]);
   };
   Object.defineProperty(provider, 'name', { value: fn.name });

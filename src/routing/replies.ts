@@ -31,7 +31,10 @@ export function replyPlanOf(
   const serializerFor = (of: number): Serializer | undefined => {
     const found = byStatus.get(of) ?? (isOfErrors || of < 300 ? usual : undefined);
     if (found === undefined && of < 400)
-      throw new SvcError('E_RESPONSE_MISMATCH', [subject, `the status ${of} is not declared`]);
+      throw new SvcError('E_RESPONSE_MISMATCH', [
+        subject,
+        `the option "response" declares no type for the status ${of}`,
+      ]);
     return found;
   };
   return {

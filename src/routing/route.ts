@@ -278,7 +278,7 @@ export class Routes {
           subject: `includeRouter(${mount.prefix || "''"})`,
           place: mount.declared.place,
           message: 'a router is included in itself',
-          remedy: 'Include each router below routers that do not lead back to it',
+          remedy: 'Remove one of the includeRouter() calls, so that no router contains itself',
         });
         continue;
       }

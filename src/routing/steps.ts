@@ -203,9 +203,9 @@ function reportPatterns(
         severity: 'warning',
         subject,
         place: declared.place,
-        message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
+        message: `the regular expression of the field "${field}" in ${name} can take very long: ${message}`,
         remedy:
-          'Write the pattern without nested repetitions; until then the pattern is tested on short texts only, and longer texts are refused',
+          'Write the regular expression without nested repetitions; until then, it is only tested on short texts, and longer texts are refused',
       });
     }
   }

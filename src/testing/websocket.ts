@@ -35,7 +35,7 @@ export class WebSocketRefused extends Error {
   readonly response: Response;
 
   constructor(response: Response) {
-    super(`The WebSocket was refused with ${response.status}`);
+    super(`The WebSocket handshake was refused with status ${response.status}`);
     this.name = 'WebSocketRefused';
     this.response = response;
   }

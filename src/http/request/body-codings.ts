@@ -78,8 +78,8 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
   throw new HTTPException(
     415,
     isWanted
-      ? `The request body may be coded with one of ${ACCEPTED}`
-      : 'The request body must not have a content coding',
+      ? `The Content-Encoding of the request body must be one of ${ACCEPTED}`
+      : 'The request body must not have a Content-Encoding',
     { headers: { 'Accept-Encoding': isWanted ? ACCEPTED : 'identity' } },
   );
 }
@@ -170,7 +170,7 @@ function mostOf(received: number): number {
 }
 
 function decodedTooLarge(): PayloadTooLarge {
-  return new PayloadTooLarge('The request body is too large after decoding its content coding');
+  return new PayloadTooLarge('The request body is too large after decoding');
 }
 
 function malformed(coding: BodyCoding): BadRequest {

@@ -458,7 +458,7 @@ function isDeeper(value: object, levels: number): boolean {
 }
 
 function notJson(): HTTPException {
-  return new HTTPException(415, 'The request body must be application/json, and say so in Content-Type');
+  return new HTTPException(415, 'The request body must be JSON, with Content-Type: application/json');
 }
 
 function isJsonType(declared: string): boolean {

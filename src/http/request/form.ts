@@ -67,7 +67,7 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
     );
   const boundary = boundaryOf(contentType!);
   if (boundary === undefined)
-    throw new BadRequest('The form has no valid boundary in its Content-Type', { code: 'multipart' });
+    throw new BadRequest('The Content-Type of the form has no valid boundary', { code: 'multipart' });
   return { boundary };
 }
 

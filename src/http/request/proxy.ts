@@ -224,7 +224,7 @@ const EVERY_CLIENT = 'trusting every client lets each of them choose its own add
 
 function readNetworks(text: unknown): Network[] {
   if (typeof text !== 'string')
-    throw new SvcError('E_TRUST_PROXY', [`each entry must be text, found ${shown(text)}`]);
+    throw new SvcError('E_TRUST_PROXY', [`each entry of the list must be text, found ${shown(text)}`]);
   // parseNetwork() returns a network, because WORDS contains only valid ones
   if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!);
   if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
@@ -432,7 +432,8 @@ export class ProxyWatch {
       request_id: req.id,
       problem:
         'all clients behind this proxy share one rate limit, because req.ip is the address of the proxy',
-      remedy: "Name the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or SVC_TRUST_PROXY",
+      remedy:
+        "Set the address of the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or the environment variable SVC_TRUST_PROXY",
     });
   }
 }

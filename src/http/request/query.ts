@@ -125,7 +125,10 @@ function strictlyDecoded(text: string): string {
     );
   const bytes = Buffer.from(decoded, 'latin1');
   if (isUtf8(bytes)) return bytes.toString();
-  throw new BadRequest('The form is not valid UTF-8: a name or a value has an escape of other bytes', {
-    code: 'utf8',
-  });
+  throw new BadRequest(
+    'The form is not valid UTF-8: the percent-escapes of a name or value stand for other bytes',
+    {
+      code: 'utf8',
+    },
+  );
 }

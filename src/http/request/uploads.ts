@@ -283,7 +283,7 @@ class Spool {
     const bytes = Buffer.allocUnsafeSlow(length);
     for (let at = 0; at < length;) {
       const { bytesRead } = await this.#handle!.read(bytes, at, length - at, position + at);
-      if (bytesRead === 0) throw new Error('The temporary file of a form was truncated');
+      if (bytesRead === 0) throw new Error('The temporary file with the uploads of a form was truncated');
       at += bytesRead;
     }
     return bytes;

@@ -61,7 +61,7 @@ export async function listenOn(
   if (host === '')
     throw new SvcError('E_LISTEN', [
       `"":${port}`,
-      'an empty host would mean every address of this machine: write 0.0.0.0 or :: for that',
+      'the host is empty, which would mean every address of this machine: write 0.0.0.0 or :: if you want that',
     ]); // the usual cause is a line `SVC_HOST=` without a value in an .env file
   await bind(server, { host, port }).catch((error: unknown) => {
     throw listenError(`${host}:${port}`, error as NodeJS.ErrnoException, LISTEN_PROBLEMS);

@@ -49,9 +49,9 @@ const AUTHORITY = refusal(400, 'The request target does not name a host, with or
 const HOST_ABSENT = refusal(400, 'A request must have one Host field');
 const HOST = refusal(400, 'The Host field must be a host, with or without a port');
 const CODING = refusal(501, 'The only supported transfer coding is chunked');
-const CODING_LAST = refusal(400, 'The last transfer coding is not chunked');
+const CODING_LAST = refusal(400, 'The last transfer coding must be chunked');
 const CODING_EARLY = refusal(400, 'An HTTP/1.0 request must not have Transfer-Encoding');
-const PROTO = refusal(400, 'A field must not be called __proto__');
+const PROTO = refusal(400, 'A header field must not be named __proto__');
 const TWICE = refusal(400, 'A header field that may occur only once is repeated');
 // the connection ends after a 417, because the server cannot know whether the body follows
 const EXPECTATION = refusal(417, 'The only supported expectation is 100-continue');
