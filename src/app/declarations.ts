@@ -2,8 +2,8 @@
  * The declarations of an application apart from its routes: middleware, exception handlers, plugins, rules
  * and MCP tools. This file compiles them together with the routes, and reports findings.
  *
- * Steps:
- *   middleware, exception handlers, plugins, rules, tools  ->  build()  ->  Compilation  ->  examine()  ->  Report
+ * build() compiles the declarations. examine() runs the rules of `svc check` on the result, and returns a
+ * report.
  */
 import { SvcError } from '../base/errors.ts';
 import { declaredHere } from '../base/findings.ts';
@@ -250,7 +250,7 @@ export class Declarations {
   }
 
   /**
-   * Throws if a finding forbids that the application starts.
+   * Throws if a finding prevents the application from starting.
    * @throws SvcError `E_COMPILE` with all findings of check(), also those that do not forbid a start
    */
   assertMayStart(compilation: Compilation): void {

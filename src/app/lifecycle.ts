@@ -2,10 +2,12 @@
  * Start and stop of an application, and `app.run()`, which listens, serves and drains.
  *
  * Order of the steps:
- *   start   compile -> room bus -> plugins -> startup hooks -> dependencies of scope `app`
- *   stop    clean-ups of requests -> dependencies of scope `app` -> rooms -> shutdown hooks in reverse -> plugins in reverse
- *   run     signals -> start -> listen -> serve
- *   close   readiness 503 -> no new connections -> requests in flight -> stop
+ *   startup()    compile, connect the rooms, start plugins, run startup hooks,
+ *                resolve dependencies of scope `app`
+ *   shutdown()   wait for clean-ups of requests, clean up dependencies of scope `app`, disconnect the rooms,
+ *                run shutdown hooks, stop plugins
+ *   run()        listen for signals, startup(), open the port, serve requests
+ *   close()      let /readyz respond 503, accept no more connections, wait for running requests, shutdown()
  *
  * If a plugin or hook fails to start, what has already started is stopped, and the shutdown hooks run.
  * Afterwards, the application may be started again.

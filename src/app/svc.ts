@@ -1,8 +1,8 @@
 /**
  * `Svc` declares an application: it registers routes, middleware, plugins and hooks. Other files do the rest:
- *   declarations.ts   declarations -> compilation and findings
- *   application.ts    the compiled application, which serves
- *   lifecycle.ts      start and stop, and the HTTP server of run() (http/server/server.ts)
+ *   declarations.ts   stores declarations apart from routes, compiles all declarations, reports findings
+ *   application.ts    handles requests with the compiled application
+ *   lifecycle.ts      starts and stops the application, and opens the HTTP server of run()
  */
 import { systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';

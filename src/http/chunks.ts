@@ -21,7 +21,8 @@ export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is Pro
 
 /**
  * Returns an iterator over the chunks of a source. Two classes of this file read streams, because they end a
- * stream at once. The own iterators of node and web streams end it only after the next chunk has arrived.
+ * stream at once. The iterators of Node and web streams themselves end it only after the next chunk has
+ * arrived.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);

@@ -96,8 +96,10 @@ export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
  * services during the request.
  *
  * Syntax:
- *   traceparent = version "-" trace-id "-" parent-id "-" flags      2, 32, 16 and 2 lower-case hex digits; ids not all 0
- *   tracestate  = 0 ... 32 members `key=value`, separated by commas     opaque: passed on as received, or dropped whole
+ *   traceparent = version "-" trace-id "-" parent-id "-" flags
+ *                 2, 32, 16 and 2 lower-case hex digits; no id is all zeros
+ *   tracestate  = 0 ... 32 members `key=value`, separated by commas
+ *                 passed on as received, or dropped if it is malformed
  *
  * A malformed or repeated `traceparent` starts a new trace, and `tracestate` is dropped (Trace Context §3.3).
  * Responses have no `traceresponse`, because Level 1 does not define it; they have `X-Request-Id`. Clients

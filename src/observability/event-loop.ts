@@ -1,8 +1,8 @@
 /**
  * Delay of the event loop: how late timers fire, because other work keeps the process busy.
  *
- * How it is measured:
- *   node:perf_hooks has a timer every 20 ms and records its intervals    interval - 20 ms = delay
+ * node:perf_hooks sets a timer every 20 ms, and records the actual intervals. An interval minus 20 ms is a
+ * delay.
  *
  * The delay is measured while the application listens. The metric `svc_event_loop_delay_seconds` and load
  * shedding share one measurement.

@@ -196,9 +196,9 @@ function isoTime(ms: number): string {
 /*
  * Queue that writes log lines to standard error without blocking the caller. There is one queue in a process.
  *
- * Path of a line:
- *   line -> queue (1 MiB) -> setImmediate -> batches of 16 KiB -> write(2)
- *            full: lines are dropped and counted        EAGAIN: again in 10 ms        closed pipe: later lines are dropped
+ * Lines wait in a queue of 1 MiB, and are written in batches of 16 KiB. When the queue is full, further lines
+ * are dropped and counted. After EAGAIN, a batch is written again in 10 ms. When the pipe is closed, all
+ * further lines are dropped.
  *
  * Pipes and sockets are non-blocking, and written synchronously. A batch takes about 3 µs, and nothing is
  * left to write when the process exits. Other descriptors (files, terminals, pipes on Windows) can block, so

@@ -2,9 +2,9 @@
  * Counters, gauges and histograms of a process. renderMetrics() writes them as text, and mergeMetrics() adds
  * up those of several processes.
  *
- * Where a number is stored:
- *   labels -> slot (nested Maps, at most 1,000 label sets) -> numbers in one Float64Array per metric
- *   counter    1 number a slot          histogram    one per bucket, one above all buckets, the sum
+ * Each metric stores its numbers in one Float64Array, and finds the offset of a series by its label values in
+ * nested Maps. A counter has one number for each series. A histogram has the counts of its buckets, the count
+ * above them, and the sum. A metric has at most 1,000 series.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Logger } from './log.ts';

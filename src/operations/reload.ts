@@ -3,9 +3,10 @@
  * a file is saved, the child is replaced.
  *
  * States of the parent:
- *   starting --ready---> serving --saved---> ending --gone---> starting           connections wait while no child serves
- *      |                                                       ^
- *      \--gone---> broken: 503 with the reason --saved----------/
+ *   starting   a child starts; connections wait until it is ready
+ *   serving    the child serves, until a file is saved
+ *   ending     the child exits, and the next one starts afterwards; connections wait
+ *   broken     the child has exited by itself; until a file is saved, the parent responds with 503
  *
  * The parent watches all files that the child has imported, except those in node_modules. It also watches the
  * file of `--env-file`.

@@ -2,10 +2,10 @@
  * Passes connections to child processes: the parent accepts each connection, and sends it unread to a child
  * that serves it.
  *
- * States of a connection:
- *   accept -> waiting (paused, unread) -> sent to the child with the fewest on their way -> took: our copy is closed
- *                     ^                                   |
- *                     \---- the child has died before ----/        a connection is unread until it is taken, so none is lost
+ * A connection first waits in the parent. Then it is sent to the child with the fewest unconfirmed
+ * connections. The child confirms it by the message `took`, and the parent closes its own handle of the
+ * socket. If the child exits before that, the connection waits again. It was not read yet, so it can go to
+ * another child.
  *
  * Without a child, connections wait at most 30 seconds. Then the parent itself responds with 503; it closes
  * TLS connections. If a child has failed to start, it does so at once.

@@ -2,8 +2,10 @@
  * The child of a supervised application: starts the application, reports its address to the parent, and
  * serves the connections that the parent sends.
  *
- * Steps, with the messages:
- *   startup() -> wants -> address -> serve() -> ready -> socket -> took -> ...          drain -> close() -> final -> exit
+ * Order of calls and messages:
+ *   startup(), sends `wants`, receives `address`, serve(), sends `ready`
+ *   for each connection: receives `socket`, sends `took`
+ *   at the end: receives `drain`, close(), sends `final`, exits
  *
  * The parent decides when the child stops: it sends the message `drain`, and SIGTERM to a child that is still
  * starting. The child ignores SIGINT and SIGHUP, because a terminal sends them to parent and child. If the

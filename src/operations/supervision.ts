@@ -2,9 +2,13 @@
  * Messages between a supervising parent process, which owns the port, and its child processes, which run the
  * application.
  *
- * Messages in their order:
- *   child -> parent    file* -> wants (address) -> [address] -> ready -> took* ... room*, snapshot, metrics, leaving -> final        or: failed
- *   parent -> child    address, socket*, room*, snapshot, metrics, drain
+ * Messages of a child:
+ *   at the start    `file` for each imported file, `wants` with the wanted address, `ready`; or `failed`
+ *   while serving   `took` for each connection, `room`, `snapshot`, `metrics`
+ *   at the end      `leaving`, `final`
+ *
+ * Messages of the parent:
+ *   `address` after `wants`, `socket` for each connection, `room`, `snapshot`, `metrics`, `drain` at the end
  *
  * Messages are objects with the key `svc`. Other messages between the processes belong to the program.
  */

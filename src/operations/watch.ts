@@ -1,9 +1,6 @@
 /**
  * Watches files through their directories. So it also notices editors that replace a file by renaming, and
  * missing files that are created.
- *
- * Path of an event:
- *   event in a directory -> a watched file? -> 50 ms of silence -> changed
  */
 import { existsSync, statSync, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';

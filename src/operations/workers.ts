@@ -2,15 +2,15 @@
  * Runs an application in several worker processes: starts them, restarts those that exit, replaces them one
  * by one, and stops them together.
  *
- * States of a worker:
- *   starting -> ready -> draining -> gone
- *   The first worker starts alone, so an error that every worker would have is reported once.
+ * The first worker starts alone, so that an error which every worker would have is reported only once.
  *
- * Events:
- *   dies        replaced after 0.1 s, twice that after each further death, at most 30 s; reset after 10 s without a death
- *   SIGHUP      for each in turn: a new one becomes ready, then the old one retires. If the new one is not ready within 60 s, the old ones
- *               continue
- *   SIGTERM     all drain; this process ends with the last one. A second signal ends everything at once
+ * If a worker exits by itself, another one replaces it after 0.1 s. With each further exit this delay
+ * doubles, up to 30 s. After a worker has served for 10 s, the delay is 0.1 s again.
+ *
+ * SIGHUP replaces the workers one after another. Each old worker stops when its replacement serves. If a
+ * replacement does not serve within 60 s, the remaining old workers continue.
+ *
+ * SIGTERM stops all workers after their running requests, and then this process. A second signal kills them.
  */
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';

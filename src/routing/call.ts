@@ -1,11 +1,13 @@
 /**
- * A compiled route, and its call for one request. A route without inputs and dependencies consists of its
- * handler only. Any other route has steps (steps.ts), and makes a {@link RouteCall} for each request, in this
- * order:
- *   dependencies of the router and with security -> path, query, headers, cookies -> body -> other dependencies
- *   -> handler -> reply, through the serializer of its status -> clean-up of scope `handler` -> response
+ * Handles requests to one compiled route. For a route without inputs and dependencies, only the handler is
+ * called. For any other route, a {@link RouteCall} performs these steps for each request:
+ *   1. resolve dependencies of routers, and dependencies with security requirements
+ *   2. validate path, query, header fields and cookies, then the body
+ *   3. resolve all other dependencies
+ *   4. call the handler, and convert its result into a response
+ *   5. run the clean-ups of scope `handler`
  *
- * A step returns a promise only if it really has to wait.
+ * A step returns a promise only if it has to wait.
  */
 import { Resolution, calledInside } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';

@@ -298,7 +298,7 @@ export interface PlannedDependency {
   readonly scope: Scope;
   readonly inputs: readonly TextInputPlan[];
   readonly security: readonly SecurityRequirement[];
-  /** Slots of the dependencies that this one needs. */
+  /** Indexes in {@link Resolution.values} of the dependencies that this one needs. */
   readonly needs: readonly number[];
   /** Calls the source. For scope `app`, returns the value that was resolved at the start. */
   readonly call: (request: Resolution) => unknown;
@@ -315,7 +315,7 @@ export interface PlannedDependency {
 /**
  * Moves dependencies with `surround`, such as a transaction, to the end, together with those that need them.
  * So a transaction begins only when everything that does not need it is resolved. Such a dependency runs the
- * handler and all functions that need it. `inside` contains the slots of all moved dependencies.
+ * handler and all functions that need it. `inside` contains the `slot` of each moved dependency.
  */
 export function surrounded(planned: readonly PlannedDependency[]): {
   readonly order: readonly PlannedDependency[];
@@ -388,13 +388,13 @@ export class Resolution {
   /** Diagnostics event of the request; undefined if the channels have no subscribers. */
   readonly #event: RequestEvent | undefined;
   readonly values: unknown[];
-  /** Validated inputs of the dependencies by slot. */
+  /** Validated inputs of the dependencies, by the same index as `values`. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /** Promises of running dependencies that others need, by slot. They never reject. */
+  /** Promises of running dependencies that others need, by the same index as `values`. They never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
-  /** Failure of a dependency. If there are several, it is the one with the lowest slot. */
+  /** Failure of a dependency. If there are several, that of the first dependency in the order. */
   #failed: (Failure & { readonly slot: number }) | undefined;
   #settle: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;

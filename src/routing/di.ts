@@ -3,15 +3,14 @@
  * determines their order; for each request, it resolves them and cleans them up. This file also compiles text
  * inputs: query, header fields and cookies.
  *
- * Two ways to declare one:
- *   Depends(source)        a function, generator, class, state key, or the result of provide()
- *   provide(spec, fn)      a function with inputs and dependencies of its own, validated and resolved before it runs
+ * Depends(source) declares a dependency. Its source is a function, a generator function, a class, a state
+ * key, or the result of provide(spec, fn). In that case, `fn` itself has inputs and dependencies.
  *
  * Scopes:
- *   scope    resolved           cleaned up
- *   request  per request        after the response has been sent; a generator gets the error that ended the request early
- *   handler  per request        before the first byte: a commit that fails becomes the response
- *   app      once, at start-up  once, at shutdown
+ *   request   resolved for each request, and cleaned up after the response was sent
+ *   handler   resolved for each request, and cleaned up before the response is sent: an error in a clean-up,
+ *             such as a failed commit, replaces the response
+ *   app       resolved once at the start, and cleaned up at the shutdown
  *
  * A dependency must not need one with a shorter scope. If Depends() names no scope, the default scope of the
  * source applies. If there is none, it is `handler` if the source needs a dependency of that scope, and

@@ -416,8 +416,7 @@ export class Routes {
 type Below<B extends string, P extends string> = string extends B ? P : `${B}${P}`;
 
 /**
- * Collects routes. The application itself is a router. Parts of it can be routers of their own, which it
- * includes.
+ * Collects routes. The application itself is a router. includeRouter() adds the routes of other routers.
  */
 export class Router<
   const D extends Dependencies = Record<never, never>,

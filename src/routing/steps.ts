@@ -67,7 +67,7 @@ export interface Steps {
    * file.
    */
   readonly keeper: FileKeeper | undefined;
-  /** Dependencies that the handler receives: their names, and the slots of their values. */
+  /** Dependencies that the handler receives: name, and index of its value in `Resolution.values`. */
   readonly names: readonly (readonly [name: string, slot: number])[];
   /** Security requirements of the dependencies of the route. */
   readonly security: readonly SecurityRequirement[];
@@ -212,9 +212,9 @@ function reportPatterns(
 }
 
 /**
- * Returns the slots of dependencies that are resolved before the body is read: those of routers, those with
- * security, and all that they need. A transaction of a router, and the dependencies that need it, come later.
- * Otherwise a slow client could keep the transaction open.
+ * Returns the `slot` of each dependency that is resolved before the body is read: those of routers, those
+ * with security, and all that they need. A transaction of a router, and the dependencies that need it, come
+ * later. Otherwise a slow client could keep the transaction open.
  */
 function earlySlots(
   planned: readonly PlannedDependency[],

@@ -5,8 +5,11 @@
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
- * Order of the steps:
- *   middleware -> handshake (400, 426), origin (403) -> dependencies and inputs as for any route (401, 403, 400) -> 101 -> handlers
+ * Order of the steps, with the statuses of their refusals:
+ *   1. run the middleware
+ *   2. check the handshake (400, 426) and the origin (403)
+ *   3. resolve dependencies and validate inputs, as for any route (401, 403, 400)
+ *   4. respond with 101, and call the handlers
  *
  * Dependencies of scope `handler` are cleaned up before the 101 is sent. Those of scope `request` are cleaned
  * up when the WebSocket has closed.
@@ -198,8 +201,8 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
 
 /**
  * Handler that is called once for each WebSocket. When it returns, the WebSocket closes with 1000. When it
- * throws an HTTPException with a status below 500, the WebSocket closes with 1007 for status 400, 1003 for 415,
- * and 1008 for others. Any other error closes it with 1011.
+ * throws an HTTPException with a status below 500, the WebSocket closes with 1007 for status 400, 1003 for
+ * 415, and 1008 for others. Any other error closes it with 1011.
  */
 export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<unknown>;
 

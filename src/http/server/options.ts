@@ -2,10 +2,11 @@
  * Options of a server: limits and TLS. This file does not import the TLS code, because most applications do
  * not need it: a proxy terminates TLS.
  *
- * Which phase each time limit covers:
- *   connection --headers---> request --body---> answer -----------> taken --silence---> next request
- *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
- *              \------ requestTimeoutMs ---/
+ * Time limits:
+ *   headersTimeoutMs     until the head of the request has arrived
+ *   requestTimeoutMs     until the head and the body of the request have arrived
+ *   sendTimeoutMs        while the client reads nothing of the response
+ *   keepAliveTimeoutMs   between the response and the next request of the connection
  */
 import { SvcError } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';

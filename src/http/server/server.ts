@@ -4,7 +4,7 @@
  *
  * Methods in the order of a request:
  *   #onRequest    called when a request has arrived: checks its head and the number of requests
- *   #start        called when all earlier requests of the connection have ended: calls handle(req)
+ *   #start        called when the earlier requests of the connection have ended: calls handle(req)
  *   #answer       called with the response: calls count(), then send()
  *   #finish       called when the response has ended: calls finish(req, outcome), then starts the next request
  *   close()       accepts no more connections, and lets running requests end
